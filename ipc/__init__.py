@@ -1,1 +1,1 @@
-"""Carries it: bus, wire format and shared memory; knows nothing of rollups."""
+"""Messages between processes: bus, wire format and shared memory. Knows nothing of rollups."""

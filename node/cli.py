@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.system.exit_codes import Exit, SetupError, one_line
-from rollup_node.node.system.standard_streams import OutputError, give_up_output, open_standard_streams
+from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
+from rollup_node.node.system.standard_streams import StdoutError, discard_stdout, open_standard_streams
 from rollup_node.node.system.version import PROGRAM, version
 
 COMMANDS = {
@@ -18,23 +18,23 @@ COMMANDS = {
     "decode": "rollup_node.node.commands.decode",
     "explain": "rollup_node.node.commands.explain",
 }
-"""Commands by name; each module has `main(arguments) -> exit code`, and is imported only when asked for."""
+"""Commands by name. Each module has `main(arguments) -> exit code` and is imported only when its command runs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code (node/exits)."""
+    """Runs the command line; returns the exit code [LIF2 to LIF9]."""
     open_standard_streams()
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
     except SetupError as error:
-        return _failed(error)
-    except OutputError as error:
-        give_up_output()
-        return Exit.SETUP if error.reader_is_gone else _failed(error)
+        return _print_error(error)
+    except StdoutError as error:
+        discard_stdout()
+        return ExitCode.SETUP if error.reader_is_gone else _print_error(error)
     except KeyboardInterrupt:
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
 
 
 def _run(words: Sequence[str]) -> int:
@@ -42,13 +42,13 @@ def _run(words: Sequence[str]) -> int:
         if words and not words[0].startswith("-"):
             return _command(words[0])(words[1:])
         return _node(words, os.environ)
-    except SystemExit as end:  # argparse, after --help
+    except SystemExit as end:  # argparse exits after --help
         return int(end.code or 0)
 
 
-def _failed(error: Exception) -> int:
+def _print_error(error: Exception) -> int:
     print(f"{PROGRAM}: {one_line(str(error))}", file=sys.stderr)
-    return Exit.SETUP
+    return ExitCode.SETUP
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
@@ -65,24 +65,17 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 
 
 def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
-    from rollup_node.node.options.parsing import help_text, information_asked, parse_options
+    from rollup_node.node.options.parsing import help_text, parse_options, requested_information
 
-    asked = information_asked(words)
-    if asked == "--help":
+    requested = requested_information(words)
+    if requested == "--help":
         print(help_text(COMMANDS), end="")
-        return Exit.OK
-    if asked == "--version":
+        return ExitCode.OK
+    if requested == "--version":
         print(f"{PROGRAM} version {version()}")
-        return Exit.OK
+        return ExitCode.OK
     parsed = parse_options(words, environ)
 
-    from rollup_node.node.setup.endpoint_checks import check_ports
-    from rollup_node.node.setup.plan import listeners, log_notices, plan_node
+    from rollup_node.node.setup.start import start_node
 
-    plan = plan_node(parsed.values)
-    check_ports(listeners(parsed.values))
-    log_notices(plan, parsed.warnings)
-
-    from rollup_node.node.supervisor.supervisor import run_node
-
-    return run_node(plan.rows, plan.settings)
+    return start_node(parsed.values, parsed.warnings)

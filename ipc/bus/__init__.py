@@ -1,1 +1,1 @@
-"""The bus: request, status and work channels between processes, and the pump that moves their messages."""
+"""The bus: request, status and work channels between processes."""

@@ -1,91 +1,94 @@
-"""REQUEST channels: a server answers its clients. Clients repeat requests until answered, so nothing is kept here."""
+"""REQUEST channels: a server responds to its clients. Clients repeat requests until they are answered, so neither side
+keeps any here."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rollup_node.ipc.bus.transport import Transport, split, split_routed
+from rollup_node.ipc.bus.transport import Transport, split_frames, split_routed_frames
 from rollup_node.ipc.wire.codec import Codec, UnusableMessage
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.ipc.wire.sockets import Link
+from rollup_node.ipc.wire.sockets import ChannelSocket
+
+_NO_TIMER = 60.0
 
 
 class Server:
-    """The bound side of an REQUEST channel."""
+    """The bound side of a REQUEST channel; `handler` gets each request with its sender."""
 
     def __init__(
         self,
         name: str,
-        link: Link,
-        courier: Transport,
+        socket: ChannelSocket,
+        transport: Transport,
         clients: Sequence[int],
         up: Any,
         down: Any,
-        handler: Callable[[ProcessId, Any], None],
+        handler: Callable[[ProcessId, Any], object],
     ) -> None:
-        self.links = (link,)
-        self._name, self._link, self._courier, self._clients = name, link, courier, clients
+        self.sockets = (socket,)
+        self._name, self._socket, self._transport, self._clients = name, socket, transport, clients
         self._up, self._down = Codec(up), Codec(down)
         self._handler = handler
 
-    def send(self, peer: ProcessId, message: Any) -> bool:
-        """Answers without waiting; False when it was not sent: the peer is gone, or its queue is full."""
+    def send(self, client: ProcessId, message: Any) -> bool:
+        """Responds without waiting; False when it was not sent: the client is dead, or its queue is full."""
         payload = self._down.encode(message)
-        if self._courier.board.incarnation(peer.row) != peer.incarnation:
-            self._courier.counters["sends_failed"] += 1
+        if self._transport.liveness.incarnation(client.slot) != client.incarnation:
+            self._transport.counters["sends_failed"] += 1
             return False
-        return self._courier.post(self._link, [peer.identity()], peer.row, payload)
+        return self._transport.send(self._socket, [client.routing_id()], client.slot, payload)
 
-    def drain(self) -> bool:
-        """Handles what has come in."""
-        return self._link.drain(self._take)
+    def receive(self) -> bool:
+        """Handles waiting requests; True when there may be more."""
+        return self._socket.receive(self._on_message)
 
     def tick(self, now: float) -> float:
-        """Has nothing of its own to do."""
-        return now + 60.0
+        """Has no timer of its own."""
+        return now + _NO_TIMER
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _on_message(self, frames: list[bytes]) -> None:
         try:
-            peer, _, message = self._courier.open(*split_routed(frames), self._up, self._clients)
-        except UnusableMessage as problem:
-            self._courier.count(self._name, problem)
+            client, _, message = self._transport.receive(*split_routed_frames(frames), self._up, self._clients)
+        except UnusableMessage as error:
+            self._transport.count_dropped(self._name, error)
             return
-        self._handler(peer, message)
+        self._handler(client, message)
 
 
 class Client:
-    """The connected side of an REQUEST channel. It repeats nothing by itself."""
+    """The connected side of a REQUEST channel; `handler` gets each response. Requests are not repeated by it."""
 
     def __init__(
         self,
         name: str,
-        link: Link,
-        courier: Transport,
+        socket: ChannelSocket,
+        transport: Transport,
         server: int,
         up: Any,
         down: Any,
-        handler: Callable[[Any], None],
+        handler: Callable[[Any], object],
     ) -> None:
-        self.links = (link,)
-        self._name, self._link, self._courier, self._server = name, link, courier, server
+        self.sockets = (socket,)
+        self._name, self._socket, self._transport, self._server = name, socket, transport, server
         self._up, self._down = Codec(up), Codec(down)
         self._handler = handler
 
     def send(self, message: Any) -> bool:
-        """Asks without waiting; False when it was not sent: the queue to the server is full."""
-        return self._courier.post(self._link, (), self._server, self._up.encode(message))
+        """Sends a request without waiting; False when it was not sent because the queue to the server is full."""
+        return self._transport.send(self._socket, (), self._server, self._up.encode(message))
 
-    def drain(self) -> bool:
-        """Handles what has come in."""
-        return self._link.drain(self._take)
+    def receive(self) -> bool:
+        """Handles waiting responses; True when there may be more."""
+        return self._socket.receive(self._on_message)
 
     def tick(self, now: float) -> float:
-        """Has nothing of its own to do."""
-        return now + 60.0
+        """Has no timer of its own."""
+        return now + _NO_TIMER
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _on_message(self, frames: list[bytes]) -> None:
         try:
-            received = self._courier.open(*split(frames), self._down, (self._server,))
-        except UnusableMessage as problem:
-            self._courier.count(self._name, problem)
+            received = self._transport.receive(*split_frames(frames), self._down, (self._server,))
+        except UnusableMessage as error:
+            self._transport.count_dropped(self._name, error)
             return
         self._handler(received.message)

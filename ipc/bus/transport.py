@@ -1,4 +1,4 @@
-"""What all channels of one process share: who it is, who lives, and how payloads get into and out of envelopes."""
+"""Messages in and out of one process: envelopes, payloads in arenas, and the liveness of the other processes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,19 @@ from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.codec import (
     Codec,
     Envelope,
-    Head,
+    MessageHeader,
     MessageRejected,
     PayloadLost,
     StaleMessage,
     UnusableMessage,
-    decode_head,
-    encode_head,
+    decode_header,
+    encode_header,
 )
 from rollup_node.ipc.wire.process_id import ProcessId, process_id_of
-from rollup_node.ipc.wire.sockets import Link
+from rollup_node.ipc.wire.sockets import ChannelSocket
 
 INLINE_LIMIT = 64 * 1024
+"""Longer payloads, in bytes, travel through the arena."""
 
 COUNTERS = (
     "messages_refused",
@@ -34,110 +35,118 @@ COUNTERS = (
 )
 
 
-class Received(NamedTuple):
-    """A message with its sender and its envelope's number."""
+class ReceivedMessage(NamedTuple):
+    """A message with its sender and the number in its envelope."""
 
-    peer: ProcessId
+    sender: ProcessId
     number: int
     message: Any
 
 
-def split(frames: Sequence[bytes]) -> tuple[Head, bytes]:
-    """The envelope and the payload of a message; MessageRejected when it does not have these two frames."""
+def split_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
+    """The header and the payload of a message. Raises MessageRejected when it is malformed."""
     if len(frames) != 2:
         raise MessageRejected(f"{len(frames)} frames instead of 2")
-    return decode_head(frames[0]), frames[1]
+    return decode_header(frames[0]), frames[1]
 
 
-def split_routed(frames: Sequence[bytes]) -> tuple[Head, bytes]:
-    """The same for what a ROUTER got: its first frame must name the sender that the envelope names."""
-    head, payload = split(frames[1:])
-    if process_id_of(frames[0]) != (head.row, head.incarnation):
-        raise MessageRejected(
-            f"the sender's name {frames[0].hex()} is not that of row {head.row}, which its envelope gives"
-        )
-    return head, payload
+def split_routed_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
+    """The same for a message from a ROUTER socket, whose first frame is the sender's routing id. Raises MessageRejected
+    when the header names another sender."""
+    header, payload = split_frames(frames[1:])
+    if process_id_of(frames[0]) != (header.slot, header.incarnation):
+        raise MessageRejected(f"the header names slot {header.slot}, the routing id is {frames[0].hex()}")
+    return header, payload
 
 
 class Transport:
-    """Puts large payloads into this row's arena, fetches others' from theirs, and counts what goes wrong."""
+    """Sends and receives the messages of one process. Large payloads go into its own arena and come from the arenas of
+    others; `counters` counts what fails. Creating it takes over the arena of the process's slot."""
 
-    def __init__(self, me: ProcessId, board: LivenessTable, arenas: Mapping[int, Arena]) -> None:
-        self.me = me
-        self.board = board
+    def __init__(self, process_id: ProcessId, liveness: LivenessTable, arenas: Mapping[int, Arena]) -> None:
+        self.process_id = process_id
+        self.liveness = liveness
         self.counters = Counter(dict.fromkeys(COUNTERS, 0))
-        self.last_refusal = ""
-        self._arenas = arenas
+        self.last_rejection = ""
+        self.arenas = arenas
         self._readers: dict[int, int] = {}
-        if me.row in arenas:
-            arenas[me.row].take_over(me.incarnation)
+        if process_id.slot in arenas:
+            arenas[process_id.slot].take_over(process_id.incarnation)
 
-    def post(
-        self, link: Link, route: Sequence[bytes], reader: int, payload: bytes, number: int = 0, attempt: int = 0
+    def send(
+        self,
+        socket: ChannelSocket,
+        route: Sequence[bytes],
+        receiver: int,
+        payload: bytes,
+        number: int = 0,
+        attempt: int = 0,
     ) -> bool:
-        """Sends `payload` to the process in row `reader`; False when it did not go out."""
-        descriptor = self._store(payload, reader)
-        head = encode_head(Envelope(self.me.row, self.me.incarnation, number, attempt, descriptor))
-        if link.send([*route, head, payload if descriptor is None else b""]):
+        """Sends `payload` to the process in slot `receiver`, with `route` before the header; False when it failed."""
+        descriptor = self._store(payload, receiver)
+        header = encode_header(Envelope(*self.process_id, number, attempt, descriptor))
+        if socket.send([*route, header, payload if descriptor is None else b""]):
             return True
         if descriptor is not None:
-            self._arenas[self.me.row].withdraw(descriptor, reader)
+            self.arenas[self.process_id.slot].withdraw(descriptor, receiver)
         self.counters["sends_failed"] += 1
         return False
 
     def _store(self, payload: bytes, reader: int) -> Descriptor | None:
-        if len(payload) <= INLINE_LIMIT or self.me.row not in self._arenas:
+        if len(payload) <= INLINE_LIMIT or self.process_id.slot not in self.arenas:
             return None
-        self._notice(reader)
-        descriptor = self._arenas[self.me.row].put(payload, (reader,))
+        self._check_reader(reader)
+        descriptor = self.arenas[self.process_id.slot].put(payload, (reader,))
         if descriptor is None:
             self.counters["arena_full_inline"] += 1
         return descriptor
 
     def release_dead_readers(self) -> None:
-        """Takes back what readers held that the board shows to have been replaced."""
-        for row in self._readers:
-            self._notice(row)
+        """Frees the arena chunks held by readers that have been replaced since."""
+        for slot in self._readers:
+            self._check_reader(slot)
 
-    def _notice(self, reader: int) -> None:
-        living = self.board.incarnation(reader)
-        if self._readers.get(reader, living) != living:
-            self._arenas[self.me.row].reader_died(reader)
-        self._readers[reader] = living
+    def _check_reader(self, reader: int) -> None:
+        incarnation = self.liveness.incarnation(reader)
+        if self._readers.get(reader, incarnation) != incarnation:
+            self.arenas[self.process_id.slot].reader_died(reader)
+        self._readers[reader] = incarnation
 
-    def check_sender(self, head: Head, rows: Sequence[int]) -> ProcessId:
-        """Who sent it; MessageRejected when it is none of `rows`, StaleMessage when it has been replaced since."""
-        if head.row not in rows:
-            raise MessageRejected(f"row {head.row} does not speak on this channel")
-        living = self.board.incarnation(head.row)
-        if head.incarnation > living:
-            raise MessageRejected(f"row {head.row} has no incarnation {head.incarnation} yet")
-        if head.incarnation < living:
-            raise StaleMessage(f"row {head.row} incarnation {head.incarnation}")
-        return ProcessId(head.row, head.incarnation)
+    def check_sender(self, header: MessageHeader, senders: Sequence[int]) -> ProcessId:
+        """The sender of a message. Raises MessageRejected when its slot is not one of `senders`, StaleMessage when the
+        process has been replaced."""
+        if header.slot not in senders:
+            raise MessageRejected(f"slot {header.slot} may not send on this channel")
+        incarnation = self.liveness.incarnation(header.slot)
+        if header.incarnation > incarnation:
+            raise MessageRejected(f"slot {header.slot} has not reached incarnation {header.incarnation}")
+        if header.incarnation < incarnation:
+            raise StaleMessage(f"slot {header.slot} incarnation {header.incarnation}")
+        return ProcessId(header.slot, header.incarnation)
 
-    def open(self, head: Head, payload: bytes, codec: Codec, senders: Sequence[int]) -> Received:
-        """The message of an envelope; raises UnusableMessage when it is not to be taken."""
-        if not isinstance(head, Envelope):
-            raise MessageRejected(f"a {type(head).__name__} on a channel of messages")
-        peer = self.check_sender(head, senders)
-        return Received(peer, head.number, codec.decode(self.fetch(head, payload)))
+    def receive(self, header: MessageHeader, payload: bytes, codec: Codec, senders: Sequence[int]) -> ReceivedMessage:
+        """The message behind a header. Raises UnusableMessage when it has to be dropped."""
+        if not isinstance(header, Envelope):
+            raise MessageRejected(f"unexpected {type(header).__name__}")
+        sender = self.check_sender(header, senders)
+        return ReceivedMessage(sender, header.number, codec.decode(self.payload(header, payload)))
 
-    def fetch(self, envelope: Envelope, payload: bytes) -> bytes:
-        """The payload itself, wherever it lies; PayloadLost when it is gone."""
+    def payload(self, envelope: Envelope, inline: bytes) -> bytes:
+        """The payload of an envelope: the second frame `inline`, or a copy from the sender's arena. Raises PayloadLost
+        when the arena no longer has it, MessageRejected when there is no such arena."""
         if envelope.descriptor is None:
-            return payload
-        arena = self._arenas.get(envelope.row)
+            return inline
+        arena = self.arenas.get(envelope.slot)
         if arena is None:
-            raise MessageRejected(f"row {envelope.row} has no arena")
+            raise MessageRejected(f"slot {envelope.slot} has no arena")
         data = arena.get(envelope.descriptor)
-        arena.ack(self.me.row, envelope.descriptor)
+        arena.ack(self.process_id.slot, envelope.descriptor)
         if data is None:
-            raise PayloadLost(f"from row {envelope.row}")
+            raise PayloadLost(f"from slot {envelope.slot}")
         return data
 
-    def count(self, channel: str, problem: UnusableMessage) -> None:
-        """Notes a message that was not taken."""
-        self.counters[problem.counter] += 1
-        if isinstance(problem, MessageRejected):
-            self.last_refusal = f"{channel}: {problem}"
+    def count_dropped(self, channel: str, error: UnusableMessage) -> None:
+        """Counts a message that was dropped."""
+        self.counters[error.counter] += 1
+        if isinstance(error, MessageRejected):
+            self.last_rejection = f"{channel}: {error}"

@@ -1,104 +1,116 @@
-"""The working side of WORK channels: one task at a time, the first channel's before the second's.
+"""The working side of WORK channels: one task at a time, those of the first channel before those of the second.
 
-A worker tells each dispatcher its whole state whenever it changes and every 0.5 s, so a lost message heals and a
-restarted dispatcher learns of its workers by itself. It looks at its mail before it reports, so that what was sent
-during a long task is not reported missing."""
+A worker reports its whole state to each dispatcher when it changes and every 0.5 s, so a lost message is repaired and a
+restarted dispatcher discovers its workers. It receives before it reports, so that tasks which arrived during a long one
+are not reported missing."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rollup_node.ipc.bus.dispatch import ELSEWHERE
+from rollup_node.ipc.bus.task_scheduler import ELSEWHERE
 from rollup_node.ipc.bus.timers import aligned_deadline
-from rollup_node.ipc.bus.transport import Transport, split
-from rollup_node.ipc.wire.codec import Codec, Envelope, Failure, MessageRejected, Report, UnusableMessage, encode_head
-from rollup_node.ipc.wire.sockets import Link
+from rollup_node.ipc.bus.transport import Transport, split_frames
+from rollup_node.ipc.wire.codec import (
+    Codec,
+    Envelope,
+    MessageHeader,
+    MessageRejected,
+    TaskRejected,
+    UnusableMessage,
+    WorkerReport,
+    encode_header,
+)
+from rollup_node.ipc.wire.sockets import ChannelSocket
 
 REPORT_SECONDS = 0.5
 MAX_QUEUED = 16
+MAX_REASON = 500
 
 
-class Source:
-    """One WORK channel as a worker sees it: the tasks that its dispatcher has given, in order."""
+class TaskSource:
+    """One WORK channel of a worker: `tasks` are those that its dispatcher has assigned, in order, each id with attempt
+    and payload. `dispatcher` is the slot of the dispatcher, `handler` a pure function task -> result."""
 
     def __init__(
         self,
         name: str,
-        link: Link,
-        courier: Transport,
+        socket: ChannelSocket,
+        transport: Transport,
         dispatcher: int,
         down: Any,
         up: Any,
         handler: Callable[[Any], Any],
     ) -> None:
-        self.link = link
+        self.socket = socket
         self.tasks: dict[int, tuple[int, bytes]] = {}
-        self._name, self._courier, self._dispatcher, self._handler = name, courier, dispatcher, handler
+        self._name, self._transport, self._dispatcher, self._handler = name, transport, dispatcher, handler
         self._down, self._up = Codec(down), Codec(up)
-        self._giver = 0
+        self._incarnation = 0
         self._reported: tuple[object, float] = (None, 0.0)
 
-    def take(self, frames: list[bytes]) -> None:
-        """A message from the dispatcher: a task for the queue."""
+    def on_message(self, frames: list[bytes]) -> None:
+        """Queues the task in a message from the dispatcher."""
         try:
-            head, payload = split(frames)
-            self._take_task(head, payload)
-        except UnusableMessage as problem:
-            self._courier.count(self._name, problem)
+            header, payload = split_frames(frames)
+            self._queue(header, payload)
+        except UnusableMessage as error:
+            self._transport.count_dropped(self._name, error)
 
-    def _take_task(self, head: Envelope | Report | Failure, payload: bytes) -> None:
-        if not isinstance(head, Envelope):
-            raise MessageRejected(f"a {type(head).__name__} from a dispatcher")
-        giver = self._courier.check_sender(head, (self._dispatcher,))
-        if giver.incarnation != self._giver:
-            self._giver, self.tasks = giver.incarnation, {}
+    def _queue(self, header: MessageHeader, payload: bytes) -> None:
+        if not isinstance(header, Envelope):
+            raise MessageRejected(f"a {type(header).__name__} from a dispatcher")
+        dispatcher = self._transport.check_sender(header, (self._dispatcher,))
+        if dispatcher.incarnation != self._incarnation:
+            self._incarnation, self.tasks = dispatcher.incarnation, {}
         if len(self.tasks) >= MAX_QUEUED:
-            raise MessageRejected(f"more than {MAX_QUEUED} tasks given at once")
-        self.tasks[head.number] = (head.attempt, self._courier.fetch(head, payload))
+            raise MessageRejected(f"more than {MAX_QUEUED} tasks at once")
+        self.tasks[header.number] = (header.attempt, self._transport.payload(header, payload))
 
-    def forget_dead(self) -> None:
-        """Drops what a dispatcher gave that has been replaced since."""
-        if self.tasks and self._giver != self._courier.board.incarnation(self._dispatcher):
+    def drop_stale_tasks(self) -> None:
+        """Drops the tasks of a dispatcher that has been replaced."""
+        if self.tasks and self._incarnation != self._transport.liveness.incarnation(self._dispatcher):
             self.tasks = {}
 
     def run_next(self) -> None:
-        """Runs the oldest task and sends its result, or says that it is none."""
+        """Runs the oldest task and sends its result, or a rejection if the task is malformed."""
         number = next(iter(self.tasks))
         attempt, payload = self.tasks[number]
-        me = self._courier.me
         try:
             task = self._down.decode(payload)
-        except MessageRejected as problem:
-            self._courier.count(self._name, problem)
+        except MessageRejected as error:
+            self._transport.count_dropped(self._name, error)
             del self.tasks[number]
-            self.link.send([encode_head(Failure(me.row, me.incarnation, number, str(problem)[:500])), b""])
+            rejected = TaskRejected(*self._transport.process_id, number, str(error)[:MAX_REASON])
+            self.socket.send([encode_header(rejected), b""])
             return
         result = self._up.encode(self._handler(task))
         del self.tasks[number]
-        self._courier.post(self.link, (), self._dispatcher, result, number=number, attempt=attempt)
+        self._transport.send(self.socket, (), self._dispatcher, result, number=number, attempt=attempt)
 
     def report(self, running: int | None, now: float) -> None:
-        """Tells the dispatcher what is in hand, when that is news or has not been said for a while."""
-        holds = tuple((number, attempt) for number, (attempt, _) in self.tasks.items())
-        said, when = self._reported
-        if said != (running, holds) or now >= aligned_deadline(when, REPORT_SECONDS):
-            me = self._courier.me
-            if self.link.send([encode_head(Report(me.row, me.incarnation, running, holds)), b""]):
-                self._reported = ((running, holds), now)
+        """Reports the tasks held and the one running, if that has changed or the last report is 0.5 s old."""
+        held = tuple((number, attempt) for number, (attempt, _) in self.tasks.items())
+        reported, when = self._reported
+        if reported == (running, held) and now < aligned_deadline(when, REPORT_SECONDS):
+            return
+        report = WorkerReport(*self._transport.process_id, running, held)
+        if self.socket.send([encode_header(report), b""]):
+            self._reported = ((running, held), now)
 
 
 class Worker:
     """All WORK channels of a worker process, in order of priority."""
 
-    def __init__(self, courier: Transport, sources: Sequence[Source]) -> None:
-        self.links = tuple(source.link for source in sources)
-        self._courier, self._sources = courier, sources
+    def __init__(self, sources: Sequence[TaskSource]) -> None:
+        self.sockets = tuple(source.socket for source in sources)
+        self._sources = sources
 
-    def drain(self) -> bool:
-        """Takes in what has come, runs at most one task; True when there is more to do."""
+    def receive(self) -> bool:
+        """Queues the waiting tasks and runs at most one; True when it ran one, so that there may be more."""
         for source in self._sources:
-            source.link.drain(source.take)
-            source.forget_dead()
+            source.socket.receive(source.on_message)
+            source.drop_stale_tasks()
         chosen = next((source for source in self._sources if source.tasks), None)
         self._report(chosen)
         if chosen is None:
@@ -107,10 +119,10 @@ class Worker:
         return True
 
     def tick(self, now: float) -> float:
-        """Repeats the reports; they are due again soon."""
+        """The time of the next report, which `receive` sends."""
         return aligned_deadline(now, REPORT_SECONDS)
 
-    def _report(self, chosen: Source | None) -> None:
+    def _report(self, chosen: TaskSource | None) -> None:
         now = time.monotonic()
         for source in self._sources:
             if source is chosen:

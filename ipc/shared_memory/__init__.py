@@ -1,1 +1,1 @@
-"""Memory that processes share: sealed memfds, the arena for large payloads, and the liveness table."""
+"""Memory shared by processes: sealed memfds, the arena for large payloads, and the liveness table."""

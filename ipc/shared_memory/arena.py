@@ -1,10 +1,10 @@
-"""The arena: large byte strings go from one producer to its readers by shared memory, described by a short message.
+"""The arena: large byte strings pass from one producer to its readers by shared memory, described by a short message.
 
-Uniform slots, chained for longer values. Only the producer writes slots and their headers; each reader has one
-acknowledgement cell per slot that only it writes and that only rises. A slot's generation is
-`incarnation << 40 | counter`: it is zero while the slot is written, and checked before and after it is copied, so
-that whoever dies whenever leaves descriptors that are right or void, never wrong. A void descriptor is a lost
-message; a full arena is no error, the bytes then travel inline."""
+Memory is cut into uniform chunks, chained for longer values. Only the producer writes chunks and their headers. Each
+reader has one acknowledgement cell per chunk, which only it writes and which only rises. The generation of a chunk is
+`incarnation << 40 | counter`: it is zero while the chunk is written, and readers check it before and after they copy.
+So a death at any instruction leaves descriptors that are valid or void, never wrong. A void descriptor is a lost
+message. A full arena is no error: the payload then travels inline."""
 
 from collections.abc import Collection
 from typing import Annotated
@@ -14,7 +14,7 @@ import msgspec
 from rollup_node.ipc.shared_memory.memfd import SharedMemory
 
 GENERATION_SHIFT = 40
-SLOT_BYTES = 132 * 1024
+CHUNK_BYTES = 132 * 1024
 _HEADER_WORDS = 2
 _PAGE = 4096
 
@@ -22,23 +22,25 @@ _Word = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Descriptor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a value lies: its `length` in bytes and its (slot, generation) pairs in order."""
+    """Where a value lies: its `length` in bytes and its (chunk, generation) pairs in order."""
 
     length: _Word
-    slots: Annotated[tuple[tuple[_Word, _Word], ...], msgspec.Meta(min_length=1)]
+    chunks: Annotated[tuple[tuple[_Word, _Word], ...], msgspec.Meta(min_length=1)]
 
 
 class Arena:
-    """The outgoing large values of one row of the process table, for readers 0 to `readers - 1`.
+    """The outgoing large values of one process, for the processes in slots 0 to `readers - 1` of the process table.
 
-    Made by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was not
-    forked attaches with the same numbers and `fd`."""
+    `chunks` times `chunk_bytes` bound what is outstanding. Created by the supervisor before its first fork; `fd` is the
+    descriptor that children keep. A process that was not forked attaches with the same numbers and `fd`."""
 
-    def __init__(self, readers: int, *, slots: int = 64, slot_bytes: int = SLOT_BYTES, fd: int | None = None) -> None:
-        self.readers, self.slots, self.slot_bytes = readers, slots, slot_bytes
-        self._stride = -(-(_HEADER_WORDS * 8 + slot_bytes) // _PAGE) * _PAGE
-        self._acks = slots * self._stride // 8
-        self._memory = SharedMemory("arena", slots * self._stride + 8 * slots * readers, fd)
+    def __init__(
+        self, readers: int, *, chunks: int = 64, chunk_bytes: int = CHUNK_BYTES, fd: int | None = None
+    ) -> None:
+        self.readers, self.chunks, self.chunk_bytes = readers, chunks, chunk_bytes
+        self._stride = -(-(_HEADER_WORDS * 8 + chunk_bytes) // _PAGE) * _PAGE
+        self._acks = chunks * self._stride // 8
+        self._memory = SharedMemory("arena", chunks * self._stride + 8 * chunks * readers, fd)
         self._words, self._octets = self._memory.words, self._memory.octets
         self._incarnation, self._counter = 0, 0
         self._free: list[int] = []
@@ -51,11 +53,11 @@ class Arena:
     @property
     def capacity(self) -> int:
         """The longest value, in bytes."""
-        return self.slots * self.slot_bytes
+        return self.chunks * self.chunk_bytes
 
     @property
     def free(self) -> int:
-        """Slots that the producer may write now."""
+        """The number of chunks that the producer may write now."""
         return len(self._free)
 
     def close(self) -> None:
@@ -64,106 +66,106 @@ class Arena:
         self._octets.release()
         self._memory.close()
 
-    # The producer's side.
+    # Called by the producer.
 
     def take_over(self, incarnation: int) -> None:
-        """Makes the calling process the producer; every descriptor of earlier incarnations is void from here."""
+        """Makes the calling process the producer and voids every descriptor of earlier incarnations."""
         self._incarnation, self._counter = incarnation, 0
-        for slot in range(self.slots):
-            self._words[slot * self._stride // 8] = 0
+        for chunk in range(self.chunks):
+            self._words[chunk * self._stride // 8] = 0
         self._busy = {}
-        self._free = list(range(self.slots - 1, -1, -1))
+        self._free = list(range(self.chunks - 1, -1, -1))
 
     def put(self, data: bytes, readers: Collection[int]) -> Descriptor | None:
-        """Stores `data` until all `readers` have acknowledged it or died. None: no room now, or too long."""
-        needed = max(1, -(-len(data) // self.slot_bytes))
+        """Stores `data` until all `readers` have acknowledged it or died; None when there is no room for it."""
+        needed = max(1, -(-len(data) // self.chunk_bytes))
         self.reap()
         if len(self._free) < needed:
             return None
         view = memoryview(data)
-        pieces = (view[at : at + self.slot_bytes] for at in range(0, needed * self.slot_bytes, self.slot_bytes))
+        pieces = (view[at : at + self.chunk_bytes] for at in range(0, needed * self.chunk_bytes, self.chunk_bytes))
         return Descriptor(len(data), tuple(self._write(piece, set(readers)) for piece in pieces))
 
     def _write(self, piece: memoryview, readers: set[int]) -> tuple[int, int]:
-        slot = self._free.pop()
+        chunk = self._free.pop()
         self._counter += 1
         generation = self._incarnation << GENERATION_SHIFT | self._counter
-        word = slot * self._stride // 8
+        word = chunk * self._stride // 8
         start = (word + _HEADER_WORDS) * 8
         self._words[word] = 0
         self._octets[start : start + len(piece)] = piece
         self._words[word + 1] = len(piece)
         self._words[word] = generation
-        self._busy[slot] = (generation, readers)
-        return slot, generation
+        self._busy[chunk] = (generation, readers)
+        return chunk, generation
 
     def reap(self) -> None:
-        """Frees the slots that all their readers have acknowledged; the last freed is the first written again, so
-        that a quiet producer touches little memory."""
-        for slot, (generation, readers) in list(self._busy.items()):
+        """Frees the chunks that all their readers have acknowledged. The chunk freed last is written first, so that a
+        producer of little data touches little memory."""
+        for chunk, (generation, readers) in list(self._busy.items()):
             readers.difference_update(
-                [reader for reader in readers if self._words[self._ack_word(reader, slot)] >= generation]
+                [reader for reader in readers if self._words[self._ack_word(reader, chunk)] >= generation]
             )
             if not readers:
-                self._release(slot)
+                self._release(chunk)
 
     def withdraw(self, descriptor: Descriptor, reader: int) -> None:
-        """Gives back at once what could not be sent to `reader`."""
-        for slot, generation in descriptor.slots:
-            held = self._busy.get(slot)
+        """Frees the chunks of a value that could not be sent to `reader`."""
+        for chunk, generation in descriptor.chunks:
+            held = self._busy.get(chunk)
             if held is not None and held[0] == generation:
                 held[1].discard(reader)
                 if not held[1]:
-                    self._release(slot)
+                    self._release(chunk)
 
     def reader_died(self, reader: int) -> None:
-        """Gives back what only `reader` still held; called when the board shows a newer incarnation of its row."""
+        """Frees the chunks that only `reader` still held; called when the liveness table shows its successor."""
         for _, readers in self._busy.values():
             readers.discard(reader)
         self.reap()
 
-    def _release(self, slot: int) -> None:
-        del self._busy[slot]
-        self._free.append(slot)
+    def _release(self, chunk: int) -> None:
+        del self._busy[chunk]
+        self._free.append(chunk)
 
-    # The readers' side. Descriptors come from other processes: nothing in them is trusted.
+    # Called by readers. Descriptors come from other processes: nothing in them is trusted.
 
     def get(self, descriptor: Descriptor) -> bytes | None:
-        """A copy of the value, or None when the descriptor is void: the producer has died or was let go since."""
-        if not 0 <= descriptor.length <= len(descriptor.slots) * self.slot_bytes <= self.capacity:
+        """A copy of the value, or None when the descriptor is void: the producer has died or has freed the chunks."""
+        if not 0 <= descriptor.length <= len(descriptor.chunks) * self.chunk_bytes <= self.capacity:
             return None
         pieces: list[memoryview] = []
-        for slot, generation in descriptor.slots:
-            piece = self._piece(slot, generation)
+        for chunk, generation in descriptor.chunks:
+            piece = self._piece(chunk, generation)
             if piece is None:
                 return None
             pieces.append(piece)
         value = b"".join(pieces)
-        whole = all(self._words[slot * self._stride // 8] == generation for slot, generation in descriptor.slots)
+        whole = all(self._words[chunk * self._stride // 8] == generation for chunk, generation in descriptor.chunks)
         return value if whole and len(value) == descriptor.length else None
 
-    def _piece(self, slot: int, generation: int) -> memoryview | None:
-        """What lies in the slot, not copied yet: the generation is to be looked at again behind the copy."""
-        if not 0 <= slot < self.slots or generation <= 0:
+    def _piece(self, chunk: int, generation: int) -> memoryview | None:
+        """A view of the chunk's content; the caller checks the generation again after it has copied it."""
+        if not 0 <= chunk < self.chunks or generation <= 0:
             return None
-        word = slot * self._stride // 8
+        word = chunk * self._stride // 8
         start = (word + _HEADER_WORDS) * 8
         if self._words[word] != generation:
             return None
         length = self._words[word + 1]
-        if length > self.slot_bytes:
+        if length > self.chunk_bytes:
             return None
         return self._octets[start : start + length]
 
     def ack(self, reader: int, descriptor: Descriptor) -> None:
-        """`reader` is done with the value. Acknowledging again, or what is void, does nothing."""
-        for slot, generation in descriptor.slots:
-            if 0 <= slot < self.slots:
-                word = self._ack_word(reader, slot)
-                if self._words[word] < generation == self._words[slot * self._stride // 8]:
+        """`reader` needs the value no more. A repeated or void descriptor has no effect."""
+        for chunk, generation in descriptor.chunks:
+            if 0 <= chunk < self.chunks:
+                word = self._ack_word(reader, chunk)
+                if self._words[word] < generation == self._words[chunk * self._stride // 8]:
                     self._words[word] = generation
 
-    def _ack_word(self, reader: int, slot: int) -> int:
+    def _ack_word(self, reader: int, chunk: int) -> int:
         if not 0 <= reader < self.readers:
-            raise IndexError(f"arena has readers 0 to {self.readers - 1}, not {reader}")
-        return self._acks + reader * self.slots + slot
+            raise IndexError(f"the arena has readers 0 to {self.readers - 1}, not {reader}")
+        return self._acks + reader * self.chunks + chunk

@@ -1,33 +1,24 @@
-"""The board: one row of cells per process, in memory that all of them share. Every cell has one writer, so no lock
-is needed; any process learns who has died by reading a word, without a message."""
+"""The liveness table: a few cells for each slot of the process table, in memory that all processes share. Each cell has
+one writer, so no lock is needed; any process sees a death by reading a word, without a message."""
 
 import time
-from enum import IntEnum
 
 from rollup_node.ipc.shared_memory.memfd import SharedMemory
 
-_ROW_WORDS = 8
-_INCARNATION, _STATE, _BEAT, _READY, _BEATS = range(5)
-
-
-class ProcessState(IntEnum):
-    """What the supervisor knows of a row."""
-
-    ABSENT = 0
-    RUNNING = 1
-    STOPPING = 2
-    DEAD = 3
+_SLOT_WORDS = 8
+_INCARNATION, _LAST_BEAT, _READY, _BEATS = range(4)
 
 
 class LivenessTable:
-    """Liveness of all rows. The supervisor writes incarnation and state; the process of a row its beat and ready.
+    """Liveness of the processes in all slots. The supervisor writes the incarnation, the process in a slot its
+    heartbeat and readiness.
 
-    Made by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was
-    not forked attaches with `LivenessTable(rows, fd)`."""
+    Created by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was not
+    forked attaches with `LivenessTable(slots, fd)`."""
 
-    def __init__(self, rows: int, fd: int | None = None) -> None:
-        self.rows = rows
-        self._memory = SharedMemory("board", rows * _ROW_WORDS * 8, fd)
+    def __init__(self, slots: int, fd: int | None = None) -> None:
+        self.slots = slots
+        self._memory = SharedMemory("liveness", slots * _SLOT_WORDS * 8, fd)
         self._words = self._memory.words
 
     @property
@@ -35,55 +26,48 @@ class LivenessTable:
         return self._memory.fd
 
     def close(self) -> None:
-        """Unmaps the board in this process."""
+        """Unmaps the table in this process."""
         self._words.release()
         self._memory.close()
 
-    def start(self, row: int, incarnation: int) -> None:
-        """Supervisor, before it forks the row's new process: all cells zero, then the higher incarnation."""
-        for cell in (_BEAT, _READY, _BEATS):
-            self._set(row, cell, 0)
-        self._set(row, _STATE, ProcessState.RUNNING)
-        self._set(row, _INCARNATION, incarnation)
+    def start(self, slot: int, incarnation: int) -> None:
+        """Called by the supervisor before it forks the slot's next process: all cells zero, then the incarnation."""
+        for cell in (_LAST_BEAT, _READY, _BEATS):
+            self._set(slot, cell, 0)
+        self._set(slot, _INCARNATION, incarnation)
 
-    def set_state(self, row: int, state: ProcessState) -> None:
-        """Supervisor: what it now knows of the row."""
-        self._set(row, _STATE, state)
+    def beat(self, slot: int) -> None:
+        """A heartbeat of the slot's own process, from its event loop, at least every 0.5 s."""
+        self._set(slot, _LAST_BEAT, time.monotonic_ns())
+        self._set(slot, _BEATS, self.beats(slot) + 1)
 
-    def beat(self, row: int) -> None:
-        """The row's own process, from its own loop, at least every 0.5 s."""
-        self._set(row, _BEAT, time.monotonic_ns())
-        self._set(row, _BEATS, self.beats(row) + 1)
+    def set_ready(self, slot: int, ready: bool = True) -> None:
+        """Called by the slot's own process when its sockets are bound and its event loop runs."""
+        self._set(slot, _READY, int(ready))
 
-    def set_ready(self, row: int, ready: bool = True) -> None:
-        """The row's own process: sockets are bound and the loop beats."""
-        self._set(row, _READY, int(ready))
+    def incarnation(self, slot: int) -> int:
+        """How often a process has been started in the slot."""
+        return self._get(slot, _INCARNATION)
 
-    def incarnation(self, row: int) -> int:
-        """How often the row's process has been started; 0 before the first time."""
-        return self._get(row, _INCARNATION)
+    def last_beat_ns(self, slot: int) -> int:
+        """The time of the last heartbeat, in ns of the monotonic clock; 0 before the first."""
+        return self._get(slot, _LAST_BEAT)
 
-    def state(self, row: int) -> ProcessState:
-        return ProcessState(self._get(row, _STATE))
+    def beats(self, slot: int) -> int:
+        """The number of heartbeats since the process was started."""
+        return self._get(slot, _BEATS)
 
-    def beat_ns(self, row: int) -> int:
-        """When the process last beat, in ns of the monotonic clock; 0 when it has not yet."""
-        return self._get(row, _BEAT)
+    def ready(self, slot: int) -> bool:
+        return bool(self._get(slot, _READY))
 
-    def beats(self, row: int) -> int:
-        """How often the process has beaten since its start."""
-        return self._get(row, _BEATS)
-
-    def ready(self, row: int) -> bool:
-        return bool(self._get(row, _READY))
-
-    def _get(self, row: int, cell: int) -> int:
-        if not 0 <= row < self.rows:
-            raise IndexError(f"board has rows 0 to {self.rows - 1}, not {row}")
-        value: int = self._words[row * _ROW_WORDS + cell]
+    def _get(self, slot: int, cell: int) -> int:
+        value: int = self._words[self._word(slot, cell)]
         return value
 
-    def _set(self, row: int, cell: int, value: int) -> None:
-        if not 0 <= row < self.rows:
-            raise IndexError(f"board has rows 0 to {self.rows - 1}, not {row}")
-        self._words[row * _ROW_WORDS + cell] = value
+    def _set(self, slot: int, cell: int, value: int) -> None:
+        self._words[self._word(slot, cell)] = value
+
+    def _word(self, slot: int, cell: int) -> int:
+        if not 0 <= slot < self.slots:
+            raise IndexError(f"the liveness table has slots 0 to {self.slots - 1}, not {slot}")
+        return slot * _SLOT_WORDS + cell

@@ -1,8 +1,5 @@
-"""Memory shared by processes that are forked later: sealed memfds, so nothing has a name in /dev/shm and no reader
-can be made to fault by a file that shrinks.
-
-The mapping is made without Python's `mmap`, which keeps a second, hidden descriptor: a forked child that closes
-all descriptors but the known ones would otherwise have a stranger's closed when that object is collected."""
+"""Memory shared by processes that are forked later: sealed memfds, so that nothing has a name in /dev/shm and no reader
+faults because a file shrinks."""
 
 import ctypes
 import fcntl
@@ -18,13 +15,15 @@ _view_of = ctypes.pythonapi.PyMemoryView_FromMemory
 _view_of.restype = ctypes.py_object
 _view_of.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
 
+# Python's `mmap` duplicates the descriptor and hides the copy. A forked child closes every descriptor it does not know,
+# so collecting the mmap object there would close whatever descriptor has that number by then.
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _WRITABLE = 0x200
 _PAGE = mmap.PAGESIZE
 
 
 def sealed_memfd(name: str, size: int) -> int:
-    """An anonymous file of `size` bytes, all zero, whose size can never change."""
+    """The descriptor of an anonymous file of `size` zero bytes whose size cannot change."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -32,9 +31,10 @@ def sealed_memfd(name: str, size: int) -> int:
 
 
 class SharedMemory:
-    """`size` bytes (rounded up to whole pages) seen by every process forked afterwards, or by who is given `fd`.
+    """`size` bytes, rounded up to whole pages, shared with every process that is forked afterwards or attaches by `fd`.
 
-    `octets` and `words` are the same memory as bytes and as u64; aligned words are stored and loaded whole."""
+    `octets` and `words` are the same memory as bytes and as u64; loads and stores of words are atomic. Raises
+    ValueError when the file behind `fd` has another size, OSError when it cannot be mapped."""
 
     def __init__(self, name: str, size: int, fd: int | None = None) -> None:
         self.size = -(-size // _PAGE) * _PAGE
@@ -49,7 +49,7 @@ class SharedMemory:
         self.words: memoryview = self.octets.cast("Q")
 
     def close(self) -> None:
-        """Unmaps and closes; other processes are not concerned. The views must not be used any more."""
+        """Unmaps the memory in this process; the views must not be used after that."""
         if self.fd >= 0:
             self.words.release()
             self.octets.release()

@@ -1,1 +1,1 @@
-"""What goes over a socket: message encoding, ZeroMQ sockets with their rules, and the identity of processes."""
+"""Wire format: message encoding, ZeroMQ sockets and process ids."""

@@ -1,6 +1,6 @@
-"""Messages as bytes. A message is two frames: an envelope (who sends, which number, where the payload lies) and the
-payload, which is empty when it lies in the sender's arena. Both are typed msgpack: what does not have the declared
-shape is refused, and nothing received is ever executed."""
+"""Messages as bytes. A message is two frames: a header (sender, number, place of the payload) and the payload, which is
+empty when it lies in the sender's arena. Both are typed msgpack: what does not have the declared shape is rejected, and
+nothing received is ever executed."""
 
 from typing import Annotated, Any, get_args
 
@@ -10,17 +10,17 @@ from rollup_node.ipc.shared_memory.arena import Descriptor
 
 _MAX_WORD = (1 << 63) - 1
 _Word = Annotated[int, msgspec.Meta(ge=0, le=_MAX_WORD)]
-_BAD_BYTES = (ValueError, RecursionError, MemoryError, OverflowError)
+_DECODE_ERRORS = (ValueError, RecursionError, MemoryError, OverflowError)
 
 
 class UnusableMessage(Exception):
-    """A message that is not taken; `counter` names what is counted."""
+    """A message that is dropped; `counter` is the name under which it is counted."""
 
     counter = "messages_refused"
 
 
 class MessageRejected(UnusableMessage):
-    """Malformed, or from somebody who has no business on this channel."""
+    """Malformed, or from a process that may not send on this channel."""
 
 
 class StaleMessage(UnusableMessage):
@@ -30,59 +30,60 @@ class StaleMessage(UnusableMessage):
 
 
 class PayloadLost(UnusableMessage):
-    """Its payload is no longer in the arena: a lost message."""
+    """Its payload is no longer in the arena, so the message counts as lost."""
 
     counter = "messages_void"
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, tag="m", tag_field="kind"):
-    """The head of every message with a payload.
+    """The header of a message with a payload. `number` is a status sequence or a task id, `attempt` counts the
+    assignments of that task, `descriptor` is None for a payload in the second frame."""
 
-    `number` is a status sequence or a task id; `attempt` says how often that task has been given out."""
-
-    row: _Word
+    slot: _Word
     incarnation: _Word
     number: _Word
     attempt: _Word
     descriptor: Descriptor | None
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True, tag="r", tag_field="kind"):
-    """A worker's whole state towards one dispatcher: the (task, attempt) pairs in its hands, and the task it runs:
-    None when idle, 0 when it runs another dispatcher's."""
+class WorkerReport(msgspec.Struct, frozen=True, array_like=True, tag="r", tag_field="kind"):
+    """A worker's whole state towards one dispatcher: the task it runs (None when idle, 0 for another dispatcher's) and
+    the (task, attempt) pairs it holds."""
 
-    row: _Word
+    slot: _Word
     incarnation: _Word
     running: _Word | None
-    holds: Annotated[tuple[tuple[_Word, _Word], ...], msgspec.Meta(max_length=1024)]
+    held: Annotated[tuple[tuple[_Word, _Word], ...], msgspec.Meta(max_length=1024)]
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True, tag="f", tag_field="kind"):
-    """A worker cannot run a task, and no other could."""
+class TaskRejected(msgspec.Struct, frozen=True, array_like=True, tag="f", tag_field="kind"):
+    """A worker cannot run a task, and neither could another."""
 
-    row: _Word
+    slot: _Word
     incarnation: _Word
     number: _Word
     reason: Annotated[str, msgspec.Meta(max_length=500)]
 
 
-Head = Envelope | Report | Failure
+MessageHeader = Envelope | WorkerReport | TaskRejected
 
 _encoder = msgspec.msgpack.Encoder()
-_head_decoder: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Envelope | Report | Failure)
+_header_decoder: msgspec.msgpack.Decoder[MessageHeader] = msgspec.msgpack.Decoder(
+    Envelope | WorkerReport | TaskRejected
+)
 
 
-def encode_head(head: Head) -> bytes:
+def encode_header(header: MessageHeader) -> bytes:
     """The first frame."""
-    return _encoder.encode(head)
+    return _encoder.encode(header)
 
 
-def decode_head(frame: bytes) -> Head:
-    """Reads a first frame; MessageRejected when it is none."""
+def decode_header(frame: bytes) -> MessageHeader:
+    """The header in a first frame. Raises MessageRejected when it is malformed."""
     try:
-        return _head_decoder.decode(frame)
-    except _BAD_BYTES as error:
-        raise MessageRejected(f"malformed envelope: {error}") from None
+        return _header_decoder.decode(frame)
+    except _DECODE_ERRORS as error:
+        raise MessageRejected(f"malformed header: {error}") from None
 
 
 class Codec:
@@ -93,15 +94,16 @@ class Codec:
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(union)
 
     def encode(self, message: Any) -> bytes:
-        """The second frame; TypeError when the channel does not carry such a message (a bug of the caller)."""
+        """The second frame. Raises TypeError when the channel does not carry such messages, which is a bug of the
+        caller."""
         if type(message) not in self._types:
             names = ", ".join(kind.__name__ for kind in self._types)
-            raise TypeError(f"{type(message).__name__} does not travel on this channel (only {names})")
+            raise TypeError(f"this channel carries {names}, not {type(message).__name__}")
         return _encoder.encode(message)
 
     def decode(self, payload: bytes) -> Any:
-        """Reads a payload; MessageRejected when it is not a message of the union."""
+        """The message in a payload. Raises MessageRejected when it is not one of the union."""
         try:
             return self._decoder.decode(payload)
-        except _BAD_BYTES as error:
+        except _DECODE_ERRORS as error:
             raise MessageRejected(f"malformed message: {error}") from None

@@ -1,27 +1,27 @@
-"""Who is who: processes are rows of the process table, and a row has had as many incarnations as starts."""
+"""Identity of processes: a slot of the process table, and how often a process has been started in it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-Rows = Mapping[str, Sequence[int]]
-"""The row numbers of each role; a role that serves a channel has exactly one."""
+Slots = Mapping[str, Sequence[int]]
+"""The slots of each role. A role that serves a channel has exactly one."""
 
-_IDENTITY = b"row"
+_PREFIX = b"row"
 
 
 class ProcessId(NamedTuple):
-    """A process: its row and which incarnation of that row it is."""
+    """A process: its slot, and its incarnation, which counts the starts in that slot from 1."""
 
-    row: int
+    slot: int
     incarnation: int
 
-    def identity(self) -> bytes:
-        """Its name towards a ROUTER socket."""
-        return _IDENTITY + self.row.to_bytes(2, "big") + self.incarnation.to_bytes(8, "big")
+    def routing_id(self) -> bytes:
+        """Its routing id for ROUTER sockets: 13 bytes."""
+        return _PREFIX + self.slot.to_bytes(2, "big") + self.incarnation.to_bytes(8, "big")
 
 
-def process_id_of(identity: bytes) -> ProcessId | None:
-    """The process that calls itself `identity`, or None when it is no such name."""
-    if len(identity) != len(_IDENTITY) + 10 or not identity.startswith(_IDENTITY):
+def process_id_of(routing_id: bytes) -> ProcessId | None:
+    """The process with that routing id, or None when it is malformed."""
+    if len(routing_id) != len(_PREFIX) + 10 or not routing_id.startswith(_PREFIX):
         return None
-    return ProcessId(int.from_bytes(identity[3:5], "big"), int.from_bytes(identity[5:], "big"))
+    return ProcessId(int.from_bytes(routing_id[3:5], "big"), int.from_bytes(routing_id[5:], "big"))

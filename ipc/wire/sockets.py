@@ -1,7 +1,4 @@
-"""ZeroMQ sockets with their rules: never a blocking call, linger 0, bounded queues and sizes, drained in batches.
-
-A socket's descriptor only says that something has changed since it was last looked at, and a send looks too; so
-after each send the socket says whether it has mail, and a drain that stops early is continued, never awaited."""
+"""ZeroMQ sockets with their rules: no blocking call, linger 0, bounded queues and sizes, received in batches."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,19 +6,19 @@ from pathlib import Path
 import zmq
 
 BATCH = 128
-MAX_MESSAGE = 256 << 20
-PATH_LIMIT = 107
+MAX_MESSAGE_BYTES = 256 << 20
+MAX_PATH_BYTES = 107
 _RECONNECT_MS = 20
 _NOT_SENT = (zmq.EAGAIN, zmq.EHOSTUNREACH)
 
 
 def socket_path(directory: Path, channel: str) -> Path:
-    """Where a channel's socket lies; ValueError when the system cannot bind so long a path."""
+    """The path of a channel's socket. Raises ValueError when it is too long to bind."""
     path = directory.absolute() / f"{channel}.sock"
-    if (length := len(str(path).encode())) > PATH_LIMIT:
+    if (length := len(str(path).encode())) > MAX_PATH_BYTES:
         raise ValueError(
-            f"socket path {path} has {length} bytes, the system allows {PATH_LIMIT}: "
-            f"use a runtime directory whose path is {length - PATH_LIMIT} bytes shorter"
+            f"socket path {path} has {length} bytes, the system allows {MAX_PATH_BYTES}: "
+            f"use a runtime directory whose path is {length - MAX_PATH_BYTES} bytes shorter"
         )
     return path
 
@@ -31,8 +28,9 @@ def check_paths(directory: Path, channels: Iterable[str]) -> None:
     socket_path(directory, max(channels, key=len))
 
 
-class Link:
-    """One socket, bound or connected for good. `on_mail` is called when messages wait that nobody is told of."""
+class ChannelSocket:
+    """One socket, bound or connected for its whole life. `on_readable` is called when a send leaves messages waiting
+    that `fileno` will not signal."""
 
     def __init__(
         self,
@@ -41,25 +39,25 @@ class Link:
         path: Path,
         *,
         bind: bool,
-        on_mail: Callable[[], None],
-        identity: bytes = b"",
+        on_readable: Callable[[], None],
+        routing_id: bytes = b"",
         queue: int = 256,
         only_connected: bool = False,
     ) -> None:
         self._socket = context.socket(kind)
         self._path = path if bind else None
-        self._on_mail = on_mail
+        self._on_readable = on_readable
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.SNDHWM, queue),
             (zmq.RCVHWM, queue),
-            (zmq.MAXMSGSIZE, MAX_MESSAGE),
+            (zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES),
             (zmq.RECONNECT_IVL, _RECONNECT_MS),
             (zmq.IMMEDIATE, int(only_connected)),
         ):
             self._socket.setsockopt(option, value)
-        if identity:
-            self._socket.setsockopt(zmq.IDENTITY, identity)
+        if routing_id:
+            self._socket.setsockopt(zmq.IDENTITY, routing_id)
         if kind == zmq.ROUTER:
             self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
@@ -74,7 +72,7 @@ class Link:
         self.fileno = int(self._socket.getsockopt(zmq.FD))
 
     def send(self, frames: list[bytes]) -> bool:
-        """Hands the message over without waiting; False when the other side is gone or its queue is full."""
+        """Queues the message without waiting; False when the other side is gone or its queue is full."""
         try:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -82,12 +80,14 @@ class Link:
                 raise
             return False
         finally:
+            # The descriptor is edge-triggered and a send consumes the edge: ask for waiting messages here.
             if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-                self._on_mail()
+                self._on_readable()
         return True
 
-    def drain(self, handle: Callable[[list[bytes]], None]) -> bool:
-        """Handles the messages that are there, at most a batch; True when there may be more."""
+    def receive(self, handle: Callable[[list[bytes]], None]) -> bool:
+        """Handles the waiting messages, at most a batch; True when there may be more, so that it must be called again
+        before waiting for `fileno`."""
         for _ in range(BATCH):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
@@ -97,7 +97,7 @@ class Link:
         return True
 
     def close(self) -> None:
-        """Closes at once and removes what it bound."""
+        """Closes at once and removes the path it bound."""
         self._socket.close(linger=0)
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Commands beside running a node: the same processes, put together for one question."""
+"""The commands of the program beside running a node."""

@@ -1,12 +1,12 @@
-"""`rollup-node batches`: every batch in a range of L1 blocks, as it lies there, judged by no rule of validity."""
+"""`rollup-node batches`: every batch in a range of L1 blocks, without any check of validity."""
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import HELP_END, Outputs, address, read, run
-from rollup_node.node.commands.flags import Parser, block_number
+from rollup_node.node.commands.common import HELP_EPILOG, Outputs, address, parse, run
+from rollup_node.node.commands.flags import FlagParser, block_number
 from rollup_node.node.inspect.listing_stage import ListingConfig
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.processes import Row
+from rollup_node.node.system.process_table import ProcessSpec
 
 DESCRIPTION = """Lists every batch in a range of L1 blocks, in the order in which channels end: L1 block, channel, kind,
 first timestamp, blocks, transactions, and the sha256 over the transaction hashes. Reading begins without open
@@ -15,30 +15,30 @@ channels; the batcher is the one of the genesis config, changed by the updates i
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
-    parser = Parser("batches", DESCRIPTION, HELP_END)
+    parser = FlagParser("batches", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--from-l1", type=block_number, required=True, metavar="N", help="first L1 block")
     parser.add_argument("--to-l1", type=block_number, required=True, metavar="M", help="last L1 block, included")
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    command = read(parser, words)
-    own = command.own
-    if own.to_l1 < own.from_l1:
-        raise SetupError(f"--to-l1 {own.to_l1} is before --from-l1 {own.from_l1}")
+    command = parse(parser, words)
+    flags = command.flags
+    if flags.to_l1 < flags.from_l1:
+        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
     outputs = Outputs.open()
     config = ListingConfig(
         rollup=command.chain.config,
-        first=own.from_l1,
-        last=own.to_l1,
-        batcher=own.batcher,
-        as_json=own.json,
+        first=flags.from_l1,
+        last=flags.to_l1,
+        batcher=flags.batcher,
+        as_json=flags.json,
         output=outputs.results,
         errors=outputs.errors,
     )
-    job = Row(
+    listing = ProcessSpec(
         "derivation",
         "rollup_node.node.inspect.listing_stage:build",
         config,
         one_shot=True,
-        keep=tuple(outputs),
+        keep_fds=tuple(outputs),
     )
-    return run(command, [job])
+    return run(command, [listing])

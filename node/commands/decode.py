@@ -1,5 +1,6 @@
 """`rollup-node decode`: batches in files, decoded by the deriver's own parsers in this one process."""
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,23 +9,23 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.node.commands.flags import Parser, chain_id, timestamp
+from rollup_node.node.commands.flags import FlagParser, chain_id, timestamp
 from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content, shown_name
-from rollup_node.node.inspect.decoding import READERS, Decoder, DecodingRules, Found, Outcome
-from rollup_node.node.inspect.listed_batch import batch_text, batch_values
-from rollup_node.node.inspect.outline import OutlinedBlock, SpanOutline
+from rollup_node.node.inspect.batch_summary import batch_text, batch_values
+from rollup_node.node.inspect.decoding import READERS, Decoder, DecoderOutput, DecodingRules, FoundBatch
+from rollup_node.node.inspect.lazy_batches import LazyBlock, LazySpanBatch
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.standard_streams import OutputError, give_up_output
+from rollup_node.node.system.standard_streams import StdoutError, discard_stdout
 from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 DESCRIPTION = """Decodes the batches in files of bytes or hex text and writes one line for each. Frames of several files
-are joined by channel, in the order given. What does not decode is told on standard error with its file, its offset and
-the rule; the exit code is 1 if nothing was decoded. Rules that depend on time are taken in their widest form unless
+are joined by channel, in the order given. What does not decode is reported on standard error with file, offset and
+rule; the exit code is 1 if nothing was decoded. Rules that depend on time are taken in their widest form unless
 --network or --fork-time is given; then by the time of --l1-time, or else of each channel's first batch."""
 
 MAX_BYTES = {
@@ -37,7 +38,7 @@ MAX_BYTES = {
 }
 """The longest content of a file of each kind."""
 
-SHOWN_OF_A_RULE = 50
+MAX_SHOWN_PER_RULE = 50
 DEFAULT_BLOCK_TIME = 2
 CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
 
@@ -45,21 +46,21 @@ CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when at least one batch was decoded."""
     flags = _parser().parse_all(words)
-    report = Report(flags.json, flags.full, _missing(flags))
+    output = DecodingOutput(flags.json, flags.full, _missing(flags))
     try:
-        for outcome in _outcomes(flags.files, flags.kind, _rules(flags), report):
-            report.take(outcome)
-        report.end()
+        for outcome in _outcomes(flags.files, flags.kind, _rules(flags), output):
+            output.write(outcome)
+        output.finish()
         sys.stdout.flush()
-    except OutputError as error:
+    except StdoutError as error:
         if not error.reader_is_gone:
             raise
-        give_up_output()
-    return 0 if report.decoded else 1
+        discard_stdout()
+    return 0 if output.decoded else 1
 
 
-def _parser() -> Parser:
-    parser = Parser("decode", DESCRIPTION)
+def _parser() -> FlagParser:
+    parser = FlagParser("decode", DESCRIPTION)
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="bytes, or hex text with or without 0x; - for standard input"
     )
@@ -88,7 +89,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _rules(flags: Any) -> DecodingRules:
+def _rules(flags: argparse.Namespace) -> DecodingRules:
     times: dict[str, int] = {}
     span, schedule = SpanRules(0, 0, DEFAULT_BLOCK_TIME), None
     if flags.network is not None:
@@ -119,8 +120,8 @@ def _fork_times(given: Sequence[str]) -> dict[str, int]:
     return times
 
 
-def _missing(flags: Any) -> str:
-    """What span batches cannot be told without."""
+def _missing(flags: argparse.Namespace) -> str:
+    """What span batches cannot be decoded completely without."""
     if flags.network is not None:
         return ""
     lacks = {"chain_id": "the transactions' hashes are those of chain id 0", "genesis_time": "times count from genesis"}
@@ -128,24 +129,26 @@ def _missing(flags: Any) -> str:
     return ", ".join(found)
 
 
-def _outcomes(files: Sequence[str], kind: str, rules: DecodingRules, report: "Report") -> Iterator[Outcome]:
+def _outcomes(
+    files: Sequence[str], kind: str, rules: DecodingRules, output: "DecodingOutput"
+) -> Iterator[DecoderOutput]:
     decoder = Decoder(rules, kind)
     for path in files:
         name = shown_name(path)
         try:
             content = read_content(path, MAX_BYTES[kind])
         except TooLarge as error:
-            report.complain(f"{name}: offset {error.limit}: {error}, which is the most that is read of such a file")
+            output.error(f"{name}: offset {error.limit}: {error}, the limit for such a file")
         except NotHex as error:
-            report.complain(f"{name}: offset {error.offset}: {error}")
+            output.error(f"{name}: offset {error.offset}: {error}")
         else:
             yield from decoder.read(name, content)
             del content
     yield from decoder.finish()
 
 
-class Report:
-    """What is written: batches to standard output, all else to standard error. `missing` says what makes span batches
+class DecodingOutput:
+    """Writes batches to standard output and errors to standard error. `missing` names what makes span batches
     incomplete."""
 
     def __init__(self, as_json: bool, full: bool, missing: str) -> None:
@@ -153,41 +156,41 @@ class Report:
         self._as_json = as_json
         self._full = full
         self._missing = missing
-        self._troubles: Counter[str] = Counter()
+        self._error_counts: Counter[str] = Counter()
 
-    def take(self, outcome: Outcome) -> None:
+    def write(self, outcome: DecoderOutput) -> None:
         """Writes a batch or a trouble; of very many troubles by one rule only the first."""
-        if isinstance(outcome, Found):
+        if isinstance(outcome, FoundBatch):
             self._batch(outcome)
             return
-        self._troubles[outcome.rule] += 1
-        if self._troubles[outcome.rule] <= SHOWN_OF_A_RULE:
-            self.complain(f"{outcome.place}: {outcome.text}")
+        self._error_counts[outcome.rule] += 1
+        if self._error_counts[outcome.rule] <= MAX_SHOWN_PER_RULE:
+            self.error(f"{outcome.position}: {outcome.text}")
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Says how many troubles were left out."""
-        for rule, count in self._troubles.items():
-            if count > SHOWN_OF_A_RULE:
-                self.complain(f"{count - SHOWN_OF_A_RULE} more like this (rule {rule})")
+        for rule, count in self._error_counts.items():
+            if count > MAX_SHOWN_PER_RULE:
+                self.error(f"{count - MAX_SHOWN_PER_RULE} more like this [{rule}]")
 
-    def complain(self, text: str) -> None:
+    def error(self, text: str) -> None:
         """One line on standard error."""
         print(f"{PROGRAM}: {text}", file=sys.stderr)
 
-    def _batch(self, found: Found) -> None:
+    def _batch(self, found: FoundBatch) -> None:
         batch = found.batch
-        if isinstance(batch, SpanOutline) and self._missing:
-            self.complain(f"warning: of span batches {self._missing}")
+        if isinstance(batch, LazySpanBatch) and self._missing:
+            self.error(f"warning: of span batches {self._missing}")
             self._missing = ""
         self.decoded = True
-        listed = batch.listed(found.place.channel)
+        summary = batch.summary(found.position.channel)
         write = sys.stdout.write
         if not self._as_json:
-            write(batch_text(listed) + "\n")
+            write(batch_text(summary) + "\n")
             if self._full:
                 _write_text(batch.blocks())
             return
-        line = orjson.dumps(batch_values(listed)).decode()
+        line = orjson.dumps(batch_values(summary)).decode()
         if self._full:
             write(line[:-1] + ',"l2_blocks":[')
             _write_json(batch.blocks())
@@ -195,7 +198,7 @@ class Report:
         write(line + "\n")
 
 
-def _write_json(blocks: Iterator[OutlinedBlock]) -> None:
+def _write_json(blocks: Iterator[LazyBlock]) -> None:
     """Blocks as JSON objects, in pieces: a batch may be larger than what can be held."""
     write, between = sys.stdout.write, ""
     for block in blocks:
@@ -214,7 +217,7 @@ def _write_json(blocks: Iterator[OutlinedBlock]) -> None:
         between = ","
 
 
-def _write_text(blocks: Iterator[OutlinedBlock]) -> None:
+def _write_text(blocks: Iterator[LazyBlock]) -> None:
     for block in blocks:
         sys.stdout.write(f"  block of time {block.timestamp}  epoch {block.epoch_number}\n")
         for transaction in block.transactions:

@@ -1,5 +1,6 @@
-"""`rollup-node explain`: why blocks, batches, channels or frames were dropped: by a running node, or in a replay."""
+"""`rollup-node explain`: why blocks, batches, channels or frames were dropped by a running node or in a replay."""
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
@@ -7,54 +8,54 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.commands.flags import Parser, block_number, url
+from rollup_node.node.commands.flags import FlagParser, block_number, url
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
 
-DESCRIPTION = """Tells what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being
-read, the rule and its values. With --rpc a running node is asked for the last 1000 drops of its derivation process.
+DESCRIPTION = """Lists what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being
+read, the rule and its values. With --rpc a running node returns the last 1000 drops of its derivation process.
 Otherwise L2 is derived from L1 as by `rollup-node replay`, from the safe head N on, until block M is derived or L1
 block L is read."""
-END = "Without --rpc the options of the node for its L1, beacon node, network and logs are taken as well."
+EPILOG = "Without --rpc options of the node for its L1, beacon node, network and logs are accepted as well."
 METHOD = "explain_drops"
 UNBOUNDED = (1 << 63) - 1
 
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
-    parser = Parser("explain", DESCRIPTION, END)
+    parser = FlagParser("explain", DESCRIPTION, EPILOG)
     parser.add_argument("--rpc", type=url, metavar="URL", help="JSON-RPC of a running node")
     parser.add_argument("--from-l2", type=block_number, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, metavar="M", help="end when this block is derived")
     parser.add_l2_source()
-    parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading (with --rpc: telling) here")
+    parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading (with --rpc: listing) here")
     parser.add_argument("--to-l1", type=block_number, metavar="L", help="end behind this L1 block")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     flags, _ = parser.parse_known_args(list(words))
     if flags.to_l1 is not None and flags.from_l1 is not None and flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
     if flags.rpc is not None:
-        return _of_a_node(parser.parse_all(words))
+        return _explain_node(parser.parse_all(words))
     _check(flags)
-    return _of_a_replay(parser, words)
+    return _explain_replay(parser, words)
 
 
 # --- a running node ------------------------------------------------------------------------------------------------
 
 
-def _of_a_node(flags: Any) -> int:
+def _explain_node(flags: argparse.Namespace) -> int:
     for name in ("from_l2", "to_l2", "l2", "l2_blocks"):
         if getattr(flags, name) is not None:
             raise SetupError(f"--{name.replace('_', '-')} has no meaning with --rpc")
-    total, drops = asyncio.run(_ask(flags.rpc))
+    total, drops = asyncio.run(_fetch_drops(flags.rpc))
     first, last = flags.from_l1 or 0, UNBOUNDED if flags.to_l1 is None else flags.to_l1
-    told = [drop for drop in drops if drop["l1_block"] is None or first <= drop["l1_block"]["number"] <= last]
-    for drop in told:
+    listed = [drop for drop in drops if drop["l1_block"] is None or first <= drop["l1_block"]["number"] <= last]
+    for drop in listed:
         print(orjson.dumps(drop).decode() if flags.json else _line(drop))
-    if not told:
+    if not listed:
         print(f"{PROGRAM}: nothing was dropped", file=sys.stderr)
     if total > len(drops):
-        print(f"{PROGRAM}: {total - len(drops)} older drops are forgotten", file=sys.stderr)
+        print(f"{PROGRAM}: {total - len(drops)} older drops are no longer known", file=sys.stderr)
     return 0
 
 
@@ -63,7 +64,7 @@ def _line(drop: dict[str, Any]) -> str:
     return f"L1 {'unknown' if block is None else block['number']}  {drop['text']}"
 
 
-async def _ask(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
+async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
     from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
     client = JsonRpcClient(endpoint)
@@ -73,7 +74,7 @@ async def _ask(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
     except (EndpointError, RpcFailure) as error:
         raise SetupError(f"--rpc: {METHOD}: {error}") from None
     except (KeyError, TypeError, ValueError):
-        raise SetupError(f"--rpc: the node answers {METHOD} with something else: is it of this version?") from None
+        raise SetupError(f"--rpc: unexpected response to {METHOD}: is the node of this version?") from None
     finally:
         await client.close()
 
@@ -88,50 +89,45 @@ def _checked(drop: Any) -> dict[str, Any]:
 # --- a replay ------------------------------------------------------------------------------------------------------
 
 
-def _of_a_replay(parser: Parser, words: Sequence[str]) -> int:
-    from rollup_node.node.commands.common import Outputs, read, run
+def _explain_replay(parser: FlagParser, words: Sequence[str]) -> int:
+    from rollup_node.node.commands.common import Outputs, parse, run
     from rollup_node.node.inspect.explain_stage import ExplainConfig
     from rollup_node.node.inspect.replay_stage import ReplayConfig
-    from rollup_node.node.system.processes import Row
-    from rollup_node.stages.derivation.config import DerivationConfig
+    from rollup_node.node.setup.plan import derivation_config
+    from rollup_node.node.system.process_table import ProcessSpec
 
-    command = read(parser, words)
-    own, chain = command.own, command.chain
+    command = parse(parser, words)
+    flags, chain = command.flags, command.chain
     outputs = Outputs.open()
-    derivation = DerivationConfig(
-        rollup=chain.config,
-        l1_chain=chain.l1_chain,
-        span_overlap_check=command.values["rollup.span-overlap-check"],
-        drops_are_read=True,
-    )
+    derivation = derivation_config(command.values, chain, drops_are_read=True)
     replay = ReplayConfig(
         rollup=chain.config,
-        first=own.from_l2,
-        last=UNBOUNDED if own.to_l2 is None else own.to_l2,
-        url=own.l2,
-        blocks=own.l2_blocks,
-        base=own.from_l1,
-        as_json=own.json,
+        first=flags.from_l2,
+        last=UNBOUNDED if flags.to_l2 is None else flags.to_l2,
+        url=flags.l2,
+        blocks=flags.l2_blocks,
+        base=flags.from_l1,
+        as_json=flags.json,
         output=outputs.results,
         errors=outputs.errors,
     )
-    job = ExplainConfig(replay, own.to_l1)
+    config = ExplainConfig(replay, flags.to_l1)
     build = "rollup_node.node.inspect.explain_stage:build"
     return run(
         command,
         [
-            Row("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
-            Row("engine", build, job, one_shot=True, keep=tuple(outputs)),
+            ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
+            ProcessSpec("engine", build, config, one_shot=True, keep_fds=tuple(outputs)),
         ],
     )
 
 
-def _check(own: Any) -> None:
-    if own.from_l2 is None:
+def _check(flags: argparse.Namespace) -> None:
+    if flags.from_l2 is None:
         raise SetupError("give --rpc URL to ask a running node, or --from-l2 N to derive from the safe head N on")
-    if own.to_l2 is None and own.to_l1 is None:
+    if flags.to_l2 is None and flags.to_l1 is None:
         raise SetupError("give the end: --to-l2 M or --to-l1 L")
-    if own.to_l2 is not None and own.to_l2 <= own.from_l2:
-        raise SetupError(f"--to-l2 {own.to_l2} is not after --from-l2 {own.from_l2}")
-    if (own.l2 is None) == (own.l2_blocks is None):
+    if flags.to_l2 is not None and flags.to_l2 <= flags.from_l2:
+        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
+    if (flags.l2 is None) == (flags.l2_blocks is None):
         raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")

@@ -1,29 +1,29 @@
-"""The flags of the commands beside the node: wrong ones end in one line, as the node's options do."""
+"""The flags of the commands: a wrong one ends in one line, as a wrong option of the node does."""
 
 import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.options.kinds import HTTP_URL
 from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.value_types import HTTP_URL
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
 
 
-class Parser(argparse.ArgumentParser):
-    """A command's own flags."""
+class FlagParser(argparse.ArgumentParser):
+    """The flags of one command. Its errors are SetupErrors."""
 
-    def __init__(self, command: str, description: str, end: str | None = None) -> None:
+    def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         super().__init__(
-            prog=f"{PROGRAM} {command}", description=description, epilog=end, allow_abbrev=False, add_help=True
+            prog=f"{PROGRAM} {command}", description=description, epilog=epilog, allow_abbrev=False, add_help=True
         )
 
     def error(self, message: str) -> NoReturn:
         raise SetupError(message)
 
     def add_l2_source(self) -> None:
-        """The flags that say where L2 blocks come from."""
+        """Adds the flags that choose the source of L2 blocks."""
         source = "an execution engine's JSON-RPC (no JWT) with the L2 blocks"
         self.add_argument("--l2", type=url, metavar="URL", help=source)
         file = "a JSON file with L2 blocks, in place of --l2"
@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
         return [name.lstrip("-") for action in self._actions for name in action.option_strings]
 
     def parse_all(self, words: Sequence[str]) -> argparse.Namespace:
-        """Reads a whole command line; SetupError for a word that the command does not know."""
+        """Parses a whole command line. Raises SetupError for an unknown flag or argument."""
         found, rest = self.parse_known_args(list(words))
         if rest:
             word = rest[0].partition("=")[0]
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def url(text: str) -> str:
-    """The HTTP address of an endpoint."""
+    """The HTTP address in a flag. Raises ArgumentTypeError for any other text."""
     try:
         return str(HTTP_URL.read(text))
     except ValueError:
@@ -53,7 +53,7 @@ def url(text: str) -> str:
 
 
 def readable_file(text: str) -> str:
-    """A file that can be opened."""
+    """The path of a file that can be opened. Raises ArgumentTypeError for any other."""
     try:
         with open(text, "rb"):
             return text
@@ -63,17 +63,17 @@ def readable_file(text: str) -> str:
 
 
 def block_number(text: str) -> int:
-    """A block number given as a flag."""
+    """The block number in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a block number")
 
 
 def timestamp(text: str) -> int:
-    """A time in seconds given as a flag."""
+    """The time in seconds in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a time in seconds")
 
 
 def chain_id(text: str) -> int:
-    """A chain id given as a flag."""
+    """The chain id in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a chain id")
 
 

@@ -1,4 +1,4 @@
-"""Files of bytes, as they are or as hex text, read in pieces so that no more is held than their content."""
+"""Files of bytes, raw or as hex text, read in pieces so that memory holds only their content."""
 
 import re
 from io import BytesIO
@@ -20,16 +20,17 @@ class TooLarge(Exception):
 
 
 class NotHex(Exception):
-    """What began as hex text goes on as something else, in the piece that begins at byte `offset`."""
+    """Hex text is malformed in the piece that begins at byte `offset` of the file."""
 
-    def __init__(self, offset: int, problem: str) -> None:
-        super().__init__(problem)
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
         self.offset = offset
 
 
 def read_content(path: str, limit: int) -> bytes:
-    """The bytes of a file (`-` is standard input), or those its hex text stands for; TooLarge, NotHex, or SetupError if
-    it cannot be read."""
+    """The bytes of a file (`-` is standard input), or those of its hex text.
+
+    Raises TooLarge for more than `limit` bytes, NotHex for malformed hex text, SetupError for an unreadable file."""
     try:
         with open("/dev/stdin" if path == "-" else path, "rb") as file:
             return _content(file, limit)
@@ -39,7 +40,7 @@ def read_content(path: str, limit: int) -> bytes:
 
 
 def shown_name(path: str) -> str:
-    """A file's name on one line."""
+    """The name of a file as printable text."""
     return path if path.isprintable() else ascii(path)
 
 

@@ -1,4 +1,4 @@
-"""`rollup-node p2p`: keys and peer ids of the peer-to-peer network (node-behaviour 15)."""
+"""`rollup-node p2p`: keys and peer ids of the network [CMD1 to CMD3], and the doctor."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
-from rollup_node.stages.p2p.identity.peer_id import Identity, IdentityError, peer_text, secp256k1_key
-from rollup_node.stages.p2p.peerstore.io.key_file import new_secret
+from rollup_node.stages.p2p.identity.io.key_file import generate_secret
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity, peer_id_text, secp256k1_public_key
 
 _LONGEST_INPUT = 4096
 DOCTOR = "doctor"
@@ -17,12 +17,12 @@ _HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id | doctor --rpc URL [-
   genkey   prints a new private key as hex, for the file of p2p.priv.path
   priv2id  reads a private key as hex from standard input, prints its peer id
   pub2id   reads a secp256k1 public key as hex from standard input, prints its peer id
-  doctor   asks a running node why it has few peers or gets no blocks, and says what to do; exit code 1 for faults
+  doctor   reports why a running node has few peers or gets no blocks, and what to do; exit code 1 for faults
 """
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs one of the commands."""
+    """Runs one of the commands. Raises SetupError for an unknown command or bad input."""
     name, *rest = words or ["--help"]
     if name == DOCTOR:
         from rollup_node.node.commands.doctor import main as doctor
@@ -42,19 +42,19 @@ def main(words: Sequence[str]) -> int:
 
 
 def _genkey() -> str:
-    return new_secret().hex()
+    return generate_secret().hex()
 
 
 def _priv2id() -> str:
     try:
-        return peer_text(Identity(_hex_input("a private key")).peer_id)
+        return peer_id_text(NetworkIdentity(_hex_input("a private key")).peer_id)
     except IdentityError as error:
         raise SetupError(f"p2p priv2id: {error}") from None
 
 
 def _pub2id() -> str:
     try:
-        return peer_text(secp256k1_key(_hex_input("a public key")).peer_id)
+        return peer_id_text(secp256k1_public_key(_hex_input("a public key")).peer_id)
     except IdentityError as error:
         raise SetupError(f"p2p pub2id: {error}") from None
 

@@ -1,13 +1,13 @@
-"""`rollup-node replay`: derives L2 blocks from L1 with all rules, from a known safe head, writing to no engine."""
+"""`rollup-node replay`: derives L2 blocks from L1 by all rules, from a known safe head, without an engine."""
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import HELP_END, Outputs, read, run
-from rollup_node.node.commands.flags import Parser, block_number
+from rollup_node.node.commands.common import HELP_EPILOG, Outputs, parse, run
+from rollup_node.node.commands.flags import FlagParser, block_number
 from rollup_node.node.inspect.replay_stage import ReplayConfig
+from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.processes import Row
-from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.node.system.process_table import ProcessSpec
 
 DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each. Each is
 compared with the L2 source where it has the block; the first difference ends the run with exit code 1. With --l2
@@ -16,46 +16,42 @@ reading begins where a node would begin; with a file, or --from-l1, at the safe 
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when all blocks were derived and none differs."""
-    parser = Parser("replay", DESCRIPTION, HELP_END)
+    parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
     parser.add_l2_source()
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    command = read(parser, words)
-    own = command.own
-    if own.to_l2 <= own.from_l2:
-        raise SetupError(f"--to-l2 {own.to_l2} is not after --from-l2 {own.from_l2}")
-    if (own.l2 is None) == (own.l2_blocks is None):
+    command = parse(parser, words)
+    flags = command.flags
+    if flags.to_l2 <= flags.from_l2:
+        raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
+    if (flags.l2 is None) == (flags.l2_blocks is None):
         raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
     outputs = Outputs.open()
     chain = command.chain
-    derivation = DerivationConfig(
-        rollup=chain.config,
-        l1_chain=chain.l1_chain,
-        span_overlap_check=command.values["rollup.span-overlap-check"],
-    )
+    derivation = derivation_config(command.values, chain)
     replay = ReplayConfig(
         rollup=chain.config,
-        first=own.from_l2,
-        last=own.to_l2,
-        url=own.l2,
-        blocks=own.l2_blocks,
-        base=own.from_l1,
-        as_json=own.json,
+        first=flags.from_l2,
+        last=flags.to_l2,
+        url=flags.l2,
+        blocks=flags.l2_blocks,
+        base=flags.from_l1,
+        as_json=flags.json,
         output=outputs.results,
         errors=outputs.errors,
     )
     return run(
         command,
         [
-            Row("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
-            Row(
+            ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
+            ProcessSpec(
                 "engine",
                 "rollup_node.node.inspect.replay_stage:build",
                 replay,
                 one_shot=True,
-                keep=tuple(outputs),
+                keep_fds=tuple(outputs),
             ),
         ],
     )

@@ -1,64 +1,65 @@
-"""Every batch in a range of L1 blocks, without judging any: what `rollup-node batches` lists."""
+"""Every batch in a range of L1 blocks, decoded and not checked: what `rollup-node batches` lists."""
 
 from collections.abc import Iterator, Sequence
 
-from rollup_node.node.inspect.listed_batch import ListedBatch, hashes_digest
+from rollup_node.node.inspect.batch_summary import BatchSummary, hashes_digest
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
-from rollup_node.stages.derivation.pipeline.data_source import data_items, wanted_blobs
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.pipeline.ingestion import Intake
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedBlobs, NeedDecoded
-from rollup_node.stages.derivation.reasons.reasons import Dropped
+from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import Address, BlobRef, L1Block
 
 
-class Listing:
-    """Reads L1 blocks in a row, beginning with no channels. The batcher is the one of the genesis config, changed by
-    the updates in the range, or the one given."""
+class BatchListing:
+    """Reads consecutive L1 blocks, beginning without open channels. The batcher is that of the genesis config with the
+    updates in the range, or the one that is given."""
 
     def __init__(self, config: RollupConfig, first: L1Block, batcher: Address | None = None) -> None:
-        schedule, self._trace = config.schedule(), Trace()
+        schedule, self._events = config.schedule(), PipelineEvents()
         self._schedule = schedule
         self._fixed_batcher = batcher
-        self._traversal = L1Traversal(schedule, self._trace, first.ref, config.genesis.system_config)
-        self._intake = Intake(self._traversal.rules, self._trace)
-        self._reader = ChannelReader(schedule, span_rules(config), self._trace)
+        self._traversal = L1Traversal(schedule, self._events, first.ref, config.genesis.system_config)
+        self._ingestion = FrameIngestion(self._traversal.rules, self._events)
+        self._reader = ChannelReader(schedule, span_rules(config), self._events)
 
     def open(self, block: L1Block) -> tuple[BlobRef, ...]:
-        """Takes up the next block, `first` to begin with; the blobs that must be brought to `batches`."""
+        """Starts on the next block, on `first` in the first call; the blobs whose contents `batches` needs."""
         traversal = self._traversal
         before = traversal.origin.timestamp
         traversal.advance(block)
         if self._schedule.switches_stages(before, block.header.timestamp):
-            self._intake.switch(traversal.rules)
+            self._ingestion.replace_channels(traversal.rules)
         batcher = traversal.batcher if self._fixed_batcher is None else self._fixed_batcher
-        self._intake.open(block, batcher, traversal.rules)
-        return wanted_blobs(data_items(block, batcher, traversal.rules))
+        self._ingestion.open(block, batcher, traversal.rules)
+        return blob_refs(data_items(block, batcher, traversal.rules))
 
-    def batches(self, contents: Sequence[BlobContent]) -> Iterator[ListedBatch | Dropped]:
-        """The batches of the block whose blobs these are, and what was dropped on the way to them."""
-        traversal, intake = self._traversal, self._intake
-        intake.source.add_blobs(traversal.origin.hash, contents)
+    def batches(self, contents: Sequence[BlobContent]) -> Iterator[BatchSummary | Dropped]:
+        """The batches of the block, given the contents of its blobs, and what was dropped on the way to them. Raises
+        ValueError if the contents are those of other blobs."""
+        traversal, ingestion = self._traversal, self._ingestion
+        ingestion.source.add_blobs(traversal.origin.hash, contents)
         while True:
-            channel = intake.next_channel(traversal.origin, traversal.rules)
+            channel = ingestion.next_channel(traversal.origin, traversal.rules)
             yield from self._drops()
             if isinstance(channel, NeedBlobs):
-                raise ValueError(f"the blobs of L1 block {traversal.origin} are not the ones that were asked for")
+                raise ValueError(f"the contents are not those of the blobs of L1 block {traversal.origin}")
             if channel is None:
                 return
             yield from self._channel(channel)
 
     def _drops(self) -> Iterator[Dropped]:
-        while self._trace.dropped:
-            yield self._trace.dropped.popleft()
+        while self._events.drops:
+            yield self._events.drops.popleft()
 
-    def _channel(self, channel: ReadyChannel) -> Iterator[ListedBatch | Dropped]:
+    def _channel(self, channel: ReadyChannel) -> Iterator[BatchSummary | Dropped]:
         traversal, reader = self._traversal, self._reader
         reader.open(channel, traversal.rules)
         while True:
@@ -69,14 +70,14 @@ class Listing:
             elif popped is Flow.OUT_OF_DATA:
                 return
             elif not isinstance(popped, Flow):
-                yield _listed(popped, channel, traversal.origin.number)
+                yield _summary(popped, channel, traversal.origin.number)
 
 
-def _listed(batch: SingularBatch | SpanBatch, channel: ReadyChannel, inclusion: int) -> ListedBatch:
+def _summary(batch: SingularBatch | SpanBatch, channel: ReadyChannel, inclusion: int) -> BatchSummary:
     digest = hashes_digest(batch.transactions)
     count = len(batch.transactions)
     if isinstance(batch, SingularBatch):
-        return ListedBatch(inclusion, channel.id, "singular", batch.timestamp, 1, count, batch.parent_hash, digest)
-    return ListedBatch(
+        return BatchSummary(inclusion, channel.id, "singular", batch.timestamp, 1, count, batch.parent_hash, digest)
+    return BatchSummary(
         inclusion, channel.id, "span", batch.first_timestamp, batch.block_count, count, batch.parent_check, digest
     )

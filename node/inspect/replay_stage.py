@@ -84,7 +84,7 @@ class ReplayStage:
         self._moved_at = time.monotonic()
         self._give_up: str | None = None
         self._work = PeriodicTask("replay", self._step)
-        self.activities = [self._work]
+        self.periodic_tasks = [self._work]
         self._server = bus.serve("engine.blocks", self._take)
         bus.serve("engine.control", lambda peer, message: None)
         self._l1 = OriginsClient(bus, L1Window(), on_block=self._work.wake.set)
@@ -134,6 +134,8 @@ class ReplayStage:
         elif isinstance(message, Drops):
             self._need_hash(message)
         else:
+            if self._status is None or message.current_l1 != self._status.current_l1:
+                self._moved_at = time.monotonic()
             self._status = message
             self._l1_used_up = message.idle and message.reset == RESET and self._derived is None
         if isinstance(message, DerivationStatus) and self._l1_used_up:

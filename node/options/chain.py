@@ -1,7 +1,9 @@
-"""Options that say which chain is followed and by which rules."""
+"""Options that choose the chain and its rules."""
 
-from rollup_node.node.options.kinds import BOOL, COUNT, DURATION, PATH, TEXT, enum
-from rollup_node.node.options.model import Option, Section
+from rollup_node.node.options.option import Option, Section
+from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, OPTIONAL_COUNT, PATH, TEXT, enum
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.protocol.forks.table import FORK_NAMES, OPTIONAL_FORK
 
 OVERRIDABLE = (*FORK_NAMES[2:], OPTIONAL_FORK)
@@ -11,61 +13,115 @@ NETWORK = Section(
     "Network and rollup",
     (
         Option(
-            *("network", TEXT, None, "NODE_NETWORK"),
-            "A network built in, as `<chain>-mainnet` or `<chain>-sepolia`; it wins over rollup.config.",
-        ),
-        Option(*("rollup.config", PATH, None, "NODE_ROLLUP_CONFIG"), "File with the chain's parameters (rollup.json)."),
-        Option(
-            *("rollup.halt", enum("major", "minor", "patch", "none"), None, "NODE_ROLLUP_HALT"),
-            "Halt when L1 signals a required protocol version that is newer than ours by this level.",
-            missing="halting on protocol versions",
-            harmless=("none",),
+            name="network",
+            value_type=TEXT,
+            default=None,
+            variable="NODE_NETWORK",
+            help="A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; it beats rollup.config.",
+            used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
         ),
         Option(
-            *("rollup.load-protocol-versions", BOOL, "false", "NODE_ROLLUP_LOAD_PROTOCOL_VERSIONS"),
-            "Read the protocol versions that L1 signals; rollup.halt does so by itself.",
+            name="rollup.config",
+            value_type=PATH,
+            default=None,
+            variable="NODE_ROLLUP_CONFIG",
+            help="File with the chain's parameters (rollup.json).",
+            used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
+        ),
+        Option(
+            name="rollup.halt",
+            value_type=enum("major", "minor", "patch", "none"),
+            default=None,
+            variable="NODE_ROLLUP_HALT",
+            help="Halt when L1 signals a required protocol version that is newer than ours by this level.",
+            missing_feature="halting on protocol versions",
+            without_feature=("none",),
+        ),
+        Option(
+            name="rollup.load-protocol-versions",
+            value_type=BOOL,
+            default="false",
+            variable="NODE_ROLLUP_LOAD_PROTOCOL_VERSIONS",
+            help="Read the protocol versions that L1 signals; rollup.halt does so by itself.",
             hidden=True,
-            missing="reading protocol versions",
+            missing_feature="reading protocol versions",
         ),
         Option(
-            *("rollup.l1-chain-config", PATH, None, "NODE_ROLLUP_L1_CHAIN_CONFIG"),
-            "JSON file with the L1 chain's configuration, plain or under `config`; not needed for public L1 networks.",
+            name="rollup.l1-chain-config",
+            value_type=PATH,
+            default=None,
+            variable="NODE_ROLLUP_L1_CHAIN_CONFIG",
+            help=(
+                "JSON file with the L1 chain's configuration, plain or under `config`; not needed for public L1 "
+                "networks."
+            ),
+            used_by=("setup.chain:_l1_chain",),
         ),
         Option(
-            *("rollup.span-overlap-check", BOOL, "true", "NODE_ROLLUP_SPAN_OVERLAP_CHECK"),
-            "Compare the part of a span batch that overlaps the safe chain from Holocene on as well.",
+            name="rollup.span-overlap-check",
+            value_type=BOOL,
+            default="true",
+            variable="NODE_ROLLUP_SPAN_OVERLAP_CHECK",
+            help="Compare the part of a span batch that overlaps the safe chain from Holocene on as well.",
+            field=DerivationConfig.span_overlap_check,
             hidden=True,
         ),
         Option(
-            *("ignore-missing-pectra-blob-schedule", BOOL, "false", "NODE_IGNORE_MISSING_PECTRA_BLOB_SCHEDULE"),
-            "Start although the chain probably lacks its Pectra blob schedule time.",
+            name="ignore-missing-pectra-blob-schedule",
+            value_type=BOOL,
+            default="false",
+            variable="NODE_IGNORE_MISSING_PECTRA_BLOB_SCHEDULE",
+            help="Start although the chain probably lacks its Pectra blob schedule time.",
+            used_by=("setup.chain:_check_blob_schedule",),
             hidden=True,
         ),
         Option(
-            *("syncmode", enum("consensus-layer", "execution-layer"), "consensus-layer", "NODE_SYNCMODE"),
-            "Derive every block from L1, or let the execution engine fetch the chain first.",
-            missing="sync by the execution layer",
+            name="syncmode",
+            value_type=enum("consensus-layer", "execution-layer"),
+            default="consensus-layer",
+            variable="NODE_SYNCMODE",
+            help="Derive every block from L1, or let the execution engine fetch the chain first.",
+            missing_feature="sync by the execution layer",
         ),
         Option(
-            *("syncmode.req-resp", BOOL, "false", "NODE_SYNCMODE_REQ_RESP"),
-            "Fill gaps in the unsafe chain by requests to peers; p2p.sync.req-resp alone does so too.",
+            name="syncmode.req-resp",
+            value_type=BOOL,
+            default="false",
+            variable="NODE_SYNCMODE_REQ_RESP",
+            help="Fill gaps in the unsafe chain by requests to peers; p2p.sync.req-resp alone does so too.",
+            used_by=("options.rules:_sync",),
             hidden=True,
         ),
         Option(
-            *("syncmode.offset-el-safe", DURATION, "12h0m0s", "NODE_SYNCMODE_OFFSET_EL_SAFE"),
-            "How far behind the tip the safe head is set after the engine's own sync.",
+            name="syncmode.offset-el-safe",
+            value_type=DURATION,
+            default="12h0m0s",
+            variable="NODE_SYNCMODE_OFFSET_EL_SAFE",
+            help="How far behind the tip the safe head is set after the engine's own sync.",
+            only_with="syncmode",
         ),
         Option(
-            *("finality.lookback", COUNT, None, "NODE_FINALITY_LOOKBACK"),
-            "L1 blocks remembered for finality, in place of the usual number.",
+            name="finality.lookback",
+            value_type=OPTIONAL_COUNT,
+            default=None,
+            variable="NODE_FINALITY_LOOKBACK",
+            help="L1 blocks remembered for finality, in place of the usual number.",
+            field=EngineConfig.finality_lookback,
         ),
         Option(
-            *("finality.delay", COUNT, None, "NODE_FINALITY_DELAY"),
-            "L1 blocks between attempts to finalize, in place of the usual number.",
+            name="finality.delay",
+            value_type=OPTIONAL_COUNT,
+            default=None,
+            variable="NODE_FINALITY_DELAY",
+            help="L1 blocks between attempts to finalize, in place of the usual number.",
+            field=EngineConfig.finality_delay,
         ),
         Option(
-            *("beta.extra-networks", BOOL, "false", "NODE_BETA_EXTRA_NETWORKS"),
-            "No effect.",
+            name="beta.extra-networks",
+            value_type=BOOL,
+            default="false",
+            variable="NODE_BETA_EXTRA_NETWORKS",
+            help="No effect.",
             hidden=True,
             warning="all networks are always available",
         ),
@@ -77,15 +133,23 @@ OVERRIDES = Section(
     (
         *(
             Option(
-                *(f"override.{fork}", COUNT, "0", f"NODE_OVERRIDE_{fork.upper()}"),
-                f"Activation time of {fork} in Unix seconds, in place of the chain's own; acts only when given "
+                name=f"override.{fork}",
+                value_type=COUNT,
+                default="0",
+                variable=f"NODE_OVERRIDE_{fork.upper()}",
+                help=f"Activation time of {fork} in Unix seconds, in place of the chain's own; acts only when given "
                 "(0: from genesis).",
+                used_by=("setup.chain:_with_overrides",),
             )
             for fork in OVERRIDABLE
         ),
         Option(
-            *("override.keep-karst-upgrade-gas", BOOL, "false", "NODE_OVERRIDE_KEEP_KARST_UPGRADE_GAS"),
-            "Keep the gas limit that Karst's upgrade block was raised to; acts only when given.",
+            name="override.keep-karst-upgrade-gas",
+            value_type=BOOL,
+            default="false",
+            variable="NODE_OVERRIDE_KEEP_KARST_UPGRADE_GAS",
+            help="Keep the gas limit that Karst's upgrade block was raised to; acts only when given.",
+            used_by=("setup.chain:_with_overrides",),
         ),
     ),
 )

@@ -15,18 +15,20 @@ _NANOSECONDS = {
 _PART = r"(\d+\.\d*|\.\d+|\d+)(ns|us|µs|μs|ms|s|m|h)"
 _PARTS = re.compile(_PART, re.ASCII)
 _DURATION = re.compile(rf"([+-]?)((?:{_PART})+)", re.ASCII)
-_LONGEST = (1 << 63) - 1
+_MAX_NANOSECONDS = (1 << 63) - 1
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration, exact to the nanosecond; ValueError for anything else, and beyond 292 years."""
+    """The seconds of a duration, exact to the nanosecond [OPT2].
+
+    Raises ValueError for any other text, and beyond 292 years."""
     if text in ("0", "+0", "-0"):
         return 0.0
     match = _DURATION.fullmatch(text) if len(text) <= 100 else None
     if match is None:
         raise ValueError("not a duration")
     total = sum(_nanoseconds(number, unit) for number, unit in _PARTS.findall(match[2]))
-    if total > _LONGEST:
+    if total > _MAX_NANOSECONDS:
         raise ValueError("too long a duration")
     return (-total if match[1] == "-" else total) / 1e9
 
@@ -36,22 +38,3 @@ def _nanoseconds(number: str, unit: str) -> int:
     scale = _NANOSECONDS[unit]
     rest: int = int(fraction or 0) * scale // int("1" + "0" * len(fraction))
     return int(whole or 0) * scale + rest
-
-
-def format_duration(seconds: float) -> str:
-    """The shortest usual form of a duration: `6m24s`, `1h0m0s`, `500ms`, `0s`."""
-    total = round(abs(seconds) * 1e9)
-    sign = "-" if seconds < 0 and total else ""
-    if 0 < total < _NANOSECONDS["s"]:
-        unit = next(unit for unit in ("ms", "us", "ns") if total >= _NANOSECONDS[unit])
-        return f"{sign}{_decimal(total, _NANOSECONDS[unit])}{unit}"
-    minutes, rest = divmod(total, _NANOSECONDS["m"])
-    hours, minutes = divmod(minutes, 60)
-    words = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{words}{_decimal(rest, _NANOSECONDS['s'])}s"
-
-
-def _decimal(amount: int, scale: int) -> str:
-    whole, rest = divmod(amount, scale)
-    digits = str(rest).rjust(len(str(scale)) - 1, "0").rstrip("0")
-    return f"{whole}.{digits}" if digits else str(whole)

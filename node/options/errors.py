@@ -1,4 +1,4 @@
-"""What is wrong with the options."""
+"""Errors in options, and how values are quoted in them."""
 
 from rollup_node.node.system.exit_codes import SetupError
 
@@ -8,16 +8,16 @@ class OptionError(SetupError):
 
 
 END_OF_OPTIONS = "--"
-"""No option has this value: argument parsers take it for a mark."""
+"""Never a value: argument parsers take it as the end of options."""
 
 
-def refuse_mark(text: str, source: str) -> None:
-    """Raises OptionError for the mark as a value."""
+def reject_end_of_options(text: str, source: str) -> None:
+    """Raises OptionError when the value from `source` is `--`."""
     if text == END_OF_OPTIONS:
         raise OptionError(f'invalid value "--" for {source}')
 
 
 def shown(text: str) -> str:
-    """A text for an error line: quoted, printable, cut."""
+    """A text for an error line: quoted, escaped, cut after 120 characters."""
     quoted = '"' + text[:120].encode("unicode_escape").decode().replace('"', '\\"') + '"'
     return quoted if len(text) <= 120 else quoted + "..."

@@ -1,4 +1,4 @@
-"""The options file: TOML with option names as keys, or as tables within tables."""
+"""The options file: TOML whose keys are option names, or tables within tables [OPT1]."""
 
 import tomllib
 from collections.abc import Iterator
@@ -6,32 +6,32 @@ from typing import Any, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, refuse_mark, shown
+from rollup_node.node.options.errors import OptionError, reject_end_of_options, shown
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS
 
-LONGEST_FILE = 1 << 20
-MOST_BITS = 512
+MAX_FILE = 1 << 20
+MAX_BITS = 512
 OWN_VALUE = "value"
-"""The key by which a table gives the option of its own name: `[l1] value = ...` is `l1`."""
+"""The key that sets the option named like its table: `[l1] value = ...` sets `l1`."""
 
 _BY_NAME = {name: option for option in OPTIONS.values() for name in option.names}
 
 
 class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
-    """The reader that ConfigArgParse asks; gives texts by option name, as a command line would."""
+    """The parser that ConfigArgParse calls: texts by option name, as on a command line."""
 
     def get_syntax_description(self) -> str:
-        """One sentence for help texts."""
+        """One sentence for the help text."""
         return "The file is TOML; its keys are option names."
 
     def parse(self, stream: TextIO) -> dict[str, str | list[str]]:
-        """The options of an open file; OptionError with the file's name for anything wrong in it."""
+        """The options in an open file. Raises OptionError, which names the file, for anything invalid."""
         name = str(getattr(stream, "name", "the options file"))
         try:
-            text = stream.read(LONGEST_FILE + 1)
-            if len(text) > LONGEST_FILE:
-                raise OptionError(f"options file {name} is longer than {LONGEST_FILE} characters")
+            text = stream.read(MAX_FILE + 1)
+            if len(text) > MAX_FILE:
+                raise OptionError(f"options file {name} is longer than {MAX_FILE} characters")
             settings = list(_flat(tomllib.loads(text), ""))
         except OSError as error:
             raise OptionError(f"options file {name} cannot be read: {error.strerror}") from None
@@ -46,7 +46,7 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
                 raise OptionError(f"option config in file {name}: a file cannot name another file")
             texts = values[key] = _texts(key, value, name)
             for text in texts if isinstance(texts, list) else [texts]:
-                refuse_mark(text, f"{key} in file {name}")
+                reject_end_of_options(text, f"{key} in file {name}")
         return values
 
 
@@ -64,13 +64,13 @@ def _flat(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(key: str, value: Any, name: str) -> str | list[str]:
-    if isinstance(value, list) and _BY_NAME[key].kind.many and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and _BY_NAME[key].value_type.is_list and all(isinstance(item, str) for item in value):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str | float) or (isinstance(value, int) and value.bit_length() <= MOST_BITS):
+    if isinstance(value, str | float) or (isinstance(value, int) and value.bit_length() <= MAX_BITS):
         return str(value)
-    expected = _BY_NAME[key].kind.expected
+    expected = _BY_NAME[key].value_type.expected
     kind = "number so long" if isinstance(value, int) else type(value).__name__
     raise OptionError(f"option {key} in file {name} cannot be a {kind}: expected {expected}")
 

@@ -1,18 +1,18 @@
-"""From a command line, an environment and an options file to values: flag before variable before file before
-default."""
+"""Options from command line, environment and options file: a flag beats a variable, a variable the file, the file the
+default [OPT1]."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import configargparse
 
-from rollup_node.node.options.environment import Environment, read_environment
-from rollup_node.node.options.errors import OptionError, refuse_mark, shown
+from rollup_node.node.options.environment import EnvironmentOptions, read_environment
+from rollup_node.node.options.errors import OptionError, reject_end_of_options, shown
 from rollup_node.node.options.file import OptionsFile
-from rollup_node.node.options.kinds import BOOL, read_boolean
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS, SECTIONS
-from rollup_node.node.options.values import Given, Values
+from rollup_node.node.options.value_types import BOOL, read_boolean
+from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.system.version import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
@@ -22,45 +22,45 @@ these that sets it wins. Booleans are given bare or as --name=true and --name=fa
 lists with commas between items or by repeating the flag."""
 
 
-class Parsed(NamedTuple):
-    """The values, and lines to log as warnings."""
+class ParsedOptions(NamedTuple):
+    """The values, and warnings to log."""
 
     values: Values
     warnings: tuple[str, ...]
 
 
-class _Parser(configargparse.ArgumentParser):  # type: ignore[misc]
-    """ConfigArgParse with errors raised instead of printed."""
+class _OptionParser(configargparse.ArgumentParser):  # type: ignore[misc]
+    """ConfigArgParse that raises its errors instead of printing them."""
 
     def error(self, message: str) -> NoReturn:
         raise OptionError(" ".join(message.split()))
 
 
-def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> Parsed:
-    """Reads all options; OptionError for the first that is wrong. Values are not checked against each other. `others`
-    are the flags of a command that takes options of the node as well."""
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
+    """Parses all options; rules between them are not checked. `others` are further flags, of a command that accepts
+    options of the node, to suggest for misspelt ones. Raises OptionError for the first option that is invalid."""
     environment = read_environment(environ)
     parser = _parser()
     namespace, _ = parser.parse_known_args(normalized(arguments, others), env_vars=environment.values)
     given = _given(vars(namespace), parser.get_source_to_settings_dict(), environment)
-    return Parsed(Values(given), environment.warnings)
+    return ParsedOptions(Values(given), environment.warnings)
 
 
-def information_asked(arguments: Sequence[str]) -> str | None:
-    """`--help` or `--version` if the arguments ask for one of them."""
+def requested_information(arguments: Sequence[str]) -> str | None:
+    """`--help` or `--version` if the arguments contain one of them."""
     flags = (name for name in map(_name_of_flag, arguments) if name is not None)
     return next((INFORMATION[name] for name in flags if name in INFORMATION), None)
 
 
 def help_text(commands: Iterable[str] = ()) -> str:
-    """The text of --help: options by section, hidden ones left out, and the program's commands."""
+    """The text of --help: options by section, without hidden ones, and the commands."""
     lines = "".join(f"  {PROGRAM} {command} --help\n" for command in commands)
     return str(_parser().format_help()) + (f"\nCommands:\n{lines}" if lines else "")
 
 
 def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> list[str]:
-    """Every flag as `--name=value`: single dashes doubled, bare booleans true, following values attached. `others` are
-    flags that an unknown one may have been meant for."""
+    """The arguments with every flag as `--name=value`: single dashes doubled, bare booleans true, values in the next
+    argument attached [OPT2]. `others` are flags to suggest for unknown ones. Raises OptionError for an unknown flag."""
     words = list(arguments)
     result = []
     while words:
@@ -73,24 +73,24 @@ def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> list[str
             known = {*FLAGS, *INFORMATION, *others}
             raise OptionError(f"unknown flag {shown(f'--{name}')[1:-1]}{did_you_mean(name, known, prefix='--')}")
         if not equals:
-            text = _following(name, words)
-        refuse_mark(text, f"flag --{name}")
+            text = _next_value(name, words)
+        reject_end_of_options(text, f"flag --{name}")
         result.append(f"--{name}={text}")
     return result
 
 
 def _name_of_flag(word: str) -> str | None:
-    """The name behind one or two dashes."""
+    """The name after one or two dashes, or None when there is none."""
     name = word.removeprefix("-").removeprefix("-")
     return name if name and name != word and not name.startswith("-") else None
 
 
-def _following(name: str, words: list[str]) -> str:
-    """Takes the value of a flag without `=` from the words after it."""
-    if FLAGS[name].kind is BOOL:
+def _next_value(name: str, words: list[str]) -> str:
+    """Removes and returns the value of a flag without `=` from the arguments that follow it."""
+    if FLAGS[name].value_type is BOOL:
         return words.pop(0) if words and _is_boolean(words[0]) else "true"
     if not words or (words[0].startswith("-") and words[0].lstrip("-").partition("=")[0] in FLAGS):
-        raise OptionError(f"flag --{name} needs a value: expected {FLAGS[name].kind.expected}")
+        raise OptionError(f"flag --{name} needs a value: expected {FLAGS[name].value_type.expected}")
     return words.pop(0)
 
 
@@ -102,8 +102,8 @@ def _is_boolean(word: str) -> bool:
     return True
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> _OptionParser:
+    parser = _OptionParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options]",
         description="Follows and produces an OP Stack chain.",
@@ -118,15 +118,15 @@ def _parser() -> _Parser:
     for section in SECTIONS:
         group = parser.add_argument_group(section.title)
         for option in section.options:
-            allowed = f" One of {', '.join(option.kind.allowed)}." if option.kind.allowed else ""
+            allowed = f" One of {', '.join(option.value_type.allowed)}." if option.value_type.allowed else ""
             default = "" if option.default in (None, "") else f" Default: {option.default}."
             group.add_argument(
                 *(f"--{name}" for name in reversed(option.names)),
                 dest=option.name,
                 env_var=option.variable,
                 is_config_file=option.name == "config" or None,
-                action="append" if option.kind.many else "store",
-                metavar=option.kind.label.split()[0].upper(),
+                action="append" if option.value_type.is_list else "store",
+                metavar=option.value_type.label.split()[0].upper(),
                 help=configargparse.SUPPRESS
                 if option.hidden
                 else f"{option.help}{allowed}{default} [{option.variable}]".replace("%", "%%"),
@@ -137,13 +137,15 @@ def _parser() -> _Parser:
     return parser
 
 
-def _given(texts: Mapping[str, Any], sources: Mapping[str, Any], environment: Environment) -> dict[str, Given]:
+def _given(
+    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions
+) -> dict[str, GivenTexts]:
     by_variable: dict[str, str] = {}
     by_file: dict[str, str] = {}
     for source, settings in sources.items():
         for key, (action, _) in settings.items():
             if source == "environment_variables":
-                by_variable[action.dest] = environment.spelled[key]
+                by_variable[action.dest] = environment.set_by[key]
             elif source.startswith("config_file|"):
                 by_file[action.dest] = f"{key} in file {source.partition('|')[2]}"
     given = {}
@@ -153,7 +155,7 @@ def _given(texts: Mapping[str, Any], sources: Mapping[str, Any], environment: En
             continue
         items = tuple(found) if isinstance(found, list) else (found,)
         if name in by_variable:
-            given[name] = Given(items, f"variable {by_variable[name]} (--{name})", True)
+            given[name] = GivenTexts(items, f"variable {by_variable[name]} (--{name})", True)
         else:
-            given[name] = Given(items, by_file.get(name, f"flag --{name}"), option.kind.split_flags)
+            given[name] = GivenTexts(items, by_file.get(name, f"flag --{name}"), option.value_type.split_flags)
     return given

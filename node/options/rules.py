@@ -1,5 +1,5 @@
-"""Which values do not go together, or are out of bounds: the refusals of node-behaviour 2.5 that need nothing but the
-options, and what this version lacks."""
+"""Rules for option values that need nothing but the options: bounds, combinations, and what this version lacks
+[OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68]."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,21 +20,21 @@ Rule = Callable[[Values], Iterator[str]]
 
 
 def check_options(values: Values) -> None:
-    """Raises OptionError for the first rule that is broken, then for the first part that is lacking."""
-    for rule in (*RULES, _lacking, _web_sockets):
-        for problem in rule(values):
-            raise OptionError(problem)
+    """Raises OptionError for the first rule that is broken, then for the first feature that is missing."""
+    for rule in (*RULES, _missing_features, _web_sockets):
+        for error in rule(values):
+            raise OptionError(error)
 
 
 def check_l1_options(values: Values) -> None:
-    """The same for the commands that read L1 and nothing else."""
+    """The same for commands that read only L1."""
     for rule in (_l1_required, _l1_limits, _web_sockets):
-        for problem in rule(values):
-            raise OptionError(problem)
+        for error in rule(values):
+            raise OptionError(error)
 
 
 def option_warnings(values: Values) -> Iterator[str]:
-    """Lines to log about options that were set and do little."""
+    """Warnings about options that are set and have little or no effect [OPT8, OPT68]."""
     for name in values.names_given():
         warning = OPTIONS[name].warning
         if warning is not None:
@@ -114,9 +114,9 @@ def _peers(values: Values) -> Iterator[str]:
     if "none" in security and len(security) > 1:
         yield f"cannot mix secure transport protocols with no-security: {values.source('p2p.security')}"
     elif "noise" not in security:
-        yield f"peers are spoken to by noise only: {values.source('p2p.security')} has to name it"
+        yield f"the only security protocol is noise: {values.source('p2p.security')} must include it"
     if "yamux" not in values["p2p.mux"]:
-        yield f"streams are multiplexed by yamux only: {values.source('p2p.mux')} has to name it"
+        yield f"the only stream multiplexer is yamux: {values.source('p2p.mux')} must include it"
     if not values["p2p.peerstore.path"]:
         yield "peerstore path must be specified, use 'memory' to keep nothing on disk (--p2p.peerstore.path)"
     scoring = peer_scoring(values)
@@ -130,7 +130,7 @@ def _peers(values: Values) -> Iterator[str]:
 
 
 def peer_scoring(values: Values) -> str:
-    """The scoring strategy; the old names count only where the present one is not given."""
+    """The scoring strategy; the old names count only when the present one is not given."""
     names = ("p2p.scoring", "p2p.scoring.peers", "p2p.scoring.topics")
     return next(
         (str(values[name]) for name in names if values.given(name) and values[name]), values[names[0]] or "none"
@@ -216,15 +216,15 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _lacking(values: Values) -> Iterator[str]:
+def _missing_features(values: Values) -> Iterator[str]:
     for name in values.names_given():
         option = OPTIONS[name]
-        if option.missing is None:
+        if option.missing_feature is None:
             continue
-        without_part = (option.kind.read(text) for text in option.harmless)
-        default = None if option.default is None else option.kind.read(option.default)
-        if values[name] not in (*without_part, default, None, ()):
-            yield f"not available yet: {option.missing} ({values.source(name)})"
+        accepted = (option.value_type.read(text) for text in option.without_feature)
+        default = None if option.default is None else option.value_type.read(option.default)
+        if values[name] not in (*accepted, default, None, ()):
+            yield f"not available yet: {option.missing_feature} ({values.source(name)})"
 
 
 def _web_sockets(values: Values) -> Iterator[str]:

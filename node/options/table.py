@@ -1,8 +1,8 @@
-"""THE OPTION TABLE: every option of the node, in the order of the help text."""
+"""The option table: every option of the node, in the order of the help text."""
 
 from rollup_node.node.options.chain import NETWORK, OVERRIDES
 from rollup_node.node.options.connection import L1, L2
-from rollup_node.node.options.model import Option, Section
+from rollup_node.node.options.option import AnyOption, Section
 from rollup_node.node.options.peers import PEER_DETAILS, PEERS
 from rollup_node.node.options.roles import ALT_DA, EXPERIMENTAL, INTEROP, SEQUENCER, SERVICES
 from rollup_node.node.options.service import LOGGING, METRICS, PROCESS, RPC
@@ -25,9 +25,9 @@ SECTIONS: tuple[Section, ...] = (
     EXPERIMENTAL,
 )
 
-OPTIONS: dict[str, Option] = {option.name: option for section in SECTIONS for option in section.options}
-"""By name, without dashes."""
+OPTIONS: dict[str, AnyOption] = {option.name: option for section in SECTIONS for option in section.options}
+"""All options by name, without dashes."""
 
 VARIABLE_PREFIX = "NODE_"
-BOOLEAN_TWIN = ("l1.beacon", "l1.beacon.fetch-all-sidecars")
-"""The two options of one documented variable: a boolean value in it is meant for the second."""
+SHARED_VARIABLE = ("l1.beacon", "l1.beacon.fetch-all-sidecars")
+"""Two options that share the variable of the first: a boolean value in it sets the second [OPT9]."""

@@ -1,16 +1,16 @@
-"""The values of all options, and where each came from."""
+"""The values of all options, and the source of each."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rollup_node.node.options.errors import OptionError, shown
-from rollup_node.node.options.model import Option
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
 
 
-class Given(NamedTuple):
-    """The texts of an option and their source, for errors: `flag --l1`, `variable NODE_L1_ETH_RPC (--l1)`.
-    `split` says that commas separate the items of a list."""
+class GivenTexts(NamedTuple):
+    """The texts given for an option, and their source for errors: `flag --l1`, `variable NODE_L1_ETH_RPC (--l1)`.
+    With `split` commas separate the items of a list."""
 
     texts: tuple[str, ...]
     source: str
@@ -18,9 +18,11 @@ class Given(NamedTuple):
 
 
 class Values:
-    """Values by option name; what was not given has its default."""
+    """Values by option name; an option that was not given has its default.
 
-    def __init__(self, given: Mapping[str, Given]) -> None:
+    Raises OptionError for the first value that is invalid."""
+
+    def __init__(self, given: Mapping[str, GivenTexts]) -> None:
         self._given = given
         self._values = {name: _value(option, given.get(name)) for name, option in OPTIONS.items()}
 
@@ -28,42 +30,38 @@ class Values:
         return self._values[name]
 
     def given(self, name: str) -> bool:
-        """Whether it was set by a flag, a variable or the file."""
+        """Whether the option was set by a flag, a variable or the file."""
         return name in self._given
 
     def source(self, name: str) -> str:
-        """Who set it, for error lines; its flag when nobody did."""
+        """The source of the option's value, for error lines; its flag when it was not set."""
         return self._given[name].source if name in self._given else f"flag --{name}"
 
-    def text(self, name: str) -> str | None:
-        """The text that was given, None for none."""
-        return ",".join(self._given[name].texts) if name in self._given else None
-
     def names_given(self) -> list[str]:
-        """The options that were set, in the table's order."""
+        """The options that were set, in the order of the table."""
         return [name for name in OPTIONS if name in self._given]
 
 
-def _value(option: Option, given: Given | None) -> Any:
+def _value(option: AnyOption, given: GivenTexts | None) -> Any:
     if given is not None:
-        items = _items(given) if option.kind.many else (given.texts[-1],)
+        items = _items(given) if option.value_type.is_list else (given.texts[-1],)
         values = tuple(_read(option, text, given.source) for text in items)
     elif option.default is None:
-        return () if option.kind.many else None
+        return () if option.value_type.is_list else None
     else:
-        texts = option.default.split(",") if option.kind.many else [option.default]
-        values = tuple(option.kind.read(text) for text in texts)
-    return values if option.kind.many else values[0]
+        texts = option.default.split(",") if option.value_type.is_list else [option.default]
+        values = tuple(option.value_type.read(text) for text in texts)
+    return values if option.value_type.is_list else values[0]
 
 
-def _items(given: Given) -> tuple[str, ...]:
+def _items(given: GivenTexts) -> tuple[str, ...]:
     texts = (part for text in given.texts for part in (text.split(",") if given.split else (text,)))
     return tuple(text.strip() for text in texts if text.strip())
 
 
-def _read(option: Option, text: str, source: str) -> Any:
+def _read(option: AnyOption, text: str, source: str) -> Any:
     try:
-        return option.kind.read(text)
+        return option.value_type.read(text)
     except ValueError:
         value = "" if option.secret else f" {shown(text)}"
-        raise OptionError(f"invalid value{value} for {source}: expected {option.kind.expected}") from None
+        raise OptionError(f"invalid value{value} for {source}: expected {option.value_type.expected}") from None

@@ -1,4 +1,4 @@
-"""What runs inside a process of the table: its loop, heartbeat, logs, metrics file and severities around a stage."""
+"""The runtime of a process of the table: event loop, heartbeat, log, metrics file and severities around a stage."""
 
 import asyncio
 import faulthandler
@@ -16,13 +16,14 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.ipc.wire.process_id import Rows
-from rollup_node.node.runtime.task_runner import Driver, Problems
-from rollup_node.node.system.exit_codes import Exit
-from rollup_node.node.system.log_formats import LogSettings, formatter, take_library_lines
+from rollup_node.ipc.wire.process_id import ProcessId, Slots
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
+from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.library_logs import capture_library_logs
+from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
-from rollup_node.node.system.metrics_file import MetricFile
-from rollup_node.node.system.processes import load
+from rollup_node.node.system.metrics_file import MetricsFile
+from rollup_node.node.system.process_table import load
 from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record, get_logger
@@ -35,14 +36,16 @@ FINISH_SECONDS = 0.5
 CLOSE_SECONDS = 2.0
 LAST_LINES_SECONDS = 0.3
 
+Build = Callable[[object, Bus, Meter], Stage]
+
 
 @dataclass(frozen=True)
-class Shared:
-    """What all processes of a node have in common, made before the first fork."""
+class SharedResources:
+    """What all processes of a node share, created before the first fork. `sockets` and `metrics` are folders."""
 
-    board: LivenessTable
+    liveness: LivenessTable
     arenas: Mapping[int, Arena]
-    rows: Rows
+    slots: Slots
     channels: tuple[Channel, ...]
     sockets: Path
     metrics: Path
@@ -50,101 +53,100 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Which process this is: `row` is its row on the board, `name` what people see."""
+class ProcessIdentity:
+    """Which process this is; `name` is its name in logs, titles and metrics."""
 
     role: str
     name: str
-    row: int
-    incarnation: int
+    process_id: ProcessId
 
 
 def take_over_output(name: str, settings: LogSettings) -> LineWriter:
-    """Makes descriptors 1 and 2 this process's log pipe, for our lines, for prints, for libraries and for faults."""
-    form = formatter(settings)
-    writer = LineWriter(1, lambda lines: form(dropped_lines(name, lines)))
-    log.configure(name, settings.level, lambda record: writer.write(form(record)))
+    """Configures this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too."""
+    to_line = formatter(settings)
+    writer = LineWriter(1, lambda lines: to_line(dropped_lines(name, lines)))
+    log.configure(name, settings.level, lambda record: writer.write(to_line(record)))
     sys.stdout, sys.stderr = cast(TextIO, LineStream(writer, 1)), cast(TextIO, LineStream(writer, 2))
-    take_library_lines(settings.level)
+    capture_library_logs(settings.level)
     faulthandler.enable(file=2, all_threads=True)
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
     return writer
 
 
 def dropped_lines(process: str, lines: int) -> Record:
-    """The record that says that lines were dropped."""
+    """The record that reports dropped log lines."""
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", {"lines": lines}, None)
 
 
-def run_process(identity: Identity, build: str, config: object, shared: Shared) -> int:
-    """Runs a stage until it is asked to stop or fails; the exit code. The descriptors are those of `become_child`."""
+def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
+    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
     writer = take_over_output(identity.name, shared.log)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        code = loop.run_until_complete(Process(identity, shared, writer).run(build, config))
+        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
     except BaseException as error:
-        code = _code_of(error)
+        code = _log_failure(error)
     writer.drain(LAST_LINES_SECONDS)
     return code
 
 
-def _code_of(error: BaseException) -> int:
-    """Says in the log why the process ends, and with which exit code."""
+def _log_failure(error: BaseException) -> int:
+    """Logs why the process ends; its exit code."""
     logger = get_logger("runtime")
     bugs = []
-    for cause in causes(error):
-        if isinstance(cause, CriticalError):
-            logger.error("critical error", error=cause)
-            return Exit.CRITICAL
-        bugs.append(cause)
+    for leaf in _leaves(error):
+        if isinstance(leaf, CriticalError):
+            logger.error("critical error", error=leaf)
+            return ExitCode.CRITICAL
+        bugs.append(leaf)
     for bug in bugs:
         logger.crash("a bug ends this process", bug)
-    return Exit.SETUP
+    return ExitCode.SETUP
 
 
-def causes(error: BaseException) -> Iterator[BaseException]:
+def _leaves(error: BaseException) -> Iterator[BaseException]:
     """The exceptions in nested groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from causes(inner)
+            yield from _leaves(inner)
     else:
         yield error
 
 
-class Process:
-    """One life of one process."""
+class StageProcess:
+    """One incarnation of one process."""
 
-    def __init__(self, identity: Identity, shared: Shared, writer: LineWriter) -> None:
+    def __init__(self, identity: ProcessIdentity, shared: SharedResources, writer: LineWriter) -> None:
         self._identity, self._shared, self._writer = identity, shared, writer
+        self._slot = identity.process_id.slot
         self._meter = Meter(identity.name)
         self._log = get_logger("runtime")
         self._stop = asyncio.Event()
-        self._code: int = Exit.OK
+        self._code: int = ExitCode.OK
 
     async def run(self, build: str, config: object) -> int:
-        """From the first beat to the orderly end."""
+        """Runs from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._beat(), name="beat")]
+            heartbeat = group.create_task(self._beat(), name="heartbeat")
             bus = self._bus()
-            stage = cast(Callable[[object, Bus, Meter], Stage], load(build))(config, bus, self._meter)
+            stage = cast(Build, load(build))(config, bus, self._meter)
             await stage.start()
             problems = Problems(stage, self._meter)
-            file = MetricFile(self._shared.metrics, self._identity.name, self._meter, self._count(bus))
-            for work in (bus.run(), problems.repeat(), file.repeat()):
-                helpers.append(group.create_task(work))
+            file = MetricsFile(self._shared.metrics, self._identity.name, self._meter, self._collector(bus))
+            services = [group.create_task(work) for work in (bus.run(), problems.repeat(), file.repeat())]
             await asyncio.sleep(0)
-            self._shared.board.set_ready(self._identity.row)
+            self._shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
-            await self._drive(group, Driver(stage, self._meter, problems, self._identity.role))
-            for helper in helpers[1:]:
-                helper.cancel()
-            await asyncio.wait(helpers[1:])
+            await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
+            for service in services:
+                service.cancel()
+            await asyncio.wait(services)
             await self._close(stage, bus)
-            helpers[0].cancel()
+            heartbeat.cancel()
         self._log.debug("stopped")
         return self._code
 
@@ -153,34 +155,33 @@ class Process:
         return Bus(
             shared.channels,
             identity.role,
-            identity.row,
-            identity.incarnation,
-            shared.rows,
-            shared.board,
+            identity.process_id,
+            shared.slots,
+            shared.liveness,
             shared.arenas,
             shared.sockets,
         )
 
     async def _beat(self) -> None:
         while True:
-            self._shared.board.beat(self._identity.row)
+            self._shared.liveness.beat(self._slot)
             await asyncio.sleep(BEAT_SECONDS)
 
-    async def _drive(self, group: asyncio.TaskGroup, driver: Driver) -> None:
-        """Runs the activities until the process is asked to stop, then gives their steps a moment to finish."""
-        running = [group.create_task(self._run(driver, activity)) for activity in driver.activities]
+    async def _run_tasks(self, group: asyncio.TaskGroup, runner: TaskRunner) -> None:
+        """Runs the periodic tasks until the process is asked to stop, then gives their steps a moment to finish."""
+        running = [group.create_task(self._run_task(runner, task)) for task in runner.periodic_tasks]
         await self._stop.wait()
-        driver.stop()
+        runner.stop()
         if running:
             _, late = await asyncio.wait(running, timeout=FINISH_SECONDS)
             for task in late:
                 task.cancel()
 
-    async def _run(self, driver: Driver, activity: PeriodicTask) -> None:
+    async def _run_task(self, runner: TaskRunner, task: PeriodicTask) -> None:
         try:
-            await driver.run(activity)
-        except ExitRequested as finished:
-            self._code = finished.code
+            await runner.run(task)
+        except ExitRequested as request:
+            self._code = request.code
             self._stop.set()
 
     async def _close(self, stage: Stage, bus: Bus) -> None:
@@ -188,15 +189,15 @@ class Process:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await stage.close()
         except TimeoutError:
-            self._log.warn("closing took too long", seconds=CLOSE_SECONDS)
+            self._log.warn("closing the stage timed out", seconds=CLOSE_SECONDS)
         bus.close()
 
-    def _count(self, bus: Bus) -> Callable[[], None]:
-        """Brings what others count into the meter."""
+    def _collector(self, bus: Bus) -> Callable[[], None]:
+        """A function that adds what bus and log writer have counted to the meter."""
         seen: dict[str, int] = {}
 
         def collect() -> None:
-            refused = bus.counters.get("messages_refused", 0) > seen.get("messages_refused", 0)
+            rejected = bus.counters.get("messages_refused", 0) > seen.get("messages_refused", 0)
             for name, value in (*bus.counters.items(), ("", self._writer.dropped_total)):
                 if rise := value - seen.get(name, 0):
                     seen[name] = value
@@ -204,7 +205,7 @@ class Process:
                         self._meter.count("bus_events_total", rise, event=name)
                     else:
                         self._meter.count("log_lines_dropped_total", rise)
-            if refused:
-                self._log.warn("refused messages", last=bus.last_refusal)
+            if rejected:
+                self._log.warn("messages rejected", last=bus.last_rejection)
 
         return collect

@@ -1,5 +1,5 @@
-"""Driving a stage: each activity's steps in a loop, with what to do about each severity. Only here are severities
-caught; any other exception is a bug and goes through."""
+"""Runs the periodic tasks of a stage and handles each severity of error. Severities are caught here and nowhere else;
+any other exception is a bug and propagates."""
 
 import asyncio
 import random
@@ -11,97 +11,100 @@ from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 
 REPORT_SECONDS = 1.0
-LONGEST_PAUSE = 3600.0
-LONGEST_BACK_OFF = 10.0
+MAX_PAUSE = 3600.0
+MAX_BACKOFF = 10.0
 JITTER = 0.25
 
 
-def back_off(attempt: int) -> float:
-    """Seconds to wait after the failed attempt of that number (from 0): 1, 2, 4, 8, 10, 10, and a little jitter."""
-    return min(2.0 ** min(attempt, 4), LONGEST_BACK_OFF) + random.uniform(0, JITTER)
+def backoff(attempt: int) -> float:
+    """Seconds to wait after failed attempt number `attempt` (from 0): 1, 2, 4, 8, 10, 10, plus up to 0.25."""
+    return min(2.0 ** min(attempt, 4), MAX_BACKOFF) + random.uniform(0, JITTER)
 
 
 class Problems:
-    """What is wrong with the process now, one line per activity; told to the stage when it changes and repeated."""
+    """The present problems of a process, at most one line for each task; reported to the stage when they change and
+    every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter
         self._lines: dict[str, str] = {}
 
-    def set(self, activity: str, line: str) -> None:
-        """An activity is in trouble."""
-        if self._lines.get(activity) != line:
-            self._lines[activity] = line
-            self.tell()
+    def set(self, task: str, line: str) -> None:
+        """Sets the problem of a task."""
+        if self._lines.get(task) != line:
+            self._lines[task] = line
+            self.report()
 
-    def clear(self, activity: str) -> None:
-        """An activity works again."""
-        if self._lines.pop(activity, None) is not None:
-            self.tell()
+    def clear(self, task: str) -> None:
+        """Removes the problem of a task, if it has one."""
+        if self._lines.pop(task, None) is not None:
+            self.report()
 
-    def tell(self) -> None:
-        """Tells the stage the present lines."""
+    def report(self) -> None:
+        """Reports the present problems to the stage, in the order of their tasks' names."""
         self._meter.set("activity_problems", len(self._lines))
         self._stage.report(tuple(self._lines[name] for name in sorted(self._lines)))
 
     async def repeat(self) -> None:
-        """Tells the stage again and again."""
+        """Reports every second, until it is cancelled."""
         while True:
-            self.tell()
+            self.report()
             await asyncio.sleep(REPORT_SECONDS)
 
 
-class Driver:
-    """Runs the activities of one stage until `stop` is set."""
+class TaskRunner:
+    """Runs the periodic tasks of one stage until `stop` is called. `component` names it in the log."""
 
-    def __init__(self, stage: Stage, meter: Meter, problems: Problems, part: str) -> None:
+    def __init__(self, stage: Stage, meter: Meter, problems: Problems, component: str) -> None:
         self._stage, self._meter, self._problems = stage, meter, problems
-        self._log = get_logger(part)
+        self._log = get_logger(component)
         self._stopping = asyncio.Event()
 
     @property
-    def activities(self) -> Sequence[PeriodicTask]:
-        """What there is to run."""
-        return self._stage.activities
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        """The tasks of the stage."""
+        return self._stage.periodic_tasks
 
     def stop(self) -> None:
-        """Lets each activity end with the step it is in, and without a pause."""
+        """Ends every task after its present step, without a pause."""
         self._stopping.set()
-        for activity in self.activities:
-            activity.wake.set()
+        for task in self.periodic_tasks:
+            task.wake.set()
 
-    async def run(self, activity: PeriodicTask) -> None:
-        """Repeats the steps of one activity."""
+    async def run(self, task: PeriodicTask) -> None:
+        """Repeats the steps of one task. After a TemporaryError it backs off; a ResetError is passed to the stage and
+        the step is repeated, at once the first time. Other exceptions propagate."""
         attempt = 0
         while not self._stopping.is_set():
-            activity.wake.clear()
+            task.wake.clear()
             try:
-                seconds = await activity.step()
+                seconds = await task.step()
             except (TemporaryError, ResetError) as error:
-                await self._after_error(activity, error, attempt)
+                await self._after_error(task, error, attempt)
                 attempt += 1
                 continue
             if attempt:
-                self._log.info("works again", activity=activity.name, failed_attempts=attempt)
-                self._problems.clear(activity.name)
+                self._log.info("recovered", task=task.name, failed_attempts=attempt)
+                self._problems.clear(task.name)
                 attempt = 0
-            await self._pause(activity.wake, seconds)
+            await self._pause(task.wake, seconds)
 
-    async def _after_error(self, activity: PeriodicTask, error: StageError, attempt: int) -> None:
+    async def _after_error(self, task: PeriodicTask, error: StageError, attempt: int) -> None:
         severity = "reset" if isinstance(error, ResetError) else "temporary"
-        seconds = back_off(attempt)
+        seconds = backoff(attempt)
         if isinstance(error, ResetError):
             self._stage.reset(error)
-            seconds = 0.0 if attempt == 0 else back_off(attempt - 1)
+            seconds = 0.0 if attempt == 0 else backoff(attempt - 1)
         text = str(error) or type(error).__name__
-        self._meter.count("activity_errors_total", activity=activity.name, severity=severity)
-        self._problems.set(activity.name, f"{activity.name}: {text}")
+        self._meter.count("activity_errors_total", activity=task.name, severity=severity)
+        self._problems.set(task.name, f"{task.name}: {text}")
         self._log.warn(
-            "asks for a reset" if severity == "reset" else "failed, will try again",
-            activity=activity.name,
+            "resetting" if severity == "reset" else "step failed, retrying",
+            task=task.name,
             error=text,
-            again_in=round(seconds, 1),
+            retry_in=round(seconds, 1),
         )
+        # A wake-up must not end a back-off: only stopping does.
         await self._pause(self._stopping, seconds)
 
     async def _pause(self, until: asyncio.Event, seconds: float) -> None:
@@ -109,7 +112,7 @@ class Driver:
             await asyncio.sleep(0)
             return
         try:
-            async with asyncio.timeout(min(seconds, LONGEST_PAUSE)):
+            async with asyncio.timeout(min(seconds, MAX_PAUSE)):
                 await until.wait()
         except TimeoutError:
             pass

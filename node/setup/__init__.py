@@ -1,1 +1,1 @@
-"""From option values to a node that can run: chain, secrets, endpoint checks, configuration of every process."""
+"""From option values to a node that can be started: plan, secrets, state files, checks."""

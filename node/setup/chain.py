@@ -1,5 +1,5 @@
-"""Which chain the options mean: a built-in network or a rollup.json, with overrides, its L1 chain, and the checks that
-need both the options and the chain (node-behaviour 2.5)."""
+"""The chain that the options choose: a built-in network or a rollup.json, with overrides and its L1 chain; and the
+checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 to OPT65]."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +24,14 @@ from rollup_node.stages.protocol.l1_chains import (
     pectra_schedule_probably_missing,
 )
 
-LONGEST_FILE = 4 << 20
-END_OF_TIME = (1 << 64) - 1
+MAX_FILE = 4 << 20
+MAX_TIMESTAMP = (1 << 64) - 1
 
-Say = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 
 class ChosenChain(NamedTuple):
-    """The chain and its L1; `name` is the network's, or the file's."""
+    """The chain and its L1; `name` is that of the network, or of the file."""
 
     name: str
     config: RollupConfig
@@ -39,16 +39,17 @@ class ChosenChain(NamedTuple):
 
 
 class DependencySet(msgspec.Struct, frozen=True):
-    """The file of `interop.dependency-set`: decimal chain ids, each with an empty object (node-behaviour 8.4)."""
+    """The file of `interop.dependency-set`: decimal chain ids, each with an empty object [IOP25]."""
 
     dependencies: dict[str, dict[str, object]]
     overrideMessageExpiryWindow: int = 0
 
 
-def choose_chain(values: Values, warn: Say, complain: Say) -> ChosenChain:
-    """The chain of the options; OptionError for one that cannot be followed. `warn` and `complain` take lines to log
-    as warnings and as errors."""
-    name, config, is_built_in = _named_chain(values, warn, complain)
+def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenChain:
+    """The chain of the options. `warn` and `log_error` get lines to log at those levels.
+
+    Raises OptionError for a chain that is unknown, misconfigured or not supported."""
+    name, config, is_built_in = _named_chain(values, warn, log_error)
     overridden = _with_overrides(config, values)
     if not is_built_in or overridden != config:
         try:
@@ -64,12 +65,12 @@ def choose_chain(values: Values, warn: Say, complain: Say) -> ChosenChain:
     return chain
 
 
-def _named_chain(values: Values, warn: Say, complain: Say) -> tuple[str, RollupConfig, bool]:
+def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str, RollupConfig, bool]:
     path = values["rollup.config"]
     if values["network"]:
         network = find_network(values["network"])
         if path:
-            complain(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
+            log_error(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
         return network.name, network.config, True
     try:
         file = parse_rollup_config(_read(path, "failed to read rollup config"))
@@ -80,19 +81,19 @@ def _named_chain(values: Values, warn: Say, complain: Say) -> tuple[str, RollupC
     return f"file {path}", file.config, False
 
 
-def _read(path: str, complaint: str) -> bytes:
+def _read(path: str, error_prefix: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
-            data = file.read(LONGEST_FILE + 1)
+            data = file.read(MAX_FILE + 1)
     except (OSError, ValueError) as error:
-        raise OptionError(f"{complaint}: {path}: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LONGEST_FILE:
-        raise OptionError(f"{complaint}: {path}: longer than {LONGEST_FILE} bytes")
+        raise OptionError(f"{error_prefix}: {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MAX_FILE:
+        raise OptionError(f"{error_prefix}: {path}: longer than {MAX_FILE} bytes")
     return data
 
 
 def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
-    """Overrides act only when given, 0 being genesis."""
+    """Overrides act only when given; 0 is genesis [OPT26, OPT27]."""
     times = {fork: values[f"override.{fork}"] for fork in OVERRIDABLE if values.given(f"override.{fork}")}
     pectra = times.pop(OPTIONAL_FORK, config.pectra_blob_schedule_time)
     keep = "override.keep-karst-upgrade-gas"
@@ -105,7 +106,7 @@ def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
 
 
 def _with_constants(config: RollupConfig, name: str) -> RollupConfig:
-    """The EIP-1559 constants, from the registry where the file has none."""
+    """Fills in the EIP-1559 constants from the registry when the file has none [OPT32]."""
     if config.chain_op_config is not None:
         return config
     known = network_of_chain(config.l2_chain_id)
@@ -135,13 +136,13 @@ def _dependency_count(config: RollupConfig, values: Values) -> int | None:
     if not path:
         known = network_of_chain(config.l2_chain_id)
         return None if known is None else known.config.dependency_set_size
-    complaint = "failed to read dependency set"
+    error_prefix = "failed to read dependency set"
     try:
-        found = msgspec.json.decode(_read(path, complaint), type=DependencySet)
+        found = msgspec.json.decode(_read(path, error_prefix), type=DependencySet)
     except msgspec.MsgspecError as error:
-        raise OptionError(f"{complaint}: {path}: {error}") from None
+        raise OptionError(f"{error_prefix}: {path}: {error}") from None
     if not found.dependencies or not all(chain.isascii() and chain.isdigit() for chain in found.dependencies):
-        raise OptionError(f"{complaint}: {path}: its keys must be decimal chain ids")
+        raise OptionError(f"{error_prefix}: {path}: its keys must be decimal chain ids")
     return len(found.dependencies)
 
 
@@ -163,8 +164,10 @@ def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:
 
 def _check_blob_schedule(chain: ChosenChain, values: Values) -> None:
     config = chain.config
-    late = pectra_schedule_probably_missing(chain.l1_chain, config.genesis.l2_time, config.pectra_blob_schedule_time)
-    if late and not values["ignore-missing-pectra-blob-schedule"]:
+    probably_missing = pectra_schedule_probably_missing(
+        chain.l1_chain, config.genesis.l2_time, config.pectra_blob_schedule_time
+    )
+    if probably_missing and not values["ignore-missing-pectra-blob-schedule"]:
         raise OptionError(
             f"probably missing Pectra blob schedule: {chain.name} started before Prague on its L1 and has no"
             " pectra_blob_schedule_time; set --override.pectrablobschedule, or"
@@ -173,8 +176,8 @@ def _check_blob_schedule(chain: ChosenChain, values: Values) -> None:
 
 
 def _check_beacon(chain: ChosenChain, values: Values) -> None:
-    blobs_come = chain.config.schedule().l1(END_OF_TIME).blobs_as_data
-    if blobs_come and not values["l1.beacon"] and not values["l1.beacon.ignore"]:
+    needs_blobs = chain.config.schedule().l1(MAX_TIMESTAMP).blobs_as_data
+    if needs_blobs and not values["l1.beacon"] and not values["l1.beacon.ignore"]:
         raise OptionError(
             "misconfigured L1 Beacon API endpoint: expected L1 Beacon API endpoint, but got none: give --l1.beacon,"
             " or --l1.beacon.ignore if no batch is ever in blobs"

@@ -1,5 +1,5 @@
-"""What must be right before a node starts: the endpoints answer and belong to the chain, the ports are free. Each
-failure is one line that says what is wrong and what to do."""
+"""Checks before a node starts: the endpoints respond and belong to the chain, the ports are free. Each error is one
+line that says what is wrong and what to do [LIF11, OPT33]."""
 
 import asyncio
 import errno
@@ -23,19 +23,19 @@ from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.types import BlockId
 
 PRUNED_HISTORY = 4444
-NOT_FOUND = ("block not found", "unknown block", "header not found")
-TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
-RETRIED_STATUSES = frozenset({408, 425, 429})
-GENESIS_PATH = "/eth/v1/beacon/genesis"
-LONGEST_GENESIS = 1 << 16
+BLOCK_NOT_FOUND = ("block not found", "unknown block", "header not found")
+JWT_ERROR_WORDS = ("jwt", "token", "unauthorized", "authenticat")
+RETRYABLE_STATUSES = frozenset({408, 425, 429})
+BEACON_GENESIS_PATH = "/eth/v1/beacon/genesis"
+MAX_GENESIS_BYTES = 1 << 16
 
-FIRST_PAUSE = 0.05
+MIN_PAUSE = 0.05
 log = get_logger("start")
 
 
 class Endpoints(NamedTuple):
-    """What is looked at, and for which chain. `beacon_may_fail` turns a failed beacon check into a warning;
-    `l1_genesis` False leaves out the L1 genesis block, for an endpoint that holds only part of the chain."""
+    """The endpoints to check, and their chain. `beacon_may_fail` turns a failed beacon check into a warning; with
+    `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -48,23 +48,23 @@ class Endpoints(NamedTuple):
     l1_genesis: bool = True
 
 
-class Patience(NamedTuple):
-    """How long an endpoint that does not answer is waited for, and how long one try may take, in seconds. The whole is
-    that of node-behaviour 10.1, the pauses are shorter: a node is to be ready soon after its endpoints are."""
+class RetryPolicy(NamedTuple):
+    """How long an unreachable endpoint is retried, how long one attempt may take, and the longest pause between two, in
+    seconds [LHD1]. Pauses are short so that the node is ready soon after its endpoints are."""
 
-    whole: float = 80.0
+    total: float = 80.0
     timeout: float = 10.0
-    longest_pause: float = 1.0
+    max_pause: float = 1.0
 
 
-PATIENCE = Patience()
+RETRY_POLICY = RetryPolicy()
 
 
-async def check_endpoints(endpoints: Endpoints, patience: Patience = PATIENCE) -> None:
-    """Checks L1, the execution engine and the beacon node at the same time; SetupError for the first that is wrong."""
-    checks = [check_l1(endpoints, patience), check_engine(endpoints, patience)]
+async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
+    """Checks L1, the execution engine and the beacon node concurrently. Raises SetupError for the first that fails."""
+    checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
-        checks.append(check_beacon(endpoints, patience))
+        checks.append(check_beacon(endpoints, policy))
     tasks = [asyncio.ensure_future(check) for check in checks]
     try:
         await asyncio.gather(*tasks)
@@ -77,11 +77,11 @@ async def check_endpoints(endpoints: Endpoints, patience: Patience = PATIENCE) -
 # --- L1 --------------------------------------------------------------------------------------------------------------
 
 
-async def check_l1(endpoints: Endpoints, patience: Patience) -> None:
-    """Every L1 endpoint that answers must be the chain's L1, and one must answer."""
+async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond."""
     genesis = endpoints.rollup.genesis.l1 if endpoints.l1_genesis else None
     chain_id = endpoints.rollup.l1_chain_id
-    clients = [JsonRpcClient(url, timeout=patience.timeout) for url in endpoints.l1]
+    clients = [JsonRpcClient(url, timeout=policy.timeout) for url in endpoints.l1]
 
     async def one_round() -> None:
         results = await asyncio.gather(
@@ -92,10 +92,10 @@ async def check_l1(endpoints: Endpoints, patience: Patience) -> None:
         if wrong is not None or len(errors) == len(results):
             raise wrong or errors[0]
         for error in errors:
-            log.warn("an L1 endpoint does not answer, others do", error=str(error))
+            log.warn("an L1 endpoint does not respond, others do", error=str(error))
 
     try:
-        await _patiently(one_round, "L1", "check --l1", patience)
+        await _retry(one_round, "L1", "check --l1", policy)
     finally:
         for client in clients:
             await client.close()
@@ -104,41 +104,41 @@ async def check_l1(endpoints: Endpoints, patience: Patience) -> None:
 # --- execution engine ------------------------------------------------------------------------------------------------
 
 
-async def check_engine(endpoints: Endpoints, patience: Patience) -> None:
-    """The execution engine must take our token and hold the L2 chain."""
+async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The execution engine must accept our JWT and have the L2 chain."""
 
     def token() -> Mapping[str, str]:
         encoded = jwt.encode({"iat": int(time.time())}, endpoints.jwt_secret, algorithm="HS256")
         return {"Authorization": f"Bearer {encoded}"}
 
-    client = JsonRpcClient(endpoints.l2, timeout=patience.timeout, headers=token)
+    client = JsonRpcClient(endpoints.l2, timeout=policy.timeout, headers=token)
     genesis, chain_id = endpoints.rollup.genesis.l2, endpoints.rollup.l2_chain_id
 
     async def once() -> None:
         try:
             await _check_chain(client, "L2", chain_id, genesis)
         except (EndpointError, RpcFailure) as error:
-            if _is_about_the_token(error):
+            if _is_jwt_error(error):
                 raise SetupError(
-                    f"the execution engine refuses our JWT ({error}): give the secret file of the engine with"
+                    f"the execution engine rejects our JWT ({error}): give the secret file of the engine with"
                     f" --l2.jwt-secret (now {endpoints.jwt_path}), and keep both clocks right"
                 ) from None
             raise
 
     try:
-        await _patiently(once, "the execution engine", "check --l2", patience)
+        await _retry(once, "the execution engine", "check --l2", policy)
     finally:
         await client.close()
 
 
-def _is_about_the_token(error: EndpointError | RpcFailure) -> bool:
+def _is_jwt_error(error: EndpointError | RpcFailure) -> bool:
     if isinstance(error, EndpointError):
         return error.status in (401, 403)
-    return any(word in error.message.lower() for word in TOKEN_WORDS)
+    return any(word in error.message.lower() for word in JWT_ERROR_WORDS)
 
 
 async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId | None) -> None:
-    """The chain id, and the genesis hash where it is given; a provider that has dropped that block is believed."""
+    """Checks the chain id, and the genesis hash if it is given and the endpoint still has that block."""
     advice = "check --l1" if layer == "L1" else "check --l2"
     advice += " and --network or --rollup.config"
     try:
@@ -149,12 +149,12 @@ async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis
             return
         block = await _block(client, genesis.number)
         if block is None:
-            log.warn(f"the {layer} endpoint does not have the genesis block, its hash is not checked")
+            log.warn(f"the {layer} endpoint does not have the genesis block: its hash is not checked")
             return
         found_hash = hash_from_hex(block.get("hash") if isinstance(block, dict) else block)
     except HexError as error:
-        told = f"the {layer} endpoint {client.name} does not answer as an Ethereum node, {error}: {advice}"
-        raise SetupError(told) from None
+        text = f"the {layer} endpoint {client.name} does not respond like an Ethereum node, {error}: {advice}"
+        raise SetupError(text) from None
     if found_hash != genesis.hash:
         raise SetupError(
             f"incorrect {layer} genesis block hash {to_hex(found_hash)}, expected {to_hex(genesis.hash)}"
@@ -166,7 +166,7 @@ async def _block(client: JsonRpcClient, number: int) -> Any:
     try:
         return await client.call("eth_getBlockByNumber", hex(number), False)
     except RpcFailure as error:
-        if error.code == PRUNED_HISTORY or any(text in error.message.lower() for text in NOT_FOUND):
+        if error.code == PRUNED_HISTORY or any(text in error.message.lower() for text in BLOCK_NOT_FOUND):
             return None
         raise
 
@@ -178,54 +178,54 @@ class _Genesis(msgspec.Struct):
     genesis_time: str
 
 
-class _GenesisAnswer(msgspec.Struct):
+class _GenesisResponse(msgspec.Struct):
     data: _Genesis
 
 
-async def check_beacon(endpoints: Endpoints, patience: Patience) -> None:
-    """The beacon node must tell its genesis."""
+async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The beacon node must return its genesis."""
     url, header = endpoints.beacon or "", endpoints.beacon_header
     headers = {"Accept": "application/json", **({header[0]: header[1]} if header else {})}
-    timeout = aiohttp.ClientTimeout(total=patience.timeout)
+    timeout = aiohttp.ClientTimeout(total=policy.timeout)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
         advice = "check --l1.beacon, or start without this check by --l1.beacon.ignore"
         try:
-            await _patiently(lambda: _ask_genesis(session, url), "the L1 beacon node", advice, patience)
+            await _retry(lambda: _get_genesis(session, url), "the L1 beacon node", advice, policy)
         except SetupError as error:
             if not endpoints.beacon_may_fail:
                 raise SetupError(f"failed to check L1 Beacon API version: {error}") from None
             log.warn("the check of the L1 beacon node failed", error=str(error))
 
 
-async def _ask_genesis(session: aiohttp.ClientSession, url: str) -> None:
+async def _get_genesis(session: aiohttp.ClientSession, url: str) -> None:
     name = endpoint_name(url)
     try:
-        async with session.get(url.rstrip("/") + GENESIS_PATH) as response:
+        async with session.get(url.rstrip("/") + BEACON_GENESIS_PATH) as response:
             body = b""
-            while len(body) < LONGEST_GENESIS and (part := await response.content.readany()):
+            while len(body) < MAX_GENESIS_BYTES and (part := await response.content.readany()):
                 body += part
             if response.status != 200:
-                raise EndpointError(name, f"HTTP status {response.status} for {GENESIS_PATH}", response.status)
+                raise EndpointError(name, f"HTTP status {response.status} for {BEACON_GENESIS_PATH}", response.status)
     except TimeoutError:
-        raise EndpointError(name, "no answer in time") from None
+        raise EndpointError(name, "timeout") from None
     except (aiohttp.ClientError, OSError) as error:
         number = getattr(getattr(error, "os_error", error), "errno", None)
         reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
         raise EndpointError(name, f"cannot connect ({reason})") from None
     try:
-        time_text = msgspec.json.decode(body, type=_GenesisAnswer).data.genesis_time
+        time_text = msgspec.json.decode(body, type=_GenesisResponse).data.genesis_time
     except msgspec.MsgspecError:
-        raise SetupError(f"{name} does not answer {GENESIS_PATH} as a beacon node") from None
+        raise SetupError(f"{name} does not respond to {BEACON_GENESIS_PATH} like a beacon node") from None
     if not (time_text.isascii() and time_text.isdigit()):
-        raise SetupError(f"{name} answers {GENESIS_PATH} with the genesis time {short_repr(time_text)}")
+        raise SetupError(f"{name} responds to {BEACON_GENESIS_PATH} with the genesis time {short_repr(time_text)}")
 
 
-# --- patience --------------------------------------------------------------------------------------------------------
+# --- retries --------------------------------------------------------------------------------------------------------
 
 
-async def _patiently(check: Callable[[], Awaitable[None]], what: str, advice: str, patience: Patience) -> None:
-    """Repeats a check while its endpoint is away; SetupError when it stays away, or answers that it never will."""
-    deadline = time.monotonic() + patience.whole
+async def _retry(check: Callable[[], Awaitable[None]], what: str, advice: str, policy: RetryPolicy) -> None:
+    """Repeats a check while its endpoint is unreachable. Raises SetupError after the total time or a final error."""
+    deadline = time.monotonic() + policy.total
     for failures in count(1):
         try:
             return await check()
@@ -233,22 +233,22 @@ async def _patiently(check: Callable[[], Awaitable[None]], what: str, advice: st
             if time.monotonic() >= deadline or _is_final(error):
                 raise SetupError(f"{what} cannot be used, {error}: {advice}") from None
             if failures.bit_count() == 1:
-                log.warn(f"{what} does not answer, trying again", error=str(error), failures=failures)
-        await asyncio.sleep(min(FIRST_PAUSE * 2.0 ** min(failures, 10), patience.longest_pause))
+                log.warn(f"{what} does not respond, retrying", error=str(error), failures=failures)
+        await asyncio.sleep(min(MIN_PAUSE * 2.0 ** min(failures, 10), policy.max_pause))
 
 
 def _is_final(error: EndpointError | RpcFailure) -> bool:
     if isinstance(error, RpcFailure):
         return error.code == METHOD_NOT_FOUND
     status = error.status
-    return status is not None and 400 <= status < 500 and status not in RETRIED_STATUSES
+    return status is not None and 400 <= status < 500 and status not in RETRYABLE_STATUSES
 
 
 # --- ports -----------------------------------------------------------------------------------------------------------
 
 
-class Listener(NamedTuple):
-    """A server of the node, with the options that say where it listens."""
+class ListenAddress(NamedTuple):
+    """A socket on which the node listens, and the options that set its address."""
 
     address_option: str
     port_option: str
@@ -257,8 +257,8 @@ class Listener(NamedTuple):
     is_udp: bool = False
 
 
-def check_port(listener: Listener) -> None:
-    """SetupError if nobody could listen there now; 0 is always free."""
+def check_port(listener: ListenAddress) -> None:
+    """Raises SetupError when it is impossible to listen there now; port 0 is always free."""
     address, port = listener.address, listener.port
     if port == 0:
         return
@@ -284,8 +284,8 @@ def check_port(listener: Listener) -> None:
         ) from None
 
 
-def check_ports(listeners: Sequence[Listener]) -> None:
-    """Checks every server of the node, also against each other."""
+def check_ports(listeners: Sequence[ListenAddress]) -> None:
+    """Checks every listener of the node, also against each other. Raises SetupError for the first conflict."""
     taken: dict[tuple[int, bool], str] = {}
     for listener in listeners:
         key, option = (listener.port, listener.is_udp), listener.port_option

@@ -1,4 +1,4 @@
-"""The secret shared with the execution engine: read from a file, or made into it."""
+"""The secret shared with the execution engine: read from a file, or created in it [OPT13]."""
 
 import os
 import secrets
@@ -10,21 +10,21 @@ from rollup_node.node.options.errors import OptionError
 
 DEFAULT_FILE = Path("node_jwt.txt")
 SECRET_BYTES = 32
-LONGEST_FILE = 4096
+MAX_FILE = 4096
 
 
 class JwtSecret(NamedTuple):
-    """The secret, its file, and whether it is new."""
+    """The secret, the absolute path of its file, and whether it was created now."""
 
     secret: bytes
     path: Path
     is_new: bool
 
 
-def load_jwt_secret(wanted: str | None) -> JwtSecret:
-    """The secret of `l2.jwt-secret`, or of node_jwt.txt when nothing is given. A missing or empty file gets a new
-    secret, readable by its owner alone; OptionError for a malformed one."""
-    path = Path(wanted) if wanted else DEFAULT_FILE
+def load_jwt_secret(file: str | None) -> JwtSecret:
+    """The secret in the file of `l2.jwt-secret`, or in node_jwt.txt. A missing or empty file gets a new secret, which
+    only its owner may read. Raises OptionError for a file that is malformed or cannot be used."""
+    path = Path(file) if file else DEFAULT_FILE
     try:
         text = _read(path)
         if text is None or not text.strip():
@@ -36,13 +36,14 @@ def load_jwt_secret(wanted: str | None) -> JwtSecret:
 
 def _read(path: Path) -> str | None:
     try:
+        # Without O_NONBLOCK opening a named pipe waits for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OptionError(f"JWT secret file {path} is not a file (l2.jwt-secret)")
-        return os.read(descriptor, LONGEST_FILE).decode("utf-8", "replace")
+        return os.read(descriptor, MAX_FILE).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
 

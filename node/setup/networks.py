@@ -1,4 +1,4 @@
-"""The built-in networks: every chain of the superchain registry, read when one is asked for."""
+"""The built-in networks: every chain of the superchain registry [OPT22]."""
 
 from functools import cache
 from pathlib import Path
@@ -16,11 +16,11 @@ NETWORKS_FILE = Path(__file__).with_name("networks.json")
 ALIASES = {"mainnet": "op-mainnet", "sepolia": "op-sepolia"}
 REGISTRY_CHANNEL_TIMEOUT = 300
 FROM_GENESIS = {"regolith": 0}
-"""What every registry chain has without its file saying so (attributes-rules 8.3)."""
+"""Fork times that every chain of the registry has and no file states [CFG28]."""
 
 
 class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One network as it stands in the file. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
+    """One network in networks.json. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
     blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon."""
 
     title: str
@@ -40,8 +40,8 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dependencies: tuple[int, ...] = ()
 
 
-class Network(NamedTuple):
-    """A built-in network; `dependencies` are the L2 chain ids it takes messages from, none where there is no set."""
+class BuiltInNetwork(NamedTuple):
+    """A built-in network. `dependencies` are the L2 chain ids of its dependency set, none if it has no set."""
 
     name: str
     title: str
@@ -54,24 +54,19 @@ def _entries() -> dict[str, NetworkEntry]:
     return msgspec.json.decode(NETWORKS_FILE.read_bytes(), type=dict[str, NetworkEntry])
 
 
-def network_names() -> tuple[str, ...]:
-    """All names but the aliases, in order."""
-    return tuple(_entries())
-
-
-def find_network(name: str) -> Network:
-    """The network of that name, in any letter case; OptionError with the nearest names for an unknown one."""
+def find_network(name: str) -> BuiltInNetwork:
+    """The network of that name, in any case. Raises OptionError with similar names for an unknown one [OPT23]."""
     lowered = name.strip().lower()
     wanted = ALIASES.get(lowered, lowered)
     if wanted not in _entries():
         hint = did_you_mean(name, (*_entries(), *ALIASES), count=3)
         raise OptionError(f"invalid network: {shown(name)}{hint}")
     entry = _entries()[wanted]
-    return Network(wanted, entry.title, _config(entry), entry.dependencies)
+    return BuiltInNetwork(wanted, entry.title, _config(entry), entry.dependencies)
 
 
-def network_of_chain(l2_chain_id: int) -> Network | None:
-    """The network of an L2 chain id, if it is built in."""
+def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
+    """The built-in network with that L2 chain id, or None."""
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 

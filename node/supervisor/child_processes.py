@@ -1,6 +1,6 @@
-"""Forking processes and hearing from them: their log lines while they live, their exit codes when they end.
+"""Forked processes: their log lines while they run, their exit codes when they end.
 
-Only a single-threaded process may fork: what other threads hold would stay locked for ever in the child, and the
+Only a single-threaded process may fork: locks held by other threads would stay locked for ever in the child, and the
 kernel ties PR_SET_PDEATHSIG to the forking thread."""
 
 import ctypes
@@ -13,7 +13,7 @@ from functools import partial
 
 import multiprocess
 
-from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.node.system.log_pipes import LineReader, Output
 from rollup_node.node.system.procfs import read_stat, thread_count
 from rollup_node.node.system.signals import STOP_SIGNALS
@@ -24,8 +24,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _context = multiprocess.get_context("fork")
 
 
-class Child:
-    """A living child process. `start_ticks` with the pid names it for good (see procfs)."""
+class ChildProcess:
+    """A running child. `log` is the read end of its log pipe; `start_ticks` and pid identify it (see procfs)."""
 
     def __init__(self, name: str, body: Callable[[], None], log: int | None, on_exit: Callable[[int], None]) -> None:
         self.name, self.on_exit = name, on_exit
@@ -43,12 +43,12 @@ class Child:
         stat = read_stat(self.pid)
         self.start_ticks = stat.start_ticks if stat else 0
 
-    def send(self, number: signal.Signals) -> None:
-        """Signals this very process, whoever has its pid later."""
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to this process, never to a later one with its pid."""
         signal.pidfd_send_signal(self.pidfd, number)
 
     def reap(self) -> int:
-        """Takes the exit code of a process that has ended; negative for a signal."""
+        """Collects the exit code of a child that has ended; negative for a signal."""
         self._process.join()
         code: int = self._process.exitcode
         self._process.close()
@@ -56,35 +56,35 @@ class Child:
         return code
 
 
-class Nursery:
-    """All child processes of the supervisor, whatever they do. Events are handled in batches by `wait`; a batch
-    starts no process, so a descriptor's number cannot change its meaning within it."""
+class ChildProcesses:
+    """All children of the supervisor. `wait` handles events in batches; a batch must start no child, because a new
+    descriptor could take the number of one whose event is still to be handled."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._parent = os.getpid()
         self._selector = selectors.DefaultSelector()
-        self._children: set[Child] = set()
+        self._children: set[ChildProcess] = set()
 
     def watch(self, fd: int, handler: Callable[[], None]) -> None:
-        """Calls `handler` from `wait` whenever `fd` is readable."""
+        """Makes `wait` call `handler` whenever `fd` is readable."""
         self._selector.register(fd, selectors.EVENT_READ, handler)
 
     def start(
         self,
         name: str,
         body: Callable[[], int],
-        keep: Collection[int],
+        keep_fds: Collection[int],
         on_exit: Callable[[int], None],
         *,
         logs: bool = True,
         dies_with_parent: bool = True,
-    ) -> Child:
-        """Forks a process that runs `body` with the descriptors `keep`. `on_exit` gets its exit code, after all of
-        its lines have been read. OSError when the system has no room for it."""
+    ) -> ChildProcess:
+        """Forks a child that runs `body` with the descriptors `keep_fds`. `on_exit` gets its exit code, after all its
+        log lines have been read. Raises OSError when the system cannot fork."""
         read, write = os.pipe2(os.O_CLOEXEC) if logs else (None, None)
         try:
-            child = Child(name, partial(self._run, body, keep, write, dies_with_parent), read, on_exit)
+            child = ChildProcess(name, partial(self._run, body, keep_fds, write, dies_with_parent), read, on_exit)
         except BaseException:
             if read is not None:
                 os.close(read)
@@ -99,28 +99,28 @@ class Nursery:
         return child
 
     def wait(self, seconds: float) -> None:
-        """Handles what happens within that time, at least one batch of it."""
+        """Handles the events within that time, at least one batch."""
         for key, _ in self._selector.select(seconds):
             key.data()
 
     def kill_all(self) -> None:
-        """The end of the supervisor itself: no child is left."""
+        """Kills all children, when the supervisor itself fails."""
         for child in self._children:
-            child.send(signal.SIGKILL)
+            child.send_signal(signal.SIGKILL)
 
-    def _run(self, body: Callable[[], int], keep: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-        """The child's side of the fork."""
-        code: int = Exit.SETUP
+    def _run(self, body: Callable[[], int], keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
+        """Runs in the child."""
+        code: int = ExitCode.SETUP
         try:
             self._selector.close()
-            become_child(self._parent, keep, log, dies_with_parent)
+            become_child(self._parent, keep_fds, log, dies_with_parent)
             code = body()
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
 
-    def _on_lines(self, child: Child) -> None:
+    def _on_lines(self, child: ChildProcess) -> None:
         if child.reader is None or child.reader.closed:
             return
         lines, ended = child.reader.read()
@@ -128,7 +128,7 @@ class Nursery:
         if ended:
             self._close_log(child.reader)
 
-    def _on_exit(self, child: Child) -> None:
+    def _on_exit(self, child: ChildProcess) -> None:
         if child.reader is not None and not child.reader.closed:
             self._output.write(child.reader.finish())
             self._close_log(child.reader)
@@ -141,13 +141,14 @@ class Nursery:
         reader.close()
 
 
-def become_child(parent: int, keep: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-    """The first acts in a forked process: tie its life to the supervisor's, take the log pipe as 1 and 2, close every
-    descriptor but 0 to 2 and `keep`. The stop signals stay blocked until the process is prepared for them."""
+def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
+    """The first acts in a forked process: dies with the supervisor, writes to the log pipe as 1 and 2, and closes every
+    descriptor but 0 to 2 and `keep_fds`. The stop signals stay blocked until the process handles them."""
     if dies_with_parent:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # The supervisor may have died before prctl.
     if os.getppid() != parent:
-        os._exit(Exit.SETUP)
+        os._exit(ExitCode.SETUP)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -156,13 +157,13 @@ def become_child(parent: int, keep: Collection[int], log: int | None, dies_with_
     os.dup2(null, 0)
     for fd in (1, 2):
         os.dup2(null if log is None else log, fd)
-    close_all_but({0, 1, 2, *keep})
+    close_all_but({0, 1, 2, *keep_fds})
 
 
-def close_all_but(keep: Collection[int]) -> None:
+def close_all_but(keep_fds: Collection[int]) -> None:
     """Closes every other descriptor of this process."""
     low = 0
-    for fd in sorted(keep):
+    for fd in sorted(keep_fds):
         if low < fd:
             os.closerange(low, fd)
         low = fd + 1
@@ -170,7 +171,7 @@ def close_all_but(keep: Collection[int]) -> None:
 
 
 def exit_text(code: int) -> str:
-    """An exit code in words."""
+    """An exit code as text: `exit code 1`, `signal SIGKILL`."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,4 +1,4 @@
-"""The supervisor's own metrics: who lives, for how long, and at what cost."""
+"""The metrics that only the supervisor knows: which processes run, for how long, and what they use [MET5]."""
 
 import contextlib
 import os
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.node.supervisor.supervised_process import Member
-from rollup_node.node.system.metrics_file import WRITE_SECONDS, MetricFile, metrics_path
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess
+from rollup_node.node.system.metrics_file import WRITE_SECONDS, MetricsFile, metrics_path
 from rollup_node.node.system.procfs import ProcessStat, read_stat
 from rollup_node.stages.io.metrics import Meter
 
-NAME = "supervisor"
+SUPERVISOR = "supervisor"
 
 
-class Accounts:
-    """Keeps and writes the metrics of all processes that only the supervisor knows."""
+class SupervisorMetrics:
+    """The metrics of all processes, written to the supervisor's own file."""
 
-    def __init__(self, version: str, folder: Path, board: LivenessTable) -> None:
-        self._folder, self._board = folder, board
-        self._meter = Meter(NAME)
-        self._file = MetricFile(folder, NAME, self._meter, lambda: None)
+    def __init__(self, version: str, folder: Path, liveness: LivenessTable) -> None:
+        self._folder, self._liveness = folder, liveness
+        self._meter = Meter(SUPERVISOR)
+        self._file = MetricsFile(folder, SUPERVISOR, self._meter, lambda: None)
         self._cpu: dict[tuple[int, int], float] = {}
         self._due = 0.0
         self._meter.set("info", 1, version=version)
@@ -31,43 +31,44 @@ class Accounts:
         """Every process has been ready."""
         self._meter.set("up", 1)
 
-    def restarted(self, member: Member) -> None:
-        """A process begins another life."""
-        self._meter.count("process_restarts_total", process=member.name)
+    def restarted(self, process: SupervisedProcess) -> None:
+        """A process was started again."""
+        self._meter.count("process_restarts_total", process=process.name)
 
-    def forget(self, member: Member) -> None:
-        """A process has died: what it said last is not true any more."""
-        self._meter.set("process_up", 0, process=member.name)
+    def died(self, process: SupervisedProcess) -> None:
+        """A process has exited: the values in its own file no longer hold."""
+        self._meter.set("process_up", 0, process=process.name)
         with contextlib.suppress(OSError):
-            metrics_path(self._folder, member.name).unlink()
+            metrics_path(self._folder, process.name).unlink()
 
-    def write(self, members: Sequence[Member], now: float) -> None:
-        """Brings everything up to date, every 2 seconds."""
+    def write(self, processes: Sequence[SupervisedProcess], now: float) -> None:
+        """Updates all values and writes the file, at most every 2 seconds. `now` is monotonic time."""
         if now < self._due:
             return
         self._due = now + WRITE_SECONDS
-        self._resources(NAME, os.getpid())
-        for member in members:
-            self._member(member)
+        self._set_resources(SUPERVISOR, os.getpid())
+        for process in processes:
+            self._set_process(process)
         self._file.write()
 
-    def _member(self, member: Member) -> None:
-        up = member.child is not None and self._board.ready(member.index)
-        self._meter.set("process_up", int(up), process=member.name)
-        self._meter.set("process_incarnation", member.incarnation, process=member.name)
-        if member.child is not None:
-            beat = self._board.beat_ns(member.index)
-            age = (time.monotonic_ns() - beat) / 1e9 if beat else time.monotonic() - member.started
-            self._meter.set("process_heartbeat_age_seconds", age, process=member.name)
-            self._resources(member.name, member.child.pid)
+    def _set_process(self, process: SupervisedProcess) -> None:
+        up = process.child is not None and self._liveness.ready(process.slot)
+        self._meter.set("process_up", int(up), process=process.name)
+        self._meter.set("process_incarnation", process.incarnation, process=process.name)
+        if process.child is not None:
+            beat = self._liveness.last_beat_ns(process.slot)
+            age = (time.monotonic_ns() - beat) / 1e9 if beat else time.monotonic() - process.started
+            self._meter.set("process_heartbeat_age_seconds", age, process=process.name)
+            self._set_resources(process.name, process.child.pid)
 
-    def _resources(self, name: str, pid: int) -> None:
+    def _set_resources(self, name: str, pid: int) -> None:
         stat = read_stat(pid)
         if stat is not None:
             self._meter.set("process_resident_memory_bytes", stat.resident, process=name)
             self._count_cpu(name, pid, stat)
 
     def _count_cpu(self, name: str, pid: int, stat: ProcessStat) -> None:
-        life = (pid, stat.start_ticks)
-        self._meter.count("process_cpu_seconds_total", max(0.0, stat.cpu - self._cpu.get(life, 0.0)), process=name)
-        self._cpu[life] = stat.cpu
+        incarnation = (pid, stat.start_ticks)
+        used = max(0.0, stat.cpu - self._cpu.get(incarnation, 0.0))
+        self._meter.count("process_cpu_seconds_total", used, process=name)
+        self._cpu[incarnation] = stat.cpu

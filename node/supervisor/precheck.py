@@ -1,46 +1,89 @@
-"""The one-shot row: what must end the start (chain ids, genesis, secrets, ports) is checked once, in a process of its
-own, before the rows are started."""
+"""The precheck: what must end the start (chain ids, genesis, secrets) is checked once, in a process of its own, before
+the others are started [LIF11]."""
 
 import asyncio
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
 
 from setproctitle import setproctitle
 
 from rollup_node.node.runtime.runtime import LAST_LINES_SECONDS, take_over_output
-from rollup_node.node.supervisor.settings import Check
-from rollup_node.node.system.exit_codes import Exit, SetupError
+from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
+from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
+from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io.log import get_logger
 
-ROLE = "check"
+PRECHECK = "check"
+MAX_ERROR_BYTES = 1 << 16
 
 
-def run_check(answer: int, check: Check, log: LogSettings) -> int:
-    """The body of the process; it writes why the node cannot start into the pipe `answer`, or nothing. A stop signal to
-    all processes is the supervisor's to heed, who then kills this one."""
+class Precheck:
+    """The supervisor's side: starts the process, and calls `fail` with exit code and error when the check fails."""
+
+    def __init__(self, children: ChildProcesses, settings: NodeSettings, fail: Callable[[int, str], None]) -> None:
+        self._children, self._settings, self._fail = children, settings, fail
+        self._child: ChildProcess | None = None
+        self._pipe = -1
+
+    @property
+    def running(self) -> bool:
+        """Whether the other processes must wait."""
+        return self._child is not None
+
+    def start(self) -> None:
+        """Starts the check, if the settings have one."""
+        function = self._settings.precheck
+        if function is None:
+            return
+        self._pipe, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        body = partial(run_precheck, write, function, self._settings.log)
+        self._child = self._children.start(PRECHECK, body, {write}, self._on_exit)
+        os.close(write)
+
+    def kill(self) -> None:
+        """Kills the check if it runs: the node stops, so its result is not needed."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGKILL)
+
+    def _on_exit(self, code: int) -> None:
+        self._child = None
+        try:
+            error = os.read(self._pipe, MAX_ERROR_BYTES).decode("utf-8", "replace")
+        except BlockingIOError:
+            error = ""
+        os.close(self._pipe)
+        if code != ExitCode.OK:
+            self._fail(ExitCode.SETUP, error or f"the check before the start ended with {exit_text(code)}: see the log")
+
+
+def run_precheck(pipe: int, check: PrecheckFunction, log: LogSettings) -> int:
+    """The body of the process. Writes the error into `pipe` if the check fails; the exit code. Stop signals sent to the
+    whole process group are ignored: the supervisor handles them, and kills this process."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    setproctitle(f"rollup-node: {ROLE}")
-    writer = take_over_output(ROLE, log)
-    refusal = _refusal(check)
-    os.write(answer, refusal.encode("utf-8", "backslashreplace"))
+    setproctitle(f"rollup-node: {PRECHECK}")
+    writer = take_over_output(PRECHECK, log)
+    error = _error_of(check)
+    os.write(pipe, error.encode("utf-8", "backslashreplace"))
     writer.drain(LAST_LINES_SECONDS)
-    return Exit.SETUP if refusal else Exit.OK
+    return ExitCode.SETUP if error else ExitCode.OK
 
 
-def _refusal(check: Check) -> str:
+def _error_of(check: PrecheckFunction) -> str:
     try:
-        asyncio.new_event_loop().run_until_complete(_wait_for(check))
+        asyncio.new_event_loop().run_until_complete(_run(check))
     except SetupError as error:
         return " ".join(str(error).split()) or "the check before the start failed"
     except Exception as error:
-        get_logger(ROLE).crash("the check before the start failed by a bug", error)
+        get_logger(PRECHECK).crash("the check before the start failed by a bug", error)
         return f"the check before the start failed by a bug ({type(error).__name__}): see the log"
     return ""
 
 
-async def _wait_for(check: Check) -> None:
+async def _run(check: PrecheckFunction) -> None:
     await check()

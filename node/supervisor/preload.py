@@ -3,19 +3,19 @@
 import gc
 import importlib
 
-from rollup_node.node.system.processes import Row
+from rollup_node.node.system.process_table import ProcessSpec
 
 
-def prepare(row: Row) -> None:
-    """Imports the modules of a row and runs its preparation; again it costs nothing."""
-    for module in (*row.preload, row.build.partition(":")[0]):
+def preload(spec: ProcessSpec) -> None:
+    """Imports the modules of a process and runs its preparation; repeating it is cheap."""
+    for module in (*spec.preload, spec.build.partition(":")[0]):
         importlib.import_module(module)
-    if row.prepare is not None:
-        row.prepare()
-    settle()
+    if spec.prepare is not None:
+        spec.prepare()
+    freeze_heap()
 
 
-def settle() -> None:
-    """Takes what there is out of the collector's sight: memory that it does not touch stays shared with children."""
+def freeze_heap() -> None:
+    """Excludes all present objects from garbage collection: pages that it does not write stay shared with children."""
     gc.collect()
     gc.freeze()

@@ -1,63 +1,68 @@
-"""What the supervisor remembers of one process of the table through all its lives."""
+"""What the supervisor knows of one process of the table over all its incarnations."""
 
 import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from rollup_node.node.supervisor.child_processes import Child
-from rollup_node.node.supervisor.watchdog import Judge, Limits
-from rollup_node.node.system.processes import Row
+from rollup_node.node.supervisor.child_processes import ChildProcess
+from rollup_node.node.supervisor.watchdog import RestartPolicy, Watchdog
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.runtime_dir import ProcessEntry
 
 
 @dataclass
-class Member:
-    """One copy of a row. `index` is its row on the board; times are of the monotonic clock.
+class SupervisedProcess:
+    """One copy of a process, in its slot of the process table. Times are monotonic.
 
-    `kill_at` is when it is killed unless it has ended, `reason` why it is being killed, `restart_at` when the next
-    life begins."""
+    `kill_at` is when it is killed unless it has exited by then, `kill_reason` why; `restart_at` is when its next
+    incarnation starts; `stop_requested` whether it has been asked to stop."""
 
-    row: Row
+    spec: ProcessSpec
     copy: int
-    index: int
-    limits: Limits
+    slot: int
+    policy: RestartPolicy
     incarnation: int = 0
-    child: Child | None = None
+    child: ChildProcess | None = None
     started: float = 0.0
     started_unix: float = 0.0
     kill_at: float | None = None
+    kill_reason: str = ""
     restart_at: float | None = None
-    reason: str = ""
-    asked: bool = False
-    judge: Judge = field(init=False)
+    stop_requested: bool = False
+    watchdog: Watchdog = field(init=False)
     deaths: deque[float] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.judge = Judge(self.limits)
+        self.watchdog = Watchdog(self.policy)
 
     @property
     def name(self) -> str:
-        """As logs, titles and metrics show it."""
-        return self.row.name(self.copy)
+        """Its name in logs, titles and metrics."""
+        return self.spec.name(self.copy)
 
-    def begin_life(self, now: float) -> None:
-        """Forgets the last life."""
+    def begin_incarnation(self, now: float) -> None:
+        """Counts a start, and resets what concerned the last incarnation."""
         self.incarnation += 1
-        self.judge = Judge(self.limits)
+        self.watchdog = Watchdog(self.policy)
         self.started, self.started_unix = now, time.time()
-        self.kill_at, self.restart_at, self.reason, self.asked = None, None, "", False
+        self.kill_at, self.restart_at, self.kill_reason, self.stop_requested = None, None, "", False
 
     def entry(self) -> ProcessEntry | None:
-        """Its line of processes.json while it lives."""
+        """Its entry in processes.json, while it runs."""
         if self.child is None:
             return None
         return ProcessEntry(
-            self.row.role, self.copy, self.child.pid, self.incarnation, self.started_unix, self.child.start_ticks
+            self.spec.role, self.copy, self.child.pid, self.incarnation, self.started_unix, self.child.start_ticks
         )
 
-    def dies_too_often(self, now: float) -> bool:
-        """Notes a death; whether there were more than allowed within the window."""
-        self.deaths.append(now)
-        while self.deaths[0] < now - self.limits.window:
-            self.deaths.popleft()
-        return len(self.deaths) > self.limits.deaths
+    def record_death(self, now: float) -> bool:
+        """Records a death; whether there were more within the window than the policy allows."""
+        return record_death(self.deaths, now, self.policy)
+
+
+def record_death(deaths: deque[float], now: float, policy: RestartPolicy) -> bool:
+    """Adds a death to those within the window of the policy; whether they are more than it allows."""
+    deaths.append(now)
+    while deaths[0] < now - policy.window:
+        deaths.popleft()
+    return len(deaths) > policy.deaths

@@ -1,7 +1,7 @@
-"""The supervisor: starts the processes of the table, forwards their logs, restarts what dies or hangs, and stops them
-in order. It has one thread, no event loop and no ZeroMQ, and it alone forks; there is little in it that could fail.
+"""The supervisor: starts the processes of the table, forwards their logs, restarts those that die or hang, and stops
+them in order. It has one thread, no event loop and no ZeroMQ, and it alone forks, so little in it can fail.
 
-Events are taken in by `Nursery.wait`; what follows from them is done in `_tick`, never in the middle of a batch."""
+`ChildProcesses.wait` only records events; `_tick` acts on them, never in the middle of a batch."""
 
 import os
 import signal
@@ -14,18 +14,20 @@ from functools import partial
 from setproctitle import setproctitle
 
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, ProcessState
-from rollup_node.node.runtime.runtime import Identity, Shared, dropped_lines, run_process
-from rollup_node.node.supervisor.auxiliary import Precheck, Sweeper
-from rollup_node.node.supervisor.child_processes import Nursery, exit_text
-from rollup_node.node.supervisor.metrics import NAME, Accounts
-from rollup_node.node.supervisor.preload import prepare, settle
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, dropped_lines, run_process
+from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text
+from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
+from rollup_node.node.supervisor.precheck import Precheck
+from rollup_node.node.supervisor.preload import freeze_heap, preload
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.supervisor.supervised_process import Member
-from rollup_node.node.system.exit_codes import FATAL, Exit, SetupError, one_line
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess
+from rollup_node.node.supervisor.sweeper import Sweeper
+from rollup_node.node.system.exit_codes import FATAL_EXIT_CODES, ExitCode, SetupError, one_line
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
-from rollup_node.node.system.processes import Row
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat
 from rollup_node.node.system.runtime_dir import ProcessEntry, RuntimeDirectory, open_runtime_directory
 from rollup_node.node.system.signals import STOP_SIGNALS
@@ -37,19 +39,19 @@ SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.25
 BUSY_SECONDS = 0.01
 STALLED_SECONDS = 0.05
-JUDGE_SECONDS = 0.5
-ASLEEP_SECONDS = 1.0
-LATE_SECONDS = 10.0
+WATCHDOG_SECONDS = 0.5
+SUSPENDED_SECONDS = 1.0
+SLOW_START_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
-SETTLED_SECONDS = 5.0
+STABLE_SECONDS = 5.0
 RESTART_PAUSE = 0.1
-NO_FORK_PAUSE = 1.0
+FORK_RETRY_PAUSE = 1.0
 
 
-def run_node(rows: Sequence[Row], settings: NodeSettings) -> int:
-    """Runs the rows until a signal or a failure ends the node, and returns its exit code (node/exits). A node that
-    cannot start, or ends by itself, says why in one line on stderr. The caller must have a single thread."""
+def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
+    """Runs the processes until a signal or a failure ends the node; its exit code. A node that cannot start, or that
+    fails, reports why in one line on standard error [LIF9]. The caller must have a single thread."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
@@ -57,9 +59,9 @@ def run_node(rows: Sequence[Row], settings: NodeSettings) -> int:
     except SetupError as error:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         print(f"rollup-node: {one_line(str(error))}", file=sys.stderr)
-        return Exit.SETUP
+        return ExitCode.SETUP
     try:
-        supervisor = Supervisor(rows, settings, directory)
+        supervisor = Supervisor(specs, settings, directory)
     except BaseException:
         directory.remove()
         raise
@@ -69,299 +71,308 @@ def run_node(rows: Sequence[Row], settings: NodeSettings) -> int:
 class Supervisor:
     """One node, from its first fork to its last exit."""
 
-    def __init__(self, rows: Sequence[Row], settings: NodeSettings, directory: RuntimeDirectory) -> None:
-        self._settings, self._limits, self._directory = settings, settings.limits, directory
-        places = [(row, copy) for row in rows for copy in range(row.copies)]
-        self._members = [Member(row, copy, index, self._limits) for index, (row, copy) in enumerate(places)]
-        self._groups = [[member for member in self._members if member.row is row] for row in rows]
-        self._board = LivenessTable(len(places))
-        self._shared = Shared(
-            board=self._board,
-            arenas={member.index: Arena(len(places)) for member in self._members},
-            rows={group[0].row.role: [member.index for member in group] for group in self._groups},
+    def __init__(self, specs: Sequence[ProcessSpec], settings: NodeSettings, directory: RuntimeDirectory) -> None:
+        self._settings, self._policy, self._directory = settings, settings.restart_policy, directory
+        copies = [(spec, copy) for spec in specs for copy in range(spec.copies)]
+        self._processes = [
+            SupervisedProcess(spec, copy, slot, self._policy) for slot, (spec, copy) in enumerate(copies)
+        ]
+        self._groups = [[process for process in self._processes if process.spec is spec] for spec in specs]
+        self._liveness = LivenessTable(len(copies))
+        self._shared = SharedResources(
+            liveness=self._liveness,
+            arenas={process.slot: Arena(len(copies)) for process in self._processes},
+            slots={group[0].spec.role: [process.slot for process in group] for group in self._groups},
             channels=settings.channels,
             sockets=directory.sockets,
             metrics=directory.metrics,
             log=settings.log,
         )
-        self._keep = frozenset({self._board.fd, *(arena.fd for arena in self._shared.arenas.values())})
-        self._form = formatter(settings.log)
-        self._output = Output(settings.log_output, lambda lines: self._form(dropped_lines(NAME, lines)))
-        self._log = get_logger(NAME)
-        self._nursery = Nursery(self._output)
-        self._accounts = Accounts(settings.version, directory.metrics, self._board)
-        self._sweeper = Sweeper(self._nursery, directory, self._limits, self._write_processes, self._fail)
-        self._check = Precheck(self._nursery, settings, self._fail)
-        self._began = self._waiting_since = self._last_tick = time.monotonic()
+        self._keep_fds = frozenset({self._liveness.fd, *(arena.fd for arena in self._shared.arenas.values())})
+        self._format = formatter(settings.log)
+        self._output = Output(settings.log_output, lambda lines: self._format(dropped_lines(SUPERVISOR, lines)))
+        self._log = get_logger(SUPERVISOR)
+        self._children = ChildProcesses(self._output)
+        self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness)
+        self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
+        self._precheck = Precheck(self._children, settings, self._fail)
+        self._began = self._starting_since = self._last_tick = time.monotonic()
         self._started_unix = time.time()
         self._pending = deque(self._groups)
-        self._prepared: set[str] = set()
-        self._waiting: list[Member] = []
+        self._preloaded: set[str] = set()
+        self._starting: list[SupervisedProcess] = []
         self._up = False
-        self._said_late = False
-        self._judge_at = 0.0
+        self._slow_start_logged = False
+        self._watchdog_at = 0.0
         self._signals: deque[int] = deque()
-        self._asked_to_stop = False
-        self._stop_groups: deque[list[Member]] | None = None
+        self._stop_signalled = False
+        self._stop_groups: deque[list[SupervisedProcess]] | None = None
         self._stop_deadline = 0.0
-        self._code: int = Exit.OK
-        self._reason = ""
+        self._code: int = ExitCode.OK
+        self._error = ""
 
     def run(self) -> int:
-        """Runs to the end; the exit code."""
-        log.configure(NAME, self._settings.log.level, lambda record: self._output.write(self._form(record)))
+        """Runs until the node has ended; the exit code."""
+        log.configure(SUPERVISOR, self._settings.log.level, lambda record: self._output.write(self._format(record)))
         try:
-            self._take_signals()
-            setproctitle(f"rollup-node: {NAME}")
-            settle()
+            self._install_signal_handlers()
+            setproctitle(f"rollup-node: {SUPERVISOR}")
+            freeze_heap()
             self._sweeper.start()
-            self._log.info("node starts", version=self._settings.version, runtime_dir=self._directory.path)
-            self._check.start()
+            self._log.info("starting node", version=self._settings.version, runtime_dir=self._directory.path)
+            self._precheck.start()
             while not self._ended():
-                self._nursery.wait(self._patience())
+                self._children.wait(self._poll_seconds())
                 self._tick(time.monotonic())
             self._finish()
         except BaseException as error:
-            self._give_up(error)
+            self._abort(error)
         return self._code
 
-    def _take_signals(self) -> None:
+    def _install_signal_handlers(self) -> None:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # A SIGHUP that is ignored from the start is that of nohup.
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         for number in STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
             signal.signal(number, lambda *_: None)
-        self._nursery.watch(read, lambda: self._signals.extend(os.read(read, 64)))
+        self._children.watch(read, lambda: self._signals.extend(os.read(read, 64)))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
-    def _patience(self) -> float:
-        starting = self._waiting or len(self._prepared) < len(self._groups)
-        if starting or self._stop_groups is not None or any(m.restart_at is not None for m in self._members):
+    def _poll_seconds(self) -> float:
+        starting = self._starting or len(self._preloaded) < len(self._groups)
+        if starting or self._stop_groups is not None or any(p.restart_at is not None for p in self._processes):
             self._output.flush()
             return BUSY_SECONDS
         return IDLE_SECONDS if self._output.flush() else STALLED_SECONDS
 
     def _ended(self) -> bool:
-        return self._stop_groups is not None and not self._check.running and not self._living()
+        return self._stop_groups is not None and not self._precheck.running and not self._running()
 
-    def _living(self) -> list[Member]:
-        return [member for member in self._members if member.child is not None]
+    def _running(self) -> list[SupervisedProcess]:
+        return [process for process in self._processes if process.child is not None]
 
     def _tick(self, now: float) -> None:
-        self._heed_signals()
-        if now - self._last_tick > ASLEEP_SECONDS:
-            for member in self._members:
-                member.judge.forgive()
+        self._handle_signals()
+        if now - self._last_tick > SUSPENDED_SECONDS:
+            for process in self._processes:
+                process.watchdog.reset()
         self._last_tick = now
         self._sweeper.tick(now)
         if self._stop_groups is None:
-            self._go_on(now)
+            self._start_due(now)
         else:
-            self._stop_in_order(now)
-        for member in self._living():
-            if member.kill_at is not None and now >= member.kill_at:
-                self._kill(member, member.reason or f"did not stop within {member.row.stop:g} s")
-        self._accounts.write(self._members, now)
+            self._stop_next(now)
+        for process in self._running():
+            if process.kill_at is not None and now >= process.kill_at:
+                self._kill(process, process.kill_reason or f"did not stop within {process.spec.stop_timeout:g} s")
+        self._metrics.write(self._processes, now)
 
     # Starting and restarting.
 
-    def _go_on(self, now: float) -> None:
-        for member in self._members:
-            if member.restart_at is not None and now >= member.restart_at:
-                self._start(member, now)
-        if self._check.running:
-            self._prepare_next()
+    def _start_due(self, now: float) -> None:
+        for process in self._processes:
+            if process.restart_at is not None and now >= process.restart_at:
+                self._start(process, now)
+        if self._precheck.running:
+            self._preload_next()
         else:
             self._start_next(now)
-        if now >= self._judge_at:
-            self._judge_at = now + JUDGE_SECONDS
-            for member in self._living():
-                self._judge(member, now)
+        if now >= self._watchdog_at:
+            self._watchdog_at = now + WATCHDOG_SECONDS
+            for process in self._running():
+                self._check_hang(process, now)
 
     def _start_next(self, now: float) -> None:
-        if not all(member.child is not None and self._board.ready(member.index) for member in self._waiting):
-            if now - self._waiting_since > LATE_SECONDS and not self._said_late:
-                self._said_late = True
-                self._log.warn("process is slow to become ready", role=self._waiting[0].row.role)
+        """Starts the next group once all processes of the last one are ready."""
+        if not all(process.child is not None and self._liveness.ready(process.slot) for process in self._starting):
+            if now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
+                self._slow_start_logged = True
+                self._log.warn("process is slow to become ready", role=self._starting[0].spec.role)
             return
         if self._pending:
-            self._waiting, self._waiting_since, self._said_late = self._pending.popleft(), now, False
-            if self._prepare(self._waiting[0].row):
-                for member in self._waiting:
-                    self._start(member, now)
+            self._starting, self._starting_since, self._slow_start_logged = self._pending.popleft(), now, False
+            if self._preload(self._starting[0].spec):
+                for process in self._starting:
+                    self._start(process, now)
         elif not self._up:
-            self._waiting, self._up = [], True
-            self._accounts.node_is_up()
-            self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._members))
+            self._starting, self._up = [], True
+            self._metrics.node_is_up()
+            self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._processes))
 
-    def _prepare_next(self) -> None:
-        """Uses the time of the check."""
-        row = next((group[0].row for group in self._pending if group[0].row.role not in self._prepared), None)
-        if row is not None:
-            self._prepare(row)
+    def _preload_next(self) -> None:
+        """Uses the time of the precheck."""
+        spec = next((group[0].spec for group in self._pending if group[0].spec.role not in self._preloaded), None)
+        if spec is not None:
+            self._preload(spec)
 
-    def _prepare(self, row: Row) -> bool:
-        """Loads what a row needs, once; a row that cannot be loaded ends the start."""
-        if row.role not in self._prepared:
+    def _preload(self, spec: ProcessSpec) -> bool:
+        """Loads what a process needs, once; an error ends the start."""
+        if spec.role not in self._preloaded:
             try:
-                prepare(row)
+                preload(spec)
             except Exception as error:
-                self._log.crash("cannot load what a process needs", error, role=row.role)
-                self._fail(Exit.SETUP, f"cannot load what process {row.role} needs: {error}")
+                self._log.crash("cannot load what a process needs", error, role=spec.role)
+                self._fail(ExitCode.SETUP, f"cannot load what process {spec.role} needs: {error}")
                 return False
-            self._prepared.add(row.role)
+            self._preloaded.add(spec.role)
         return True
 
-    def _start(self, member: Member, now: float) -> None:
-        member.begin_life(now)
-        self._board.start(member.index, member.incarnation)
-        identity = Identity(member.row.role, member.name, member.index, member.incarnation)
-        body = partial(run_process, identity, member.row.build, member.row.config, self._shared)
+    def _start(self, process: SupervisedProcess, now: float) -> None:
+        process.begin_incarnation(now)
+        process_id = ProcessId(process.slot, process.incarnation)
+        self._liveness.start(*process_id)
+        identity = ProcessIdentity(process.spec.role, process.name, process_id)
+        body = partial(run_process, identity, process.spec.build, process.spec.config, self._shared)
+        keep_fds = self._keep_fds | set(process.spec.keep_fds)
         try:
-            keep = self._keep | set(member.row.keep)
-            member.child = self._nursery.start(member.name, body, keep, partial(self._on_exit, member))
+            process.child = self._children.start(process.name, body, keep_fds, partial(self._on_exit, process))
         except OSError as error:
-            self._log.error("cannot fork", name=member.name, error=error)
-            self._after_death(member, f"it could not be forked: {error.strerror}", NO_FORK_PAUSE)
+            self._log.error("cannot fork", name=process.name, error=error)
+            self._after_death(process, f"it could not be forked: {error.strerror}", FORK_RETRY_PAUSE)
             return
-        if member.incarnation > 1:
-            self._accounts.restarted(member)
+        if process.incarnation > 1:
+            self._metrics.restarted(process)
         self._write_processes()
-        self._log.info("process started", name=member.name, process_id=member.child.pid, incarnation=member.incarnation)
+        self._log.info(
+            "process started", name=process.name, process_id=process.child.pid, incarnation=process.incarnation
+        )
 
-    def _on_exit(self, member: Member, code: int) -> None:
-        why = member.reason or exit_text(code)
-        member.child = None
-        self._board.set_state(member.index, ProcessState.DEAD)
-        self._accounts.forget(member)
+    def _on_exit(self, process: SupervisedProcess, code: int) -> None:
+        reason = process.kill_reason or exit_text(code)
+        process.child = None
+        self._metrics.died(process)
         self._write_processes()
         if self._stop_groups is not None:
-            self._log.info("process ended", name=member.name, why=why)
-        elif code in FATAL:
-            self._log.error("process ends the node", name=member.name, why=why)
-            self._fail(code, f"process {member.name} met an error that nothing can repair: see its last log lines")
-        elif member.row.one_shot:
-            self._log.info("process ended", name=member.name, why=why)
-            told = code in (Exit.OK, EXIT_REPORTED)
-            reason = "" if told else f"process {member.name} ended with {why}: see its last log lines"
-            self._fail(Exit.SETUP if code < 0 or code == EXIT_REPORTED else code, reason)
+            self._log.info("process ended", name=process.name, reason=reason)
+        elif code in FATAL_EXIT_CODES:
+            self._log.error("process ends the node", name=process.name, reason=reason)
+            self._fail(code, f"process {process.name} failed with a critical error: see its last log lines")
+        elif process.spec.one_shot:
+            self._log.info("process ended", name=process.name, reason=reason)
+            reported = code in (ExitCode.OK, EXIT_REPORTED)
+            error = "" if reported else f"process {process.name} ended with {reason}: see its last log lines"
+            self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
         else:
-            lived = time.monotonic() - member.started
-            self._log.error("process died", name=member.name, why=why, incarnation=member.incarnation)
-            pause = 0.0 if lived > SETTLED_SECONDS else RESTART_PAUSE * 2 ** min(len(member.deaths), 6)
-            self._after_death(member, why, pause)
+            age = time.monotonic() - process.started
+            self._log.error("process died", name=process.name, reason=reason, incarnation=process.incarnation)
+            pause = 0.0 if age > STABLE_SECONDS else RESTART_PAUSE * 2 ** min(len(process.deaths), 6)
+            self._after_death(process, reason, pause)
 
-    def _after_death(self, member: Member, why: str, pause: float) -> None:
+    def _after_death(self, process: SupervisedProcess, reason: str, pause: float) -> None:
         now = time.monotonic()
-        if not member.dies_too_often(now):
-            member.restart_at = now + pause
+        if not process.record_death(now):
+            process.restart_at = now + pause
             return
-        text = f"process {member.name} died {len(member.deaths)} times within {self._limits.window:g} s, last by {why}"
-        self._log.error("a process keeps dying", name=member.name, deaths=len(member.deaths), why=why)
-        self._fail(Exit.CRASH_LOOP, f"{text}: see its log lines")
+        deaths = len(process.deaths)
+        self._log.error("process keeps dying", name=process.name, deaths=deaths, reason=reason)
+        text = f"process {process.name} died {deaths} times within {self._policy.window:g} s, last by {reason}"
+        self._fail(ExitCode.CRASH_LOOP, f"{text}: see its log lines")
 
     # Hanging processes.
 
-    def _judge(self, member: Member, now: float) -> None:
-        if member.child is None or member.kill_at is not None:
+    def _check_hang(self, process: SupervisedProcess, now: float) -> None:
+        if process.child is None or process.kill_at is not None:
             return
-        stat = read_stat(member.child.pid)
+        stat = read_stat(process.child.pid)
         if stat is None or stat.state == "Z":
             return
-        reason = member.judge.verdict(now, stat, self._board.beats(member.index))
+        reason = process.watchdog.check(now, stat, self._liveness.beats(process.slot))
         if reason is not None:
-            self._log.error("process hangs", name=member.name, why=reason)
-            member.reason, member.kill_at = reason, now + DUMP_SECONDS
-            member.child.send(signal.SIGUSR2)
+            self._log.error("process hangs", name=process.name, reason=reason)
+            process.kill_reason, process.kill_at = reason, now + DUMP_SECONDS
+            # Its faulthandler writes the tracebacks of all threads before it is killed.
+            process.child.send_signal(signal.SIGUSR2)
 
-    def _kill(self, member: Member, reason: str) -> None:
-        if member.child is not None:
-            member.reason, member.kill_at = reason, None
-            self._log.warn("killing process", name=member.name, why=reason)
-            member.child.send(signal.SIGKILL)
+    def _kill(self, process: SupervisedProcess, reason: str) -> None:
+        if process.child is not None:
+            process.kill_reason, process.kill_at = reason, None
+            self._log.warn("killing process", name=process.name, reason=reason)
+            process.child.send_signal(signal.SIGKILL)
 
     # Stopping.
 
-    def _heed_signals(self) -> None:
+    def _handle_signals(self) -> None:
         while self._signals:
             number = self._signals.popleft()
             if number not in STOP_SIGNALS:
                 continue
-            self._log.info("signal", name=signal.Signals(number).name)
-            if self._asked_to_stop:
+            self._log.info("received signal", name=signal.Signals(number).name)
+            if self._stop_signalled:
                 self._kill_all("a second signal")
-            if self._stop_groups is None and any(member.row.one_shot for member in self._members):
-                self._code = Exit.INTERRUPTED
-            self._asked_to_stop = True
+            if self._stop_groups is None and any(process.spec.one_shot for process in self._processes):
+                self._code = ExitCode.INTERRUPTED
+            self._stop_signalled = True
             self._begin_stop()
 
-    def _fail(self, code: int, reason: str) -> None:
-        """Ends the node with an exit code, and with a reason for stderr unless all is well."""
+    def _fail(self, code: int, error: str) -> None:
+        """Ends the node with an exit code, and with an error for standard error unless it is empty."""
         if self._stop_groups is None:
-            self._code, self._reason = code, reason
+            self._code, self._error = code, error
             self._begin_stop()
 
     def _begin_stop(self) -> None:
         if self._stop_groups is None:
             self._stop_groups = deque(reversed(self._groups))
-            self._stop_deadline = time.monotonic() + self._limits.stop_total
-            self._check.kill()
+            self._stop_deadline = time.monotonic() + self._policy.stop_total
+            self._precheck.kill()
 
-    def _stop_in_order(self, now: float) -> None:
+    def _stop_next(self, now: float) -> None:
+        """Stops the last started group, then, once it has exited, the one before it."""
         groups = self._stop_groups or deque()
         if now >= self._stop_deadline:
-            self._stop_deadline = now + self._limits.stop_total
-            self._kill_all(f"the stop took more than {self._limits.stop_total:g} s")
+            self._stop_deadline = now + self._policy.stop_total
+            self._kill_all(f"the stop took more than {self._policy.stop_total:g} s")
         while groups:
-            living = [member for member in groups[0] if member.child is not None]
-            for member in living:
-                if not member.asked and member.child is not None:
-                    member.asked, member.kill_at, member.reason = True, now + member.row.stop, ""
-                    self._board.set_state(member.index, ProcessState.STOPPING)
-                    member.child.send(signal.SIGTERM)
-            if living:
+            running = [process for process in groups[0] if process.child is not None]
+            for process in running:
+                if not process.stop_requested and process.child is not None:
+                    process.stop_requested, process.kill_reason = True, ""
+                    process.kill_at = now + process.spec.stop_timeout
+                    process.child.send_signal(signal.SIGTERM)
+            if running:
                 return
             groups.popleft()
 
     def _kill_all(self, reason: str) -> None:
-        for member in self._living():
-            self._kill(member, reason)
+        for process in self._running():
+            self._kill(process, reason)
 
     def _finish(self) -> None:
         self._sweeper.dismiss()
         self._directory.remove()
-        self._log.info("node ended", code=int(self._code), seconds=round(time.monotonic() - self._began, 1))
+        self._log.info("node stopped", code=int(self._code), seconds=round(time.monotonic() - self._began, 1))
         self._flush()
         signal.set_wakeup_fd(-1)
-        if self._reason:
-            self._say(self._reason)
+        if self._error:
+            self._print_error(self._error)
 
-    def _give_up(self, error: BaseException) -> None:
-        """A bug in the supervisor: nothing may outlive it."""
+    def _abort(self, error: BaseException) -> None:
+        """A bug in the supervisor: no process may outlive it."""
         try:
-            self._nursery.kill_all()
+            self._children.kill_all()
             self._log.crash("a bug ends the node", error)
             self._flush()
-            self._say(f"a bug in the supervisor ended the node ({type(error).__name__}): see the log")
+            self._print_error(f"a bug in the supervisor ended the node ({type(error).__name__}): see the log")
         finally:
-            os._exit(Exit.SETUP)
+            os._exit(ExitCode.SETUP)
 
     def _flush(self) -> None:
         deadline = time.monotonic() + LAST_LINES_SECONDS
         while not self._output.flush() and time.monotonic() < deadline:
             time.sleep(BUSY_SECONDS)
 
-    def _say(self, text: str) -> None:
+    def _print_error(self, text: str) -> None:
         self._output = Output(2, lambda lines: b"")
         self._output.write(f"rollup-node: {one_line(text)}\n".encode())
         self._flush()
 
     def _write_processes(self) -> None:
-        own = read_stat(os.getpid())
-        me = ProcessEntry(NAME, 0, os.getpid(), 1, self._started_unix, own.start_ticks if own else 0)
-        entries = [me, *self._sweeper.entries(), *(entry for m in self._members if (entry := m.entry()) is not None)]
+        stat = read_stat(os.getpid())
+        own = ProcessEntry(SUPERVISOR, 0, os.getpid(), 1, self._started_unix, stat.start_ticks if stat else 0)
+        others = [entry for process in self._processes if (entry := process.entry()) is not None]
         try:
-            self._directory.write_processes(entries)
+            self._directory.write_processes([own, *self._sweeper.entries(), *others])
         except OSError as error:
             self._log.error("cannot write processes.json", error=error)

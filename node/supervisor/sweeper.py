@@ -1,36 +1,119 @@
-"""The sweeper: a small process that waits for the supervisor's end and cleans up after it. It only ever does
-something when the supervisor was killed; otherwise the supervisor cleans up and tells it to go."""
+"""The sweeper: a small process that cleans up after a killed supervisor. A supervisor that ends in order cleans up
+itself and dismisses it."""
 
+import contextlib
 import os
+import select
 import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from setproctitle import setproctitle
 
-from rollup_node.node.system.exit_codes import Exit, SetupError
-from rollup_node.node.system.runtime_dir import remove, take_lock
+from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
+from rollup_node.node.supervisor.metrics import SUPERVISOR
+from rollup_node.node.supervisor.supervised_process import record_death
+from rollup_node.node.supervisor.watchdog import RestartPolicy
+from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.node.system.runtime_dir import ProcessEntry, RuntimeDirectory, remove, take_lock
 from rollup_node.node.system.signals import STOP_SIGNALS
+from rollup_node.stages.io.log import get_logger
 
-ROLE = "sweeper"
-DONE = b"."
-LOCK_PATIENCE = 2.0
+SWEEPER = "sweeper"
+DISMISSED = b"."
+RESTART_PAUSE = 0.1
+DISMISS_SECONDS = 1.0
+LOCK_TIMEOUT = 2.0
+
+
+class Sweeper:
+    """The supervisor's side: keeps a sweeper running. Calls `changed` when it starts or dies, `fail` with exit code and
+    error when it dies too often."""
+
+    def __init__(
+        self,
+        children: ChildProcesses,
+        directory: RuntimeDirectory,
+        policy: RestartPolicy,
+        changed: Callable[[], None],
+        fail: Callable[[int, str], None],
+    ) -> None:
+        self._children, self._directory, self._policy = children, directory, policy
+        self._changed, self._fail = changed, fail
+        self._log = get_logger(SUPERVISOR)
+        self._child: ChildProcess | None = None
+        self._pipe = -1
+        self._incarnation = 0
+        self._started = 0.0
+        self._restart_at: float | None = None
+        self._deaths: deque[float] = deque()
+
+    def start(self) -> None:
+        """Starts a sweeper that waits at a new pipe."""
+        self._incarnation += 1
+        self._started, self._restart_at = time.time(), None
+        read, self._pipe = os.pipe2(os.O_CLOEXEC)
+        body = partial(run_sweeper, read, self._directory.path, self._directory.created)
+        self._child = self._children.start(SWEEPER, body, {read}, self._on_exit, logs=False, dies_with_parent=False)
+        os.close(read)
+        self._changed()
+
+    def tick(self, now: float) -> None:
+        """Replaces a dead sweeper when it is due."""
+        if self._restart_at is not None and now >= self._restart_at:
+            self.start()
+
+    def dismiss(self) -> None:
+        """Ends the sweeper without sweeping, for an orderly end of the node."""
+        self._restart_at = None
+        if self._child is None:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._pipe, DISMISSED)
+        self._child.send_signal(signal.SIGCONT)
+        if not select.select([self._child.pidfd], [], [], DISMISS_SECONDS)[0]:
+            self._child.send_signal(signal.SIGKILL)
+        self._child.reap()
+        self._child = None
+
+    def entries(self) -> list[ProcessEntry]:
+        """Its entry in processes.json, while it runs."""
+        if self._child is None:
+            return []
+        return [ProcessEntry(SWEEPER, 0, self._child.pid, self._incarnation, self._started, self._child.start_ticks)]
+
+    def _on_exit(self, code: int) -> None:
+        self._child = None
+        os.close(self._pipe)
+        now = time.monotonic()
+        too_often = record_death(self._deaths, now, self._policy)
+        self._log.error("process died", name=SWEEPER, reason=exit_text(code), incarnation=self._incarnation)
+        if too_often:
+            self._fail(ExitCode.CRASH_LOOP, f"process {SWEEPER} died {len(self._deaths)} times within a minute")
+        else:
+            self._restart_at = now + RESTART_PAUSE
+        self._changed()
 
 
 def run_sweeper(pipe: int, directory: Path, created: bool) -> int:
-    """The body of the sweeper; `pipe` is the read end of a pipe whose write end only the supervisor holds."""
+    """The body of the process; the exit code. `pipe` is the read end of a pipe whose write end only the supervisor has:
+    its end without a message is the supervisor's death."""
     os.setsid()
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    setproctitle(f"rollup-node: {ROLE}")
-    if os.read(pipe, 1) != DONE:
+    setproctitle(f"rollup-node: {SWEEPER}")
+    if os.read(pipe, 1) != DISMISSED:
         clean_up(directory, created)
-    return Exit.OK
+    return ExitCode.OK
 
 
 def clean_up(directory: Path, created: bool) -> None:
-    """Sweeps the directory of a dead supervisor, unless another node has taken it over by now."""
+    """Sweeps the directory of a dead supervisor, unless another node has taken it over."""
     try:
-        lock = take_lock(directory, LOCK_PATIENCE)
+        lock = take_lock(directory, LOCK_TIMEOUT)
     except SetupError:
         return
     remove(directory, created)

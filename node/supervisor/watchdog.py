@@ -1,4 +1,4 @@
-"""When a process counts as hung. Never by wall time alone: a starved process is late, but has used no CPU time."""
+"""When a process counts as hung. Wall time does not decide: a starved process is late, but has used no CPU time."""
 
 from dataclasses import dataclass
 
@@ -6,9 +6,11 @@ from rollup_node.node.system.procfs import ProcessStat
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds in seconds. `cpu` without a beat, `blocked` (asleep) without a beat, `stopped` by a signal; more than
-    `deaths` within `window` end the node; `stop_total` bounds a stop of all rows."""
+class RestartPolicy:
+    """When processes are killed and restarted. Times in seconds.
+
+    A process without a heartbeat is killed after `cpu` of CPU time, after `blocked` asleep, or after `stopped` by a
+    signal. More than `deaths` of one process within `window` end the node. `stop_total` bounds the stop of the node."""
 
     cpu: float = 10.0
     blocked: float = 30.0
@@ -18,23 +20,23 @@ class Limits:
     stop_total: float = 8.0
 
 
-class Judge:
-    """Watches one life of one process."""
+class Watchdog:
+    """Watches one incarnation of one process."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.policy = policy
         self._beats = -1
         self._beat_at = 0.0
         self._beat_cpu = 0.0
         self._stopped_at: float | None = None
 
-    def forgive(self) -> None:
-        """Starts anew: the supervisor itself was not running, so it cannot tell."""
+    def reset(self) -> None:
+        """Restarts all timers: the supervisor itself did not run, so heartbeats may have gone unnoticed."""
         self._beats = -1
         self._stopped_at = None
 
-    def verdict(self, now: float, stat: ProcessStat, beats: int) -> str | None:
-        """Why the process counts as hung, or None. `beats` is how often it has beaten by now."""
+    def check(self, now: float, stat: ProcessStat, beats: int) -> str | None:
+        """The reason why the process counts as hung, or None. `beats` counts its heartbeats."""
         if beats != self._beats:
             self._beats, self._beat_at, self._beat_cpu = beats, now, stat.cpu
             self._stopped_at = None
@@ -47,11 +49,11 @@ class Judge:
     def _reason(self, now: float, stat: ProcessStat) -> str | None:
         if self._stopped_at is not None:
             stopped = now - self._stopped_at
-            return f"stopped by a signal for {stopped:.1f} s" if stopped > self.limits.stopped else None
+            return f"stopped by a signal for {stopped:.1f} s" if stopped > self.policy.stopped else None
         used = stat.cpu - self._beat_cpu
-        if used > self.limits.cpu:
+        if used > self.policy.cpu:
             return f"no heartbeat during {used:.1f} s of CPU time"
-        silent = now - self._beat_at
-        if stat.state in "SD" and silent > self.limits.blocked:
-            return f"no heartbeat for {silent:.1f} s while blocked"
+        elapsed = now - self._beat_at
+        if stat.state in "SD" and elapsed > self.policy.blocked:
+            return f"no heartbeat for {elapsed:.1f} s while blocked"
         return None

@@ -1,1 +1,1 @@
-"""What supervisor and processes share: process table, log pipes, runtime directory, exit codes."""
+"""What the supervisor and its processes share: process table, log pipes, runtime directory, exit codes."""

@@ -1,13 +1,13 @@
-"""How the node ends: the table of exit codes, and the error that ends a start."""
+"""How the node ends: the exit codes, and the error that ends a start."""
 
 from enum import IntEnum
 
 
-class Exit(IntEnum):
-    """The exit codes of the node and of its processes (DESIGN 9)."""
+class ExitCode(IntEnum):
+    """The exit codes of the node, of its processes and of its commands [LIF2 to LIF8]."""
 
     OK = 0
-    """Stopped after a signal."""
+    """Stopped by a signal."""
     SETUP = 1
     """Set-up failed or the options are wrong."""
     CRASH_LOOP = 3
@@ -20,18 +20,19 @@ class Exit(IntEnum):
     """A signal ended a command before its work was done."""
 
 
-FATAL = frozenset({Exit.CRITICAL, Exit.HALT})
-"""Exit codes by which one process ends the whole node, which then ends with the same code."""
+FATAL_EXIT_CODES = frozenset({ExitCode.CRITICAL, ExitCode.HALT})
+"""A process that exits with one of these ends the node, which then exits with the same code."""
 
 
 class SetupError(Exception):
-    """The node cannot start: the text is one line that says what is wrong and what to do."""
+    """The node cannot start; the text is one line that says what is wrong and what to do."""
 
 
-LONGEST_LINE = 2000
+MAX_LINE = 2000
 
 
 def one_line(text: str) -> str:
-    """A text for a line of standard error, whatever file names and answers of others are in it: printable, cut."""
+    """A text as one line for standard error: unprintable characters escaped, cut after 2000. It may contain file names
+    and responses of other programs."""
     line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."

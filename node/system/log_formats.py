@@ -1,37 +1,35 @@
-"""How log lines look: the five formats and the names of the levels (options 2.4, node-behaviour 2.7)."""
+"""How log lines look: the five formats and the names of the levels [LOG2 to LOG6]."""
 
 import json
-import logging
 import math
 import os
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rollup_node.stages.io.log import Level, Record, get_logger
+import msgspec
+
+from rollup_node.stages.io.log import Level, Record
 
 FORMATS = ("text", "terminal", "logfmt", "json", "json-pretty")
 
 ALIASES = {
-    "trace": Level.DETAIL,
-    "trce": Level.DETAIL,
+    "trace": Level.TRACE,
+    "trce": Level.TRACE,
     "dbug": Level.DEBUG,
     "eror": Level.ERROR,
     "crit": Level.ERROR,
 }
-"""op-node's level names that are not ours."""
+"""op-node's names of levels that have another name here [LOG3]."""
 
-_RESERVED = frozenset({"t", "lvl", "process", "part", "pid", "msg", "trace"})
-_COLORS = {Level.ERROR: 31, Level.WARN: 33, Level.INFO: 32, Level.DEBUG: 36, Level.DETAIL: 34}
+_RESERVED = frozenset({"t", "lvl", "process", "component", "pid", "msg", "trace"})
+_COLORS = {Level.ERROR: 31, Level.WARN: 33, Level.INFO: 32, Level.DEBUG: 36, Level.TRACE: 34}
 _MESSAGE_WIDTH = 40
 _PROCESS_WIDTH = 10
 
 Formatter = Callable[[Record], bytes]
 
 
-@dataclass(frozen=True)
-class LogSettings:
+class LogSettings(msgspec.Struct, frozen=True):
     """The options `log.*`."""
 
     level: Level = Level.INFO
@@ -41,14 +39,16 @@ class LogSettings:
 
 
 def parse_level(text: str) -> Level:
-    """The level of a name, number or op-node name, in any case; ValueError says what is allowed."""
+    """The level of a name, a number or an op-node name, in any case [LOG2, LOG3].
+
+    Raises ValueError with the allowed names for any other text."""
     name = text.strip().lower()
     if name in ALIASES:
         return ALIASES[name]
     for level in Level:
-        if name in (level.name.lower(), str(int(level))):
+        if name in (level.label, str(int(level))):
             return level
-    allowed = ", ".join(level.name.lower() for level in Level)
+    allowed = ", ".join(level.label for level in Level)
     raise ValueError(f"unknown log level {text!r}: use one of {allowed}, or 0 to {max(Level):d}")
 
 
@@ -63,22 +63,22 @@ def formatter(settings: LogSettings) -> Formatter:
 
 
 def _json(record: Record, settings: LogSettings, indent: int | None) -> bytes:
-    line: dict[str, object] = {"t": _time(record), "lvl": record.level.name.lower(), "process": record.process}
-    if record.part != record.process:
-        line["part"] = record.part
+    line: dict[str, object] = {"t": _time(record), "lvl": record.level.label, "process": record.process}
+    if record.component != record.process:
+        line["component"] = record.component
     if settings.pid:
         line["pid"] = os.getpid()
     line["msg"] = record.message
     line.update((_key(key), _json_value(value)) for key, value in record.fields.items())
-    if record.trace:
-        line["trace"] = record.trace
+    if record.traceback:
+        line["trace"] = record.traceback
     return json.dumps(line, indent=indent, default=_plain).encode() + b"\n"
 
 
 def _logfmt(record: Record, settings: LogSettings) -> bytes:
-    words = [f"t={_time(record)} lvl={record.level.name.lower()} process={_quoted(record.process)}"]
-    if record.part != record.process:
-        words.append(f"part={_quoted(record.part)}")
+    words = [f"t={_time(record)} lvl={record.level.label} process={_quoted(record.process)}"]
+    if record.component != record.process:
+        words.append(f"component={_quoted(record.component)}")
     if settings.pid:
         words.append(f"pid={os.getpid()}")
     words.append(f"msg={_quoted(record.message)}")
@@ -88,7 +88,7 @@ def _logfmt(record: Record, settings: LogSettings) -> bytes:
 
 def _terminal(record: Record, settings: LogSettings) -> bytes:
     paint = _COLORS.get(record.level, 0) if settings.color else 0
-    level = f"{record.level.name:<6}"
+    level = f"{record.level.label.upper():<6}"
     moment = datetime.fromtimestamp(record.time).strftime("%m-%d|%H:%M:%S.%f")[:-3]
     message = record.message if record.message.isprintable() else _quoted(record.message)
     fields = [f"pid={os.getpid()}"] if settings.pid else []
@@ -102,8 +102,8 @@ def _terminal(record: Record, settings: LogSettings) -> bytes:
 
 
 def _encoded(line: str, record: Record) -> bytes:
-    if record.trace:
-        rows = record.trace.expandtabs().rstrip().split("\n")
+    if record.traceback:
+        rows = record.traceback.expandtabs().rstrip().split("\n")
         line = "\n".join([line, *(row if row.isprintable() else ascii(row)[1:-1] for row in rows)])
     return line.encode("utf-8", "backslashreplace") + b"\n"
 
@@ -140,26 +140,3 @@ def _quoted(text: str) -> str:
     if text and text.isprintable() and not any(letter in text for letter in ' "=\\'):
         return text
     return json.dumps(text, ensure_ascii=not text.isprintable())
-
-
-class LibraryHandler(logging.Handler):
-    """Takes the lines of libraries, which use the standard `logging`, into ours; their info counts as debug."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Writes one line of a library."""
-        if record.levelno >= logging.ERROR:
-            level = Level.ERROR
-        elif record.levelno >= logging.WARNING:
-            level = Level.WARN
-        else:
-            level = Level.DEBUG if record.levelno >= logging.INFO else Level.DETAIL
-        trace = "".join(traceback.format_exception(record.exc_info[1])) if record.exc_info else None
-        get_logger(record.name).write(level, record.getMessage(), {}, trace)
-
-
-def take_library_lines(level: Level) -> None:
-    """Sends all of the standard `logging`, and Python's warnings, to our lines."""
-    root = logging.getLogger()
-    root.handlers[:] = [LibraryHandler()]
-    root.setLevel(logging.DEBUG if level is Level.DETAIL else logging.INFO if level is Level.DEBUG else logging.WARNING)
-    logging.captureWarnings(True)

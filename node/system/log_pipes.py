@@ -1,8 +1,7 @@
-"""Log lines on their way out, where nobody may ever block: a process writes into a pipe of its own, the supervisor
-reads all pipes and writes whole lines to its output. Who cannot write drops lines, counts them, and says so.
+"""Log lines on their way out, where no write may block: a process writes into a pipe of its own, the supervisor reads
+all pipes and writes whole lines to its output. A writer that cannot write drops lines, counts them, and logs the count.
 
-A record of several lines (a traceback) travels as one line, its inner newlines replaced by `JOINT`.
-"""
+A record of several lines (a traceback) travels as one line, its inner newlines replaced by `NEWLINE_MARK`."""
 
 import contextlib
 import io
@@ -12,26 +11,27 @@ import stat
 import time
 from collections.abc import Callable
 
-JOINT = b"\x1e"
+NEWLINE_MARK = b"\x1e"
 READ_SIZE = 65536
-LINE_LIMIT = 1 << 20
-OUTPUT_LIMIT = 4 << 20
+MAX_LINE_BYTES = 1 << 20
+MAX_BUFFERED_BYTES = 4 << 20
 PIPE_ATOMIC = 4096
 
 
 class LineWriter:
-    """Writes whole records to a pipe that has no other writer. `note(n)` makes the line that says n were dropped."""
+    """Writes whole records to a pipe that has no other writer. `note(n)` formats the line that reports n dropped ones.
+    A record larger than the pipe is written in parts; until its rest is written, other records are dropped."""
 
     def __init__(self, fd: int, note: Callable[[int], bytes]) -> None:
         os.set_blocking(fd, False)
         self.fd, self.note = fd, note
-        self.rest = b""
+        self.unwritten = b""
         self.dropped_total = 0
         self._dropped = 0
 
     def write(self, record: bytes) -> None:
         """Writes a record that ends in a newline, or drops it."""
-        line = record[:-1].replace(b"\n", JOINT) + b"\n"
+        line = record[:-1].replace(b"\n", NEWLINE_MARK) + b"\n"
         if not self.flush():
             self._drop()
             return
@@ -41,16 +41,16 @@ class LineWriter:
         if written == 0:
             self._drop()
         else:
-            self.rest, self._dropped = line[written:], 0
+            self.unwritten, self._dropped = line[written:], 0
 
     def flush(self) -> bool:
-        """Tries to write the rest of a half-written record; whether none is left."""
-        if self.rest:
-            self.rest = self.rest[self._try(self.rest) :]
-        return not self.rest
+        """Tries to write the rest of a partly written record; whether nothing is left."""
+        if self.unwritten:
+            self.unwritten = self.unwritten[self._try(self.unwritten) :]
+        return not self.unwritten
 
     def drain(self, seconds: float) -> None:
-        """Before the end: waits a little for the reader to take the rest."""
+        """Waits up to `seconds` for the reader to take the rest, before the process exits."""
         deadline = time.monotonic() + seconds
         while not self.flush() and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -67,25 +67,25 @@ class LineWriter:
 
 
 class LineStream(io.TextIOBase):
-    """Stands in for `sys.stdout` and `sys.stderr`: what is printed goes out by lines, and cannot block or fail."""
+    """Replaces `sys.stdout` and `sys.stderr`: printed text is written by lines, and never blocks or fails."""
 
     def __init__(self, writer: LineWriter, fd: int) -> None:
-        self.writer, self.fd, self.part = writer, fd, ""
+        self.writer, self.fd, self.partial = writer, fd, ""
 
     def write(self, text: str) -> int:
-        """Keeps the last line until its newline comes."""
-        whole, newline, self.part = (self.part + text).rpartition("\n")
+        """Writes complete lines; keeps the last one until its newline arrives."""
+        whole, newline, self.partial = (self.partial + text).rpartition("\n")
         if newline:
             self.writer.write(whole.encode("utf-8", "backslashreplace") + b"\n")
-        if len(self.part) > LINE_LIMIT:
-            self.part = ""
+        if len(self.partial) > MAX_LINE_BYTES:
+            self.partial = ""
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept but an unfinished line."""
+        """Does nothing: only an incomplete line is buffered."""
 
     def fileno(self) -> int:
-        """The descriptor for those who write past Python (faulthandler)."""
+        """The descriptor, for writers that bypass Python (faulthandler)."""
         return self.fd
 
     def writable(self) -> bool:
@@ -94,14 +94,14 @@ class LineStream(io.TextIOBase):
 
 
 class LineReader:
-    """The supervisor's end of one process's pipe."""
+    """The supervisor's end of the pipe of one process. `tail` is an incomplete line."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self.fd, self.tail, self.closed = fd, b"", False
 
     def read(self, rounds: int = 16) -> tuple[bytes, bool]:
-        """The whole lines that have come, and whether the pipe has ended."""
+        """The complete lines that have arrived, and whether the pipe has ended."""
         parts = []
         ended = False
         for _ in range(rounds):
@@ -114,9 +114,9 @@ class LineReader:
                 break
             parts.append(data)
         lines, newline, self.tail = (self.tail + b"".join(parts)).rpartition(b"\n")
-        if len(self.tail) > LINE_LIMIT:
+        if len(self.tail) > MAX_LINE_BYTES:
             lines, newline, self.tail = lines + newline + self.tail, b" <cut>\n", b""
-        return (lines + newline).replace(JOINT, b"\n"), ended
+        return (lines + newline).replace(NEWLINE_MARK, b"\n"), ended
 
     def close(self) -> None:
         """Closes the pipe."""
@@ -124,31 +124,32 @@ class LineReader:
         self.closed = True
 
     def finish(self) -> bytes:
-        """Everything left after the process's death; a half-written line is marked."""
-        lines, _ = self.read(rounds=OUTPUT_LIMIT // READ_SIZE)
+        """Everything left after the death of the process; an incomplete line is marked as cut."""
+        lines, _ = self.read(rounds=MAX_BUFFERED_BYTES // READ_SIZE)
         if self.tail:
-            lines += self.tail.replace(JOINT, b"\n") + b" <cut>\n"
+            lines += self.tail.replace(NEWLINE_MARK, b"\n") + b" <cut>\n"
             self.tail = b""
         return lines
 
 
 class Output:
     """Writes whole lines to an inherited descriptor without ever waiting for its reader. Up to `limit` bytes are
-    kept; beyond that chunks of lines are dropped and counted. A reader that has gone away is no error."""
+    buffered; beyond that lines are dropped and counted. A reader that is gone is no error."""
 
-    def __init__(self, fd: int, note: Callable[[int], bytes], limit: int = OUTPUT_LIMIT) -> None:
+    def __init__(self, fd: int, note: Callable[[int], bytes], limit: int = MAX_BUFFERED_BYTES) -> None:
         self.note, self.limit = note, limit
         self.dropped_total = 0
         self._dropped = 0
-        self._rest = memoryview(b"")
-        self._waiting: list[bytes] = []
+        self._unwritten = memoryview(b"")
+        self._buffered: list[bytes] = []
         self._size = 0
         self._gone = False
-        self._careful = False
+        self._polled = False
         self.fd = self._reopened(fd)
 
     def _reopened(self, fd: int) -> int:
-        """O_NONBLOCK belongs to the open file that the shell shares, so pipes and terminals are opened anew."""
+        """A descriptor of our own for pipes and terminals, or `fd` itself, which is then polled before each write."""
+        # O_NONBLOCK is a flag of the open file, which we share with the shell: set it on a second open file.
         try:
             mode = os.fstat(fd).st_mode
         except OSError:
@@ -158,29 +159,29 @@ class Output:
             return fd
         with contextlib.suppress(OSError):
             return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        self._careful = True
+        self._polled = True
         return fd
 
     def write(self, lines: bytes) -> None:
-        """Takes lines that end in a newline."""
+        """Buffers lines that end in a newline."""
         if self._gone or not lines:
             return
         if self._size + len(lines) > self.limit:
             self._dropped += lines.count(b"\n")
             self.dropped_total += lines.count(b"\n")
             return
-        self._waiting.append(lines)
+        self._buffered.append(lines)
         self._size += len(lines)
 
     def flush(self) -> bool:
-        """Writes what can be written now; whether nothing is left."""
-        while self._rest or self._waiting:
-            if not self._rest:
-                self._rest, self._waiting = memoryview(b"".join(self._waiting)), []
-            written = self._try(self._rest)
+        """Writes as much as possible now; whether nothing is left."""
+        while self._unwritten or self._buffered:
+            if not self._unwritten:
+                self._unwritten, self._buffered = memoryview(b"".join(self._buffered)), []
+            written = self._try(self._unwritten)
             if written == 0:
                 break
-            self._rest = self._rest[written:]
+            self._unwritten = self._unwritten[written:]
             self._size -= written
             if self._dropped and self._size == 0:
                 line, self._dropped = self.note(self._dropped), 0
@@ -188,7 +189,7 @@ class Output:
         return not self._size
 
     def _try(self, data: memoryview) -> int:
-        if self._careful:
+        if self._polled:
             if not select.select([], [self.fd], [], 0)[1]:
                 return 0
             data = data[:PIPE_ATOMIC]
@@ -197,5 +198,5 @@ class Output:
         except BlockingIOError:
             return 0
         except OSError:
-            self._gone, self._rest, self._waiting, self._size = True, memoryview(b""), [], 0
+            self._gone, self._unwritten, self._buffered, self._size = True, memoryview(b""), [], 0
             return 0

@@ -1,4 +1,5 @@
-"""Each process's metrics as a text file in the runtime directory, replaced by rename; rpc merges them at scrape."""
+"""The metrics of a process as a text file in the runtime directory, replaced by rename; rpc merges the files at a
+scrape."""
 
 import asyncio
 import contextlib
@@ -13,24 +14,24 @@ SUFFIX = ".prom"
 
 
 def metrics_path(folder: Path, process: str) -> Path:
-    """Where a process's text stands."""
+    """The path of a process's file."""
     return folder / f"{process}{SUFFIX}"
 
 
-class MetricFile:
-    """The file of one process. `collect` brings the meter up to date before each writing."""
+class MetricsFile:
+    """The file of one process. `collect` updates the meter before each write."""
 
     def __init__(self, folder: Path, process: str, meter: Meter, collect: Callable[[], None]) -> None:
         self._path, self._meter, self._collect = metrics_path(folder, process), meter, collect
 
     def write(self) -> None:
-        """Writes the present text; a folder that is being removed is no error."""
+        """Replaces the file; a folder that no longer exists is ignored, for the node may be stopping."""
         self._collect()
         with contextlib.suppress(OSError):
             replace_file(self._path, self._meter.text())
 
     async def repeat(self) -> None:
-        """Writes every 2 seconds."""
+        """Writes every 2 seconds, until it is cancelled."""
         while True:
             self.write()
             await asyncio.sleep(WRITE_SECONDS)

@@ -1,4 +1,4 @@
-"""What the kernel tells about a process (Linux /proc)."""
+"""What the kernel reports of a process (Linux /proc)."""
 
 import os
 from typing import NamedTuple
@@ -8,8 +8,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessStat(NamedTuple):
-    """`state` is the letter of proc(5); `cpu` is user and system time in seconds, `start_ticks` the start in clock
-    ticks after boot (with the pid it names a process for good), `resident` the resident memory in bytes."""
+    """`state` is the letter of proc(5); `cpu` is user and system time in seconds; `start_ticks` is the start in clock
+    ticks after boot, which with the pid identifies a process; `resident` is the resident memory in bytes."""
 
     state: str
     cpu: float
@@ -18,12 +18,13 @@ class ProcessStat(NamedTuple):
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """The process's present figures, or None when there is none."""
+    """The present figures of a process, or None when there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return None
+    # The second field is the name in parentheses, which may itself contain spaces and parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
     return ProcessStat(
         fields[0].decode(), (int(fields[11]) + int(fields[12])) / _TICK, int(fields[19]), int(fields[21]) * _PAGE
@@ -31,5 +32,5 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def thread_count() -> int:
-    """The threads of this process."""
+    """The number of threads of this process."""
     return len(os.listdir("/proc/self/task"))

@@ -1,12 +1,12 @@
-"""The runtime directory: what a running node keeps in the file system, and all of it.
+"""The runtime directory: everything that a running node keeps in the file system while it runs.
 
-    lock             held by the supervisor while it lives
+    lock             held by the supervisor
     processes.json   the processes, rewritten at each change
     ipc/             the sockets, private
-    metrics/         each process's exposition text
+    metrics/         the metrics of each process as text
+    sequencer.state  whether the sequencer was started or stopped by the admin API
 
-A directory whose supervisor is dead is swept: what is left of its processes is killed, its files are removed.
-"""
+A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed."""
 
 import contextlib
 import fcntl
@@ -30,15 +30,15 @@ METRICS = "metrics"
 SEQUENCER_STATE = "sequencer.state"
 
 SOCKET_PATH_LIMIT = 107
-"""Bytes in the path of a Unix socket."""
+"""The longest path of a Unix socket, in bytes."""
 
-LOCK_PATIENCE = 1.0
-"""Seconds to wait for the sweeper of a killed node to finish."""
+LOCK_TIMEOUT = 1.0
+"""Seconds to wait for the sweeper of a killed node."""
 
 
 class ProcessEntry(msgspec.Struct, frozen=True):
-    """One line of processes.json. `started` is in Unix seconds, `start_ticks` the kernel's own start time, which
-    tells a process from a later one with its pid."""
+    """One process in processes.json. `started` is in Unix seconds; `start_ticks` is the kernel's start time, which
+    distinguishes a process from a later one with its pid."""
 
     role: str
     copy: int
@@ -49,12 +49,12 @@ class ProcessEntry(msgspec.Struct, frozen=True):
 
 
 class DirectoryInUseError(SetupError):
-    """Another node holds the directory."""
+    """Another node uses the directory."""
 
 
 @dataclass
 class RuntimeDirectory:
-    """A directory that this node holds; `created` when this node made it."""
+    """A directory locked by this node; `created` if this node created it."""
 
     path: Path
     created: bool
@@ -62,12 +62,12 @@ class RuntimeDirectory:
 
     @property
     def sockets(self) -> Path:
-        """The private folder of the sockets."""
+        """The folder of the sockets."""
         return self.path / SOCKETS
 
     @property
     def metrics(self) -> Path:
-        """The folder of the exposition texts."""
+        """The folder of the metrics files."""
         return self.path / METRICS
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
@@ -75,19 +75,21 @@ class RuntimeDirectory:
         replace_file(self.path / PROCESSES, msgspec.json.format(msgspec.json.encode(list(entries)), indent=2))
 
     def remove(self) -> None:
-        """Removes what the node put there, and the directory itself if the node made it."""
+        """Removes the files of the node, and the directory itself if the node created it."""
         remove(self.path, self.created)
         os.close(self.lock)
 
 
 def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeDirectory:
-    """Makes or takes over the runtime directory; without a wish it is a new private one under XDG_RUNTIME_DIR or
-    the system's folder for temporary files. `longest_socket` is the length in bytes of the longest socket's name."""
+    """Creates or takes over the runtime directory: `wanted`, or a new private one under XDG_RUNTIME_DIR or the system's
+    folder for temporary files. `longest_socket` is the length in bytes of the longest name of a socket.
+
+    Raises SetupError when it cannot be used, DirectoryInUseError when another node uses it."""
     if wanted is None:
         path, created = _private_directory(longest_socket), True
     else:
         path, created = _wanted_directory(wanted, longest_socket)
-    lock = take_lock(path, LOCK_PATIENCE)
+    lock = take_lock(path, LOCK_TIMEOUT)
     try:
         sweep(path)
         for folder in (SOCKETS, METRICS):
@@ -121,7 +123,7 @@ def _wanted_directory(wanted: Path, longest_socket: int) -> tuple[Path, bool]:
             raise SetupError(f"runtime directory {path} is not a directory: give another --runtime.dir") from None
         return path, False
     except OSError as error:
-        raise SetupError(f"runtime directory {path} cannot be made: {error.strerror}") from None
+        raise SetupError(f"runtime directory {path} cannot be created: {error.strerror}") from None
     return path, True
 
 
@@ -129,10 +131,11 @@ def _fits(path: Path, longest_socket: int) -> bool:
     return len(os.fsencode(path / SOCKETS)) + 1 + longest_socket <= SOCKET_PATH_LIMIT
 
 
-def take_lock(path: Path, patience: float = 0.0) -> int:
-    """Locks a directory for this process and returns the lock's descriptor, which holds it until it is closed.
-    DirectoryInUseError names the other holder."""
-    deadline = time.monotonic() + patience
+def take_lock(path: Path, timeout: float = 0.0) -> int:
+    """Locks a directory; the descriptor of the lock, which holds it until it is closed. Waits up to `timeout` seconds.
+
+    Raises DirectoryInUseError when another process holds it, SetupError when the directory cannot be used."""
+    deadline = time.monotonic() + timeout
     while True:
         try:
             fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -149,14 +152,14 @@ def take_lock(path: Path, patience: float = 0.0) -> int:
             raise DirectoryInUseError(
                 f"directory {path} is in use by another node (pid {holder or 'unknown'}): stop it or give another one"
             ) from None
-        if _still_there(path / LOCK, fd):
+        if _is_same_file(path / LOCK, fd):
             os.ftruncate(fd, 0)
             os.pwrite(fd, b"%d\n" % os.getpid(), 0)
             return fd
         os.close(fd)
 
 
-def _still_there(path: Path, fd: int) -> bool:
+def _is_same_file(path: Path, fd: int) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(fd))
     except OSError:
@@ -164,7 +167,7 @@ def _still_there(path: Path, fd: int) -> bool:
 
 
 def remove(path: Path, directory_too: bool) -> None:
-    """Sweeps for good: the lock goes as well, and the directory if asked and empty. The caller holds the lock."""
+    """Sweeps a directory and removes its lock, then the directory itself if wanted and empty. The lock must be held."""
     sweep(path)
     (path / LOCK).unlink(missing_ok=True)
     if directory_too:
@@ -173,7 +176,7 @@ def remove(path: Path, directory_too: bool) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Kills the processes that processes.json still names, and removes the node's files. The caller holds the lock."""
+    """Kills the processes that processes.json names and removes the files of the node. The lock must be held."""
     for entry in read_processes(path):
         if entry.pid != os.getpid():
             _kill(entry)
@@ -188,7 +191,7 @@ def sweep(path: Path) -> None:
 
 
 def read_processes(path: Path) -> list[ProcessEntry]:
-    """What processes.json in the directory says; nothing when it is absent or damaged."""
+    """The entries of processes.json; none when it is absent or damaged."""
     try:
         return msgspec.json.decode((path / PROCESSES).read_bytes(), type=list[ProcessEntry])
     except (OSError, msgspec.MsgspecError):
@@ -207,7 +210,7 @@ def _kill(entry: ProcessEntry) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file so that its readers see the old or the new text, never a part."""
+    """Replaces a file atomically: readers see the old or the new content."""
     new = path.with_name(f"{path.name}.new")
     new.write_bytes(data)
     new.rename(path)

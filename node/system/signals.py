@@ -1,4 +1,4 @@
-"""The signals by which a node is asked to stop."""
+"""The signals that stop a node."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error of the command: always open, and no text to standard output is lost unnoticed."""
+"""Standard input, output and error of the command: always open, and a failed write to standard output is an error."""
 
 import errno
 import io
@@ -7,26 +7,26 @@ import sys
 from typing import TextIO
 
 
-class OutputError(Exception):
-    """Standard output takes no more."""
+class StdoutError(Exception):
+    """Standard output cannot be written."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"cannot write to standard output: {cause.strerror}")
         self.reader_is_gone = cause.errno == errno.EPIPE
 
 
-class _Output(io.FileIO):
-    """Standard output, whose failures can be told from those of all other files."""
+class _Stdout(io.FileIO):
+    """Standard output, whose errors have a type of their own."""
 
     def write(self, data: "io.ReadableBuffer") -> int:  # type: ignore[name-defined]
         try:
             return super().write(data) or 0
         except OSError as error:
-            raise OutputError(error) from None
+            raise StdoutError(error) from None
 
 
-class _Errors(io.FileIO):
-    """Standard error: a failure to write there cannot be told to anybody."""
+class _Stderr(io.FileIO):
+    """Standard error: a failed write is ignored, for there is nowhere to report it."""
 
     def write(self, data: "io.ReadableBuffer") -> int:  # type: ignore[name-defined]
         try:
@@ -36,8 +36,8 @@ class _Errors(io.FileIO):
 
 
 def open_standard_streams() -> None:
-    """Opens what we were started without, so that no other file gets its number: input is empty, output refuses, errors
-    go nowhere. From then on `print` raises OutputError where standard output cannot be written."""
+    """Opens those of descriptors 0 to 2 that are closed, so that no other file gets their numbers: then input is empty,
+    output fails and errors are discarded. From here on `print` raises StdoutError when it cannot write."""
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         if not _is_open(descriptor):
             opened = os.open(os.devnull, mode)
@@ -46,13 +46,13 @@ def open_standard_streams() -> None:
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _text(_Output(1, "w", closefd=False), sys.stdout, line_buffering=os.isatty(1))
+        sys.stdout = _text(_Stdout(1, "w", closefd=False), sys.stdout, line_buffering=os.isatty(1))
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _text(_Errors(2, "w", closefd=False), sys.stderr, line_buffering=True)
+        sys.stderr = _text(_Stderr(2, "w", closefd=False), sys.stderr, line_buffering=True)
 
 
-def give_up_output() -> None:
-    """Lets what is still to be written to standard output go nowhere."""
+def discard_stdout() -> None:
+    """Discards what is still buffered for standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

@@ -1,11 +1,12 @@
-"""The name of the program and the version of the installed package, as they are shown to users."""
+"""The name of the program and the version of the installed package, as users see them."""
 
 PROGRAM = "rollup-node"
 """The command, which is also the name of the distribution."""
 
 
 def version() -> str:
-    """`v` and the distribution's version."""
+    """`v` and the version of the distribution."""
+    # Deferred: importing it takes longer than the rest of `rollup-node --help` can afford.
     from importlib.metadata import version as installed_version
 
     return f"v{installed_version(PROGRAM)}"

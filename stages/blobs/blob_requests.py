@@ -115,7 +115,7 @@ class PendingRequests:
             self._pending[key] = pending
         pending.urgent = pending.urgent or request.urgent
         pending.requested_at = now
-        pending.clients[client.row] = client
+        pending.clients[client.slot] = client
         pending.add(content for ref in pending.missing if (content := self.cache.get(ref.hash)) is not None)
         return pending
 

@@ -1,9 +1,9 @@
-"""What a compute worker is told at its start."""
+"""What a compute worker is configured with."""
 
 import msgspec
 
 
 class ComputeConfig(msgspec.Struct, frozen=True):
-    """`kzg` loads the KZG set-up at the start when the supervisor has not done so already."""
+    """`kzg` loads the KZG set-up at start, unless the supervisor has loaded it before the fork."""
 
     kzg: bool = True

@@ -1,1 +1,1 @@
-"""Derives payload attributes from L1 data."""
+"""Derivation: from L1 blocks to payload attributes, as a pure deriver and the process around it."""

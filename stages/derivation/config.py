@@ -1,4 +1,4 @@
-"""What the derivation process is told at its start."""
+"""What the derivation process is configured with."""
 
 import msgspec
 
@@ -7,10 +7,10 @@ from rollup_node.stages.protocol.l1_chains import L1Chain
 
 
 class DerivationConfig(msgspec.Struct, frozen=True):
-    """`window` is how many L1 blocks are asked for ahead of the one being read. `span_overlap_check` compares the part
-    of a span batch that overlaps the safe chain also where batches are judged one by one (derivation-rules N1).
-    `inline_decoding` decodes channels in this process, not in the compute workers. With `drops_are_read` derivation
-    waits for the reader of its drops rather than forget one."""
+    """`window` is the number of L1 blocks that are buffered from the one needed next on. `span_overlap_check` compares
+    the part of a span batch that overlaps the safe chain from Holocene on as well [N1]. `inline_decoding` decodes
+    channels in this process instead of in compute workers. With `drops_are_read` derivation pauses rather than push a
+    drop out of its buffer before a reader has received it."""
 
     rollup: RollupConfig
     l1_chain: L1Chain

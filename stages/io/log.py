@@ -1,6 +1,7 @@
-"""Structured log lines: a message, named fields, and where they come from. How a line looks and where it goes is
-decided once per process by `configure`; until then errors and warnings go to stderr, so that tests and small programs
-need no set-up."""
+"""Structured log lines: a message, named fields and the component that writes them.
+
+`configure` decides once per process how a line looks and where it goes. Until then errors and warnings go to standard
+error, so that tests and small programs need no set-up."""
 
 import sys
 import time
@@ -11,73 +12,78 @@ from typing import NamedTuple
 
 
 class Level(IntEnum):
-    """Verbosity; a level lets its own lines and those of lower numbers through (options 2.4)."""
+    """Verbosity: a level lets its own lines and those of lower numbers through [LOG2]."""
 
     SILENT = 0
     ERROR = 1
     WARN = 2
     INFO = 3
     DEBUG = 4
-    DETAIL = 5
+    TRACE = 5
+
+    @property
+    def label(self) -> str:
+        """The name in log lines and in the option `log.level`, where TRACE is `detail`."""
+        return "detail" if self is Level.TRACE else self.name.lower()
 
 
 class Record(NamedTuple):
-    """One line before formatting. `time` is in Unix seconds; `process` is the process's name, `part` the logger's;
-    `trace` is a traceback of one or more lines that stays with the line."""
+    """One line before formatting. `time` in Unix seconds; `process` is the process's name, `component` the logger's;
+    `traceback` has one or more lines, which stay with this one."""
 
     time: float
     level: Level
     process: str
-    part: str
+    component: str
     message: str
     fields: Mapping[str, object]
-    trace: str | None
+    traceback: str | None
 
 
 Sink = Callable[[Record], None]
 
 
-def plain(record: Record) -> None:
-    """The sink of an unconfigured process: one short line on stderr."""
+def write_to_stderr(record: Record) -> None:
+    """The sink of an unconfigured process: one short line on standard error."""
     fields = "".join(f" {key}={value}" for key, value in record.fields.items())
-    trace = f"\n{record.trace.rstrip()}" if record.trace else ""
-    sys.stderr.write(f"{record.level.name.lower()} {record.part}: {record.message}{fields}{trace}\n")
+    lines = f"\n{record.traceback.rstrip()}" if record.traceback else ""
+    sys.stderr.write(f"{record.level.label} {record.component}: {record.message}{fields}{lines}\n")
 
 
-class _Settings:
-    """What `configure` sets; one per process."""
+class Configuration(NamedTuple):
+    """The name of this process, the most verbose level that is written, and the function that writes."""
 
-    process = ""
-    level = Level.WARN
-    sink: Sink = staticmethod(plain)
+    process: str
+    level: Level
+    sink: Sink
+
+
+_UNCONFIGURED = Configuration("", Level.WARN, write_to_stderr)
+_configuration = _UNCONFIGURED
 
 
 def configure(process: str, level: Level, sink: Sink) -> None:
-    """Names the process, and says which lines pass and who writes them; acts on loggers already made as well."""
-    _Settings.process, _Settings.level = process, level
-    _Settings.sink = staticmethod(sink)
+    """Sets the configuration of this process, for loggers that exist already as well."""
+    global _configuration
+    _configuration = Configuration(process, level, sink)
 
 
-def configuration() -> tuple[str, Level, Sink]:
-    """What `configure` was told last, or the state at first."""
-    return _Settings.process, _Settings.level, _Settings.sink
+def configuration() -> Configuration:
+    """The configuration in force."""
+    return _configuration
 
 
 class Logger:
-    """Writes lines of one part of a process; fields are given as keywords."""
+    """Writes the lines of one component of a process; fields are given as keywords."""
 
-    __slots__ = ("part",)
+    __slots__ = ("component",)
 
-    def __init__(self, part: str) -> None:
-        self.part = part
+    def __init__(self, component: str) -> None:
+        self.component = component
 
-    def enabled(self, level: Level) -> bool:
-        """Whether such a line would be written; for lines whose fields cost something."""
-        return level <= _Settings.level
-
-    def detail(self, message: str, /, **fields: object) -> None:
-        """Low-level operation; large volume."""
-        self.write(Level.DETAIL, message, fields)
+    def trace(self, message: str, /, **fields: object) -> None:
+        """Low-level operation, in large volume."""
+        self.write(Level.TRACE, message, fields)
 
     def debug(self, message: str, /, **fields: object) -> None:
         """Debugging information."""
@@ -88,23 +94,24 @@ class Logger:
         self.write(Level.INFO, message, fields)
 
     def warn(self, message: str, /, **fields: object) -> None:
-        """Something is wrong that may heal by itself."""
+        """A fault that may recover by itself."""
         self.write(Level.WARN, message, fields)
 
     def error(self, message: str, /, **fields: object) -> None:
-        """Something is wrong that needs a person."""
+        """A fault that needs an operator."""
         self.write(Level.ERROR, message, fields)
 
     def crash(self, message: str, error: BaseException, /, **fields: object) -> None:
-        """An error line with the whole traceback of a bug, kept together."""
+        """An error line with the traceback of a bug, kept together."""
         self.write(Level.ERROR, message, fields, "".join(traceback.format_exception(error)))
 
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
-        """Writes one line if its level passes."""
-        if level <= _Settings.level:
-            _Settings.sink(Record(time.time(), level, _Settings.process, self.part, message, fields, trace))
+        """Writes one line, with a traceback if `trace` is given, unless its level is too verbose."""
+        if level <= _configuration.level:
+            process, _, sink = _configuration
+            sink(Record(time.time(), level, process, self.component, message, fields, trace))
 
 
-def get_logger(part: str) -> Logger:
-    """The logger of a part, usually a stage's name."""
-    return Logger(part)
+def get_logger(component: str) -> Logger:
+    """The logger of a component, usually named after the stage."""
+    return Logger(component)

@@ -1,4 +1,4 @@
-"""Results of a one-shot stage to a descriptor whose reader may be slow, without holding up the event loop."""
+"""Writing the results of a one-shot stage to a descriptor whose reader may be slow, without blocking the event loop."""
 
 import asyncio
 import os
@@ -8,9 +8,9 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 
 
 async def write_text(descriptor: int, text: str) -> None:
-    """Writes all of `text`, however slow the reader is.
+    """Writes all of `text`, however long the reader takes.
 
-    Raises ExitRequested when the reader has gone or the device is full; a full device is reported on standard error."""
+    Raises ExitRequested when the reader is gone or the device is full; the latter is reported on standard error."""
     try:
         if text:
             await asyncio.to_thread(_write_all, descriptor, text.encode())

@@ -1,4 +1,4 @@
-"""What a process is made of: activities that the runtime drives, one step at a time."""
+"""What the runtime drives in a process: a stage and its periodic tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,9 +8,8 @@ from typing import Protocol
 
 @dataclass
 class PeriodicTask:
-    """A loop without its loop: `step` does one bounded piece of work and says how many seconds may pass before the
-    next one; setting `wake` ends the pause early. The runtime repeats steps, backs off after temporary errors,
-    and is the only one who catches severities."""
+    """Work that is repeated. `step` does one bounded piece of it and returns the seconds until the next; setting `wake`
+    ends that pause early. The runtime repeats the steps and backs off after a TemporaryError."""
 
     name: str
     step: Callable[[], Awaitable[float]]
@@ -18,11 +17,11 @@ class PeriodicTask:
 
 
 EXIT_REPORTED = 2
-"""The code of a one-shot stage that could not do its work and has told the user why."""
+"""Exit code of a one-shot stage that failed and printed the reason."""
 
 
 class ExitRequested(Exception):
-    """Raised by a step of a one-shot stage: all its work is done, and the process ends in order with exit `code`."""
+    """Raised by a step of a one-shot stage when its work is done: the process shuts down and exits with `code`."""
 
     def __init__(self, code: int = 0) -> None:
         super().__init__(code)
@@ -30,18 +29,20 @@ class ExitRequested(Exception):
 
 
 class Stage(Protocol):
-    """What a stage's `process.build(config, bus, metrics)` returns."""
+    """What `build(config, bus, meter)` of a stage's module returns."""
 
-    activities: Sequence[PeriodicTask]
+    @property
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        """The tasks that the runtime runs, the same for the life of the stage."""
 
     async def start(self) -> None:
         """Opens clients; runs before the first step. Must not wait for an endpoint."""
 
     async def close(self) -> None:
-        """Closes clients; at most 2 seconds."""
+        """Closes clients, within 2 seconds."""
 
     def reset(self, error: Exception) -> None:
-        """Called by the runtime when a step ended in a ResetError."""
+        """Called by the runtime after a step raised a ResetError."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Takes what the runtime knows to be wrong now (one line each, empty when all is well) for `/readyz`."""
+        """Takes the present problems of this process for `/readyz`, one line each; empty when there are none."""

@@ -1,5 +1,6 @@
 """What the derivation process publishes (`status.derivation`), and its drops by request (`derivation.drops`)."""
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -18,17 +19,35 @@ class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     blocks_derived: int
 
 
+class DropEffect(StrEnum):
+    """What happened to input that went no further; the value is the metric label `effect`."""
+
+    IGNORED = "ignored"
+    DROPPED = "dropped"
+    FLUSHED = "flushed"
+    """Dropped, and the rest of its span and channel with it."""
+    ENDED = "ended"
+    """The channel gives no further batch."""
+    PAST = "past"
+    UNDECIDED = "undecided"
+    """Discarded because L1 or L2 blocks that decide were missing."""
+    TIMED_OUT = "timed_out"
+    DISCARDED = "discarded"
+    RESET = "reset"
+
+
 class Drop(msgspec.Struct, frozen=True, array_like=True):
-    """Input that derivation dropped: the rule, a text, and the L1 block that was being read. `needs_parent_hash` when a
-    batch did not match the hash of its parent block. `effect`, `reason` and `values` are what the text is made of."""
+    """Input that derivation dropped: the rule's id, a text, and the L1 block that was being read. `needs_parent_hash`
+    when a batch did not match the hash of its parent block. The text is made of `effect`, `reason` (the name of the
+    reason) and `values` (the reason's fields, bytes among them as hex text)."""
 
     rule: str
     text: str
     origin: L1BlockRef | None
     needs_parent_hash: bool
-    effect: str = ""
-    reason: str = ""
-    values: dict[str, int | str] = {}
+    effect: DropEffect
+    reason: str
+    values: dict[str, int | str]
 
     def shown(self) -> dict[str, Any]:
         """The drop as a JSON object."""

@@ -1,4 +1,6 @@
-"""What the p2p process is told at its start."""
+"""The configuration of the p2p process."""
+
+from enum import StrEnum
 
 import msgspec
 
@@ -8,10 +10,37 @@ MEMORY = "memory"
 """In place of a path: nothing is kept on disk."""
 
 
+class PeerScoring(StrEnum):
+    """The values of `p2p.scoring` [SCR2, SCR5]."""
+
+    LIGHT = "light"
+    NONE = "none"
+
+
+class ResourceLimits(msgspec.Struct, frozen=True):
+    """Bounds on what peers can make us hold. Streams are counted per connection and direction; `unread_bytes` bounds
+    what is received and not yet read over all streams of a connection (beyond it the socket is not read),
+    `backlog_bytes` what a peer does not take from us before its connection is aborted."""
+
+    connections: int = 0
+    connections_per_peer: int = 4
+    half_open: int = 64
+    dials: int = 16
+    inbound_streams: int = 128
+    outbound_streams: int = 256
+    unread_bytes: int = 4 << 20
+    backlog_bytes: int = 2 << 20
+
+    def max_connections(self, peers_hi: int) -> int:
+        """The maximum of upgraded connections in both directions: `connections`, or a multiple of `p2p.peers.hi` when
+        that is 0."""
+        return self.connections or max(2 * peers_hi, peers_hi + 32)
+
+
 class P2pConfig(msgspec.Struct, frozen=True):
-    """The options `p2p.*` (options 2.7, node-behaviour 2.3). Durations in seconds, ports 0: any free one,
-    addresses and networks as text. Lists of bootnodes are exactly those to use: nothing is added to them here.
-    `early_muxer`: name the multiplexer within the noise handshake, which saves a round trip where both ends do."""
+    """The options `p2p.*` [OPT19]. Durations are in seconds; port 0 means any free one; addresses and networks are
+    text; `bootnodes` are exactly those used, no defaults are added here. `early_muxer` offers the muxer within the
+    noise handshake."""
 
     rollup: RollupConfig
     priv_path: str = "node_p2p_priv.txt"
@@ -37,7 +66,7 @@ class P2pConfig(msgspec.Struct, frozen=True):
     ban_peers: bool = True
     ban_threshold: float = -100.0
     ban_duration: float = 3600.0
-    scoring: str = "light"
+    scoring: PeerScoring = PeerScoring.LIGHT
     sequencer_key: bytes | None = None
     gossip_timestamp_threshold: float = 60.0
     mesh_d: int = 8
@@ -51,23 +80,4 @@ class P2pConfig(msgspec.Struct, frozen=True):
     handshake_timeout: float = 10.0
     idle_timeout: float = 3600.0
     early_muxer: bool = True
-    limits: "TransportLimits" = msgspec.field(default_factory=lambda: TransportLimits())
-
-
-class TransportLimits(msgspec.Struct, frozen=True):
-    """Bounds on what peers can make us hold. Streams are counted per connection and direction, bytes in
-    `unread_bytes` are those received and not yet read over all streams of a connection (beyond it the socket is not
-    read), `backlog_bytes` those that a peer does not take from us before its connection is dropped."""
-
-    connections: int = 0
-    connections_per_peer: int = 4
-    half_open: int = 64
-    dials: int = 16
-    inbound_streams: int = 128
-    outbound_streams: int = 256
-    unread_bytes: int = 4 << 20
-    backlog_bytes: int = 2 << 20
-
-    def most_connections(self, peers_hi: int) -> int:
-        """Connections kept open at once, upgraded ones of both directions: `connections`, or by the high tide."""
-        return self.connections or max(2 * peers_hi, peers_hi + 32)
+    limits: ResourceLimits = ResourceLimits()

@@ -14,8 +14,8 @@ _TOP_BITS = bytes(byte & 0xC0 for byte in range(256))
 class BlobDataError(ValueError):
     """The blob is not encoded by the rules; `rule` is the id of the violated one."""
 
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(f"{text} (rule {rule})")
+    def __init__(self, rule: str, problem: str) -> None:
+        super().__init__(f"{problem} [{rule}]")
         self.rule = rule
 
 

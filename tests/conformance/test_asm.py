@@ -1,13 +1,23 @@
-"""The channel assembler from Holocene on (derivation-rules 8): one channel at a time, its frames strictly in order."""
+"""The channel assembler, from Holocene on: one channel at a time, its frames strictly in order [CA1 to CA9]."""
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.channels import (
+    FrameNotNext,
+    FrameOfOtherChannel,
+    FrameWithoutChannel,
+    StagingChannelReplaced,
+    StagingChannelTimedOut,
+    StagingChannelTooLarge,
+)
+from rollup_node.stages.derivation.reasons.frames import FrameTruncated
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id
 
 HOLOCENE = forks_until("holocene")
@@ -20,79 +30,79 @@ ID = channel_id("A")
 @table(
     asm_single_frame=(["A0!"], ["A0"], []),
     asm_two_txs=(["A0", "A1!"], ["A0 A1"], []),
-    asm_gap_cross_tx=(["A0", "A2!", "A1"], [], [Why.STAGING_ORDER(number=2, channel=ID, expected=1)]),
-    asm_nonfirst_no_channel=(["A1!"], [], [Why.STAGING_NONE(number=1, channel=ID)]),
-    asm_other_id=(["A0", "B1!"], [], [Why.STAGING_OTHER(number=1, channel=channel_id("B"), held=ID)]),
+    asm_gap_cross_tx=(["A0", "A2!", "A1"], [], [FrameNotNext(number=2, channel=ID, expected=1)]),
+    asm_nonfirst_no_channel=(["A1!"], [], [FrameWithoutChannel(number=1, channel=ID)]),
+    asm_other_id=(["A0", "B1!"], [], [FrameOfOtherChannel(number=1, channel=channel_id("B"), staging=ID)]),
     asm_other_id_then_continue=(
         ["A0", "B1", "A1!"],
         ["A0 A1"],
-        [Why.STAGING_OTHER(number=1, channel=channel_id("B"), held=ID)],
+        [FrameOfOtherChannel(number=1, channel=channel_id("B"), staging=ID)],
     ),
-    asm_new_first_replaces=(["A0", "B0!"], ["B0"], [Why.STAGING_REPLACED(channel=ID, next=channel_id("B"))]),
-    asm_same_id_restart=(["A0", "A0'!"], ["A0'"], [Why.STAGING_REPLACED(channel=ID, next=ID)]),
+    asm_new_first_replaces=(["A0", "B0!"], ["B0"], [StagingChannelReplaced(channel=ID, next=channel_id("B"))]),
+    asm_same_id_restart=(["A0", "A0'!"], ["A0'"], [StagingChannelReplaced(channel=ID, next=ID)]),
     asm_bad_item_between=(
         ["A0", b"\0garbage", "A1!"],
         ["A0 A1"],
-        [Why.FRAME_CUT(frame=0, offset=1, field="channel id")],
+        [FrameTruncated(frame=0, offset=1, field="channel id")],
     ),
 )
 def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reason]) -> None:
-    front = Front(HOLOCENE)
-    assert front.read(*items) == channels
-    assert [each.reason for each in front.dropped] == reasons
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read(*items) == channels
+    assert [each.reason for each in harness.dropped] == reasons
 
 
 @case("asm_two_blocks")
 def over_several_blocks() -> None:
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=4) == ["A0 A1"]
-    assert front.l1.last.header.number == FIRST_L1 + 4
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=4) == ["A0 A1"]
+    assert harness.l1.last.header.number == FIRST_L1 + 4
 
 
 @case("asm_timeout_equal")
 def last_block_in_time() -> None:
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=51) == ["A0 A1"]
-    assert front.whys == []
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=51) == ["A0 A1"]
+    assert harness.take_reasons() == []
 
 
 @case("asm_timeout_plus1")
 def one_block_late() -> None:
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=52) == []
-    assert [(each.effect, each.reason) for each in front.dropped] == [
-        (Effect.TIMED_OUT, Why.STAGING_TIMEOUT(channel=ID, opened=FIRST_L1 + 1, timeout=50)),
-        (Effect.IGNORED, Why.STAGING_NONE(number=1, channel=ID)),
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=52) == []
+    assert [(each.effect, each.reason) for each in harness.dropped] == [
+        (DropEffect.TIMED_OUT, StagingChannelTimedOut(channel=ID, opened=FIRST_L1 + 1, timeout=50)),
+        (DropEffect.IGNORED, FrameWithoutChannel(number=1, channel=ID)),
     ]
 
 
 @case("asm_timeout_then_first")
-def opened_anew() -> None:
+def opened_again() -> None:
     """The new channel lives 50 blocks from its own opening."""
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A0'", number=61) == []
-    assert front.whys == [Why.STAGING_TIMEOUT]
-    assert front.read("A1!", number=111) == ["A0' A1"]
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A0'", number=61) == []
+    assert harness.take_reasons() == [StagingChannelTimedOut]
+    assert harness.read("A1!", number=111) == ["A0' A1"]
 
 
 class Assembler:
     """The assembler alone, with frames too large to be sent as data."""
 
     def __init__(self) -> None:
-        front = Front(HOLOCENE)
-        self.origin = front.l1.last.ref
-        self.rules: L1Rules = front.config.schedule().l1(self.origin.timestamp)
-        self.trace = Trace()
-        self.stage = ChannelAssembler(self.trace)
+        harness = IngestionHarness(HOLOCENE)
+        self.origin = harness.l1.last.ref
+        self.rules: L1Rules = harness.config.schedule().l1(self.origin.timestamp)
+        self.events = PipelineEvents()
+        self.stage = ChannelAssembler(self.events)
         self.number = 0
 
     def take(self, size: int, is_last: bool = False) -> None:
         """The next frame, with this many bytes of data."""
-        self.stage.take_in(Frame(ID, self.number, MEGABYTE[:size], is_last), self.origin, self.rules)
+        self.stage.ingest_frame(Frame(ID, self.number, MEGABYTE[:size], is_last), self.origin, self.rules)
         self.number += 1
 
     def fill(self, size: int) -> None:
@@ -106,8 +116,8 @@ class Assembler:
         return None if channel is None else len(channel.body)
 
     def dropped(self) -> list[Dropped]:
-        found = list(self.trace.dropped)
-        self.trace.dropped.clear()
+        found = list(self.events.drops)
+        self.events.drops.clear()
         return found
 
 
@@ -118,12 +128,12 @@ def too_large() -> None:
     assembler.take(0)
     (dropped,) = assembler.dropped()
     assert (dropped.effect, dropped.reason) == (
-        Effect.DROPPED,
-        Why.STAGING_SIZE(channel=ID, size=LIMIT + OVERHEAD, limit=LIMIT),
+        DropEffect.DROPPED,
+        StagingChannelTooLarge(channel=ID, size=LIMIT + OVERHEAD, limit=LIMIT),
     )
     assembler.take(1, is_last=True)
     assert assembler.read_size() is None
-    assert [each.reason.why for each in assembler.dropped()] == [Why.STAGING_NONE]
+    assert [type(each.reason) for each in assembler.dropped()] == [FrameWithoutChannel]
 
 
 @case("asm_exact_size")
@@ -140,7 +150,7 @@ def too_large_by_the_closing_frame() -> None:
     assembler = Assembler()
     assembler.fill(LIMIT - OVERHEAD)
     assembler.take(1, is_last=True)
-    assert [each.reason.why for each in assembler.dropped()] == [Why.STAGING_SIZE]
+    assert [type(each.reason) for each in assembler.dropped()] == [StagingChannelTooLarge]
     assert assembler.read_size() is None
 
 

@@ -1,14 +1,26 @@
-"""The channel bank before Holocene (derivation-rules 7). A step reads if it can, and only else takes a frame in."""
+"""The channel bank, before Holocene: a step reads a channel if it can, and only otherwise ingests a frame
+[CB1 to CB17]."""
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.channels import (
+    ChannelEvicted,
+    ChannelTimedOut,
+    FrameBeyondEnd,
+    FrameClosesClosedChannel,
+    FrameDuplicate,
+    FrameSuperseded,
+    FrameTooLate,
+)
+from rollup_node.stages.derivation.reasons.reading import ChannelEmpty
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L1BlockRef
-from tests.conformance.kit import reading
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.channel_reading import read_channel
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id, frames, parts
 
 REGOLITH, CANYON, FJORD = forks_until("regolith"), forks_until("canyon"), forks_until("fjord")
@@ -21,22 +33,22 @@ class Bank:
     """The bank alone, at an L1 block of any number."""
 
     def __init__(self, forks: dict[str, int] = REGOLITH, opened_at: int = 0) -> None:
-        self._schedule = Front(forks).config.schedule()
-        self._trace = Trace()
-        self.bank = ChannelBank(self._trace)
+        self._schedule = IngestionHarness(forks).config.schedule()
+        self._events = PipelineEvents()
+        self.bank = ChannelBank(self._events)
         self.go_to(opened_at)
 
     def go_to(self, number: int, seconds: int = 0) -> None:
-        """Another L1 block, so many blocks and seconds after the first."""
+        """Moves to an L1 block this many blocks and seconds after the first."""
         self.origin = L1BlockRef(l1_hash(number), FIRST_L1 + number, l1_hash(number - 1), GENESIS_TIME + seconds)
         self.rules = self._schedule.l1(self.origin.timestamp)
 
     def take(self, text: str | Frame) -> list[Dropped]:
-        """Takes frames in; what goes with them."""
+        """Ingests frames; what is dropped."""
         for frame in frames(text) if isinstance(text, str) else [text]:
-            self.bank.take_in(frame, self.origin, self.rules)
-        dropped = list(self._trace.dropped)
-        self._trace.dropped.clear()
+            self.bank.ingest_frame(frame, self.origin, self.rules)
+        dropped = list(self._events.drops)
+        self._events.drops.clear()
         return dropped
 
     def read(self) -> list[str]:
@@ -59,8 +71,8 @@ class Bank:
 
 
 def ignored(reason: Reason) -> list[Dropped]:
-    """What stands in the trace for an ignored frame."""
-    return [Dropped(Effect.IGNORED, reason, None)]
+    """The drops of one ignored frame."""
+    return [Dropped(DropEffect.IGNORED, reason, None)]
 
 
 @table(
@@ -70,16 +82,16 @@ def ignored(reason: Reason) -> list[Dropped]:
     bank_interleaved_canyon=(CANYON, "A0 B0! A1!", ["B0", "A0 A1"]),
 )
 def read(forks: dict[str, int], text: str, channels: list[str]) -> None:
-    front = Front(forks)
-    assert front.read(text) == channels
-    assert front.whys == []
+    harness = IngestionHarness(forks)
+    assert harness.read(text) == channels
+    assert harness.take_reasons() == []
 
 
 @table(
-    bank_dup_frame=("A0", "A0'", Why.BANK_DUPLICATE(number=0, channel=channel_id("A")), "A1!", "A0 A1"),
-    bank_dup_close=("A1!", "A2!", Why.BANK_SECOND_END(number=2, channel=channel_id("A"), end=1), "A0", "A0 A1"),
-    bank_close_on_existing=("A0 A1", "A1'!", Why.BANK_DUPLICATE(number=1, channel=channel_id("A")), "A2!", "A0 A1 A2"),
-    bank_beyond_end=("A1!", "A2", Why.BANK_BEYOND(number=2, channel=channel_id("A"), end=1), "A0", "A0 A1"),
+    bank_dup_frame=("A0", "A0'", FrameDuplicate(number=0, channel=channel_id("A")), "A1!", "A0 A1"),
+    bank_dup_close=("A1!", "A2!", FrameClosesClosedChannel(number=2, channel=channel_id("A"), end=1), "A0", "A0 A1"),
+    bank_close_on_existing=("A0 A1", "A1'!", FrameDuplicate(number=1, channel=channel_id("A")), "A2!", "A0 A1 A2"),
+    bank_beyond_end=("A1!", "A2", FrameBeyondEnd(number=2, channel=channel_id("A"), end=1), "A0", "A0 A1"),
 )
 def refused(before: str, frame: str, reason: Reason, after: str, channel: str) -> None:
     bank = Bank()
@@ -94,41 +106,41 @@ def refused(before: str, frame: str, reason: Reason, after: str, channel: str) -
 def closing_frame_ends_the_channel() -> None:
     bank = Bank()
     assert bank.take("A0 A2 A3") == []
-    assert [(each.effect, each.reason.why, each.reason.values["number"]) for each in bank.take("A1!")] == [
-        (Effect.DROPPED, Why.BANK_SUPERSEDED, 2),
-        (Effect.DROPPED, Why.BANK_SUPERSEDED, 3),
+    assert [(each.effect, type(each.reason), each.reason.values["number"]) for each in bank.take("A1!")] == [
+        (DropEffect.DROPPED, FrameSuperseded, 2),
+        (DropEffect.DROPPED, FrameSuperseded, 3),
     ]
     assert bank.read() == ["A0 A1"]
 
 
 @case("bank_size_after_close_prune")
 def size_after_such_an_end() -> None:
-    """210 bytes count although frame 0 is kept: so much more fits beside it, and not a byte more."""
-    for room, whys in ((BANK_LIMIT - 210, []), (BANK_LIMIT - 209, [Why.BANK_FULL])):
+    """210 bytes count although frame 0 is kept: the rest of the limit is free, and not a byte more."""
+    for room, reasons in ((BANK_LIMIT - 210, []), (BANK_LIMIT - 209, [ChannelEvicted])):
         bank = Bank()
         bank.take("A0:1000 A2:1000 A1!:10")
         number = bank.fill("B", room - 1000 - OVERHEAD)
         dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[:1000], False))
-        assert [each.reason.why for each in dropped] == whys
-        assert len(bank.bank) == 2 - len(whys)
+        assert [type(each.reason) for each in dropped] == reasons
+        assert len(bank.bank) == 2 - len(reasons)
 
 
 @case("bank_timeout_equal")
 def last_block_in_time() -> None:
-    front = Front(REGOLITH)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=301) == ["A0 A1"]
-    assert front.whys == []
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=301) == ["A0 A1"]
+    assert harness.take_reasons() == []
 
 
 @case("bank_timeout_plus1")
 def one_block_late() -> None:
-    front = Front(REGOLITH)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=302) == []
-    (timed_out,) = front.dropped
-    assert timed_out.effect is Effect.TIMED_OUT
-    assert timed_out.reason == Why.BANK_TIMEOUT(channel=channel_id("A"), opened=FIRST_L1 + 1, timeout=300)
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=302) == []
+    (timed_out,) = harness.dropped
+    assert timed_out.effect is DropEffect.TIMED_OUT
+    assert timed_out.reason == ChannelTimedOut(channel=channel_id("A"), opened=FIRST_L1 + 1, timeout=300)
 
 
 @case("bank_timeout_granite_switch")
@@ -137,58 +149,59 @@ def granite_shortens_the_life() -> None:
     bank = Bank(forks_until("fjord", granite=612))
     bank.take("A0")
     bank.go_to(50, 600)
-    assert bank.take("A1") == bank.read() == []
+    assert bank.take("A1") == []
+    assert bank.read() == []
     bank.go_to(51, 612)
     assert bank.rules.channel_timeout == 50
-    assert bank.take("A2!") == ignored(Why.BANK_LATE(number=2, channel=channel_id("A"), opened=FIRST_L1))
+    assert bank.take("A2!") == ignored(FrameTooLate(number=2, channel=channel_id("A"), opened=FIRST_L1))
     assert bank.read() == []
-    assert [each.reason.why for each in bank.take("")] == [Why.BANK_TIMEOUT]
+    assert [type(each.reason) for each in bank.take("")] == [ChannelTimedOut]
     assert len(bank.bank) == 0
 
 
 @case("bank_timed_out_middle_blocks_id")
 def timed_out_in_the_middle() -> None:
-    """Channels stand in the order of their opening, so that the oldest is over first: the state is put here."""
+    """Channels are in the order of their opening, so the oldest times out first; the state is forced here."""
     bank = Bank(CANYON)
     bank.take("A0 B0")
     bank.bank._channels[channel_id("A")].opened += 100
     bank.go_to(301)
     assert bank.read() == []
     assert len(bank.bank) == 2
-    assert bank.take("B0'!") == ignored(Why.BANK_LATE(number=0, channel=channel_id("B"), opened=FIRST_L1))
+    assert bank.take("B0'!") == ignored(FrameTooLate(number=0, channel=channel_id("B"), opened=FIRST_L1))
     assert bank.read() == []
     assert len(bank.bank) == 2
     bank.go_to(401)
     assert bank.read() == []
-    assert [each.reason.why for each in bank.take("")] == [Why.BANK_TIMEOUT] * 2
+    assert [type(each.reason) for each in bank.take("")] == [ChannelTimedOut] * 2
 
 
 @case("bank_id_reuse_after_read")
 def id_of_a_read_channel() -> None:
-    front = Front(REGOLITH)
-    assert front.read("A0!", "A0'!") == ["A0", "A0'"]
-    assert front.whys == []
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0!", "A0'!") == ["A0", "A0'"]
+    assert harness.take_reasons() == []
 
 
-@table(bank_prune_exact=(0, []), bank_prune_plus1=(1, [Why.BANK_FULL]))
-def limit(more: int, whys: list[Why]) -> None:
+@table(bank_prune_exact=(0, []), bank_prune_plus1=(1, [ChannelEvicted]))
+def limit(more: int, reasons: list[type[Reason]]) -> None:
     bank = Bank()
     bank.take("A0")
     number = bank.fill("B", BANK_LIMIT - 203 - 1000 - OVERHEAD)
     dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[: 1000 + more], False))
-    assert [each.reason.why for each in dropped] == whys
+    assert [type(each.reason) for each in dropped] == reasons
     assert [each.reason.values for each in dropped] == [
         {"channel": f"0x{channel_id('A').hex()}", "size": BANK_LIMIT + 1, "limit": BANK_LIMIT}
-    ] * len(whys)
-    assert len(bank.bank) == 2 - len(whys)
+    ] * len(reasons)
+    assert len(bank.bank) == 2 - len(reasons)
 
 
 @case("bank_prune_self")
-def outgrows_the_bank() -> None:
+def channel_larger_than_the_bank() -> None:
     bank = Bank()
     number = bank.fill("A", BANK_LIMIT)
     (dropped,) = bank.take(Frame(channel_id("A"), number, b"", False))
-    assert (dropped.effect, dropped.reason.why) == (Effect.DROPPED, Why.BANK_FULL)
+    assert (dropped.effect, type(dropped.reason)) == (DropEffect.DROPPED, ChannelEvicted)
     assert len(bank.bank) == 0
 
 
@@ -198,7 +211,7 @@ def completed_and_too_large() -> None:
     number = bank.fill("A", BANK_LIMIT - 1000)
     bank.take("B0")
     (dropped,) = bank.take(Frame(channel_id("A"), number, MEGABYTE[:1000], True))
-    assert dropped.reason.why is Why.BANK_FULL
+    assert type(dropped.reason) is ChannelEvicted
     assert dropped.reason.values["channel"] == f"0x{channel_id('A').hex()}"
     assert bank.read() == []
     assert len(bank.bank) == 1
@@ -211,46 +224,46 @@ def larger_from_fjord() -> None:
     assert len(bank.bank) == 1
     bank.fill("B", 500_000_000)
     (dropped,) = bank.take(Frame(channel_id("B"), 0xFFFF, b"", False))
-    assert dropped.reason.why is Why.BANK_FULL
+    assert type(dropped.reason) is ChannelEvicted
 
 
 @case("bank_read_before_ingest")
 def reads_first() -> None:
-    """The closing frame of A waits behind: were it taken in first, the channel that is read would be the second."""
-    front = Front(REGOLITH)
-    assert front.read("A0! A0'!") == ["A0", "A0'"]
-    assert front.whys == []
+    """The closing frame of A waits behind: if it were ingested first, the channel that is read would be the second."""
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0! A0'!") == ["A0", "A0'"]
+    assert harness.take_reasons() == []
 
 
 @case("bank_empty_channel")
 def without_bytes() -> None:
-    (channel,) = Front(REGOLITH).channels("A0!:0")
+    (channel,) = IngestionHarness(REGOLITH).channels("A0!:0")
     assert channel.body == b""
-    assert reading.read(channel.body, REGOLITH) == ([], [Dropped(Effect.ENDED, Why.CHANNEL_EMPTY(), None)])
+    assert read_channel(channel.body, REGOLITH) == ([], [Dropped(DropEffect.ENDED, ChannelEmpty(), None)])
 
 
 @case("bank_ignored_frame_no_prune")
 def refused_frames_do_not_prune() -> None:
-    """Only a smaller limit shows whether the size was looked at; forks never make it smaller, so it is made so here."""
+    """Only a smaller limit shows whether the size was tested; no fork makes it smaller, so the test does."""
     bank = Bank(FJORD)
     bank.fill("A", 2 * BANK_LIMIT)
     bank.rules = Bank(REGOLITH).rules
-    assert [each.reason.why for each in bank.take("A0'")] == [Why.BANK_DUPLICATE]
+    assert [type(each.reason) for each in bank.take("A0'")] == [FrameDuplicate]
     assert len(bank.bank) == 1
-    assert [each.reason.why for each in bank.take("B0")] == [Why.BANK_FULL]
+    assert [type(each.reason) for each in bank.take("B0")] == [ChannelEvicted]
 
 
 @case("bank_canyon_origin_switch")
 def canyon_lets_all_be_read() -> None:
-    front = Front(forks_until("regolith", canyon=24))
-    assert front.read("A0 B0!") == []
-    assert front.read() == ["B0"]
+    harness = IngestionHarness(forks_until("regolith", canyon=24))
+    assert harness.read("A0 B0!") == []
+    assert harness.read() == ["B0"]
 
 
 @case("bank_65536_frames")
 def as_many_as_numbers() -> None:
     bank = Bank()
     for number in range(65536):
-        bank.bank.take_in(Frame(channel_id("A"), number, b"x", number == 65535), bank.origin, bank.rules)
+        bank.bank.ingest_frame(Frame(channel_id("A"), number, b"x", number == 65535), bank.origin, bank.rules)
     channel = bank.bank.read(bank.origin, bank.rules)
     assert channel is not None and channel.body == b"x" * 65536

@@ -1,4 +1,4 @@
-"""Blobs as the batcher fills them (derivation-rules 4.4): all that is not exactly such an encoding is ignored."""
+"""The encoding of data in blobs: a blob with any other content is ignored [BL1 to BL9]."""
 
 import pytest
 

@@ -1,11 +1,32 @@
-"""The judgement of singular batches (derivation-rules 13), one test after the other in the order of the checks."""
+"""The checks of singular batches, in their order [V1 to V15]."""
 
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons.reasons import Why
+import msgspec
+
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
+from rollup_node.stages.derivation.reasons.singular import (
+    ActivationBlockNotEmpty,
+    DriftEpochNotAdvanced,
+    DriftExceeded,
+    DriftUndecidable,
+    EpochHashMismatch,
+    EpochTooNew,
+    EpochTooOld,
+    EpochUnknown,
+    L1WindowEmpty,
+    ParentHashMismatch,
+    PostExecNotAllowed,
+    SequencingWindowExpired,
+    SetCodeNotAllowed,
+    TimestampAhead,
+    TimestampBeforeOrigin,
+    TimestampPast,
+    TransactionEmpty,
+    TransactionIsDeposit,
+)
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, forks_until
-from tests.conformance.kit.judging import ACCEPTED, Bench, Judged
-from tests.conformance.kit.worlds import GENESIS, USER, Planned, child
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
+from tests.conformance.kit.planning import USER, Planned, child
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 AROUND = forks_until("granite", holocene=24)
@@ -14,138 +35,136 @@ NONE: tuple[bytes, ...] = ()
 ONE = (USER,)
 
 
-def drop(why: Why) -> Judged:
-    return Judgement.DROP, why
-
-
-def undecided(why: Why) -> Judged:
-    return Judgement.UNDECIDED, why
-
-
 @case("check1_no_l1")
 def no_window() -> None:
-    bench = Bench(NEW)
-    bench.epochs.blocks = []
-    assert bench.singular(bench.next(ONE)) == undecided(Why.NO_EPOCHS)
+    checks = BatchCheckHarness(NEW)
+    checks.l1_window.blocks = []
+    assert checks.singular(checks.next(ONE)) == undecided(L1WindowEmpty)
 
 
 @table(
-    check1_future_pre=(4, 1, (Judgement.FUTURE, Why.TIME_AHEAD)),
-    check1_future_holocene=(4, 2, drop(Why.TIME_AHEAD)),
-    check1_past_pre=(0, 1, drop(Why.TIME_OLD)),
-    check1_past_holocene=(0, 2, (Judgement.PAST, Why.TIME_OLD)),
-    check1_misaligned=(3, 1, (Judgement.FUTURE, Why.TIME_AHEAD)),
+    check1_future_pre=(4, 1, (BatchValidity.FUTURE, TimestampAhead)),
+    check1_future_holocene=(4, 2, dropped(TimestampAhead)),
+    check1_past_pre=(0, 1, dropped(TimestampPast)),
+    check1_past_holocene=(0, 2, (BatchValidity.PAST, TimestampPast)),
+    check1_misaligned=(3, 1, (BatchValidity.FUTURE, TimestampAhead)),
 )
-def another_time(seconds: int, included: int, expected: Judged) -> None:
+def another_time(seconds: int, included: int, expected: CheckResult) -> None:
     """The next block's time is 2 seconds after genesis; which rule holds depends on the inclusion block alone."""
-    bench = Bench(AROUND, included=included)
-    assert bench.singular(bench.next(ONE, time=GENESIS.timestamp + seconds)) == expected
-    assert bench.singular(bench.next(ONE, time=GENESIS.timestamp + 2)) == ACCEPTED
+    checks = BatchCheckHarness(AROUND, included=included)
+    assert checks.singular(checks.next(ONE, time=GENESIS.timestamp + seconds)) == expected
+    assert checks.singular(checks.next(ONE, time=GENESIS.timestamp + 2)) == ACCEPTED
 
 
 @case("check1_bad_parent")
 def another_parent() -> None:
     for forks in (OLD, NEW):
-        bench = Bench(forks, safe=1)
-        assert bench.singular(child(GENESIS, ONE, time=bench.safe.timestamp + 2)) == drop(Why.PARENT_HASH)
+        checks = BatchCheckHarness(forks, safe=1)
+        assert checks.singular(child(GENESIS, ONE, time=checks.safe.timestamp + 2)) == dropped(ParentHashMismatch)
+        following = checks.next(ONE)
+        assert checks.singular(following) == ACCEPTED
+        checks.safe = msgspec.structs.replace(checks.safe, hash=checks.safe.hash[:31] + b"\x99")
+        assert checks.singular(following) == dropped(ParentHashMismatch), "the last byte counts as well"
 
 
-@table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, drop(Why.WINDOW)))
-def the_sequencing_window(included: int, expected: Judged) -> None:
+@table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, dropped(SequencingWindowExpired)))
+def the_sequencing_window(included: int, expected: CheckResult) -> None:
     for forks in (OLD, NEW):
-        bench = Bench(forks, last=included, seq_window_size=5)
-        assert bench.singular(bench.next(ONE, 0)) == expected
+        checks = BatchCheckHarness(forks, last=included, seq_window_size=5)
+        assert checks.singular(checks.next(ONE, 0)) == expected
 
 
 @table(
-    check1_epoch_old=(1, 0, 2, drop(Why.EPOCH_OLD)),
-    check1_epoch_next_unknown=(0, 1, 0, undecided(Why.EPOCH_UNKNOWN)),
-    check1_epoch_plus2=(0, 2, 2, drop(Why.EPOCH_AHEAD)),
+    check1_epoch_old=(1, 0, 2, dropped(EpochTooOld)),
+    check1_epoch_next_unknown=(0, 1, 0, undecided(EpochUnknown)),
+    check1_epoch_plus2=(0, 2, 2, dropped(EpochTooNew)),
 )
-def another_epoch(first: int, epoch: int, last: int, expected: Judged) -> None:
+def another_epoch(first: int, epoch: int, last: int, expected: CheckResult) -> None:
     for forks in (OLD, NEW):
-        bench = Bench(forks, first=first, last=last, included=2)
-        assert bench.singular(bench.next(ONE, epoch)) == expected
+        checks = BatchCheckHarness(forks, first=first, last=last, included=2)
+        assert checks.singular(checks.next(ONE, epoch)) == expected
 
 
 @case("check1_epoch_hash")
 def another_epoch_hash() -> None:
-    bench = Bench(NEW)
-    assert bench.singular(bench.next(ONE, 0, epoch_hash=b"\x99" * 32)) == drop(Why.EPOCH_HASH)
-    assert bench.singular(bench.next(ONE, 0)) == ACCEPTED
+    checks = BatchCheckHarness(NEW)
+    assert checks.singular(checks.next(ONE, 0, epoch_hash=b"\x99" * 32)) == dropped(EpochHashMismatch)
+    assert checks.singular(checks.next(ONE, 0)) == ACCEPTED
 
 
 @table(
-    check1_time_before_origin=(3, drop(Why.TIME_BEFORE_ORIGIN)),
+    check1_time_before_origin=(3, dropped(TimestampBeforeOrigin)),
     check1_time_equal_origin=(2, ACCEPTED),
 )
-def time_of_the_origin(origin_time: int, expected: Judged) -> None:
+def time_of_the_origin(origin_time: int, expected: CheckResult) -> None:
     """The next block's time is 2 seconds after genesis."""
     for forks in (OLD, NEW):
-        bench = Bench(forks, times={1: origin_time})
-        assert bench.singular(bench.next(ONE, 1)) == expected
+        checks = BatchCheckHarness(forks, times={1: origin_time})
+        assert checks.singular(checks.next(ONE, 1)) == expected
 
 
 @table(
-    check1_jovian_txs=("isthmus", "jovian", ONE, drop(Why.ACTIVATION_FILLED)),
+    check1_jovian_txs=("isthmus", "jovian", ONE, dropped(ActivationBlockNotEmpty)),
     check1_jovian_empty=("isthmus", "jovian", NONE, ACCEPTED),
-    check1_karst_txs=("jovian", "karst", ONE, drop(Why.ACTIVATION_FILLED)),
-    check1_lagoon_txs=("karst", "lagoon", ONE, drop(Why.ACTIVATION_FILLED)),
+    check1_karst_txs=("jovian", "karst", ONE, dropped(ActivationBlockNotEmpty)),
+    check1_lagoon_txs=("karst", "lagoon", ONE, dropped(ActivationBlockNotEmpty)),
     check1_isthmus_activation_txs=("holocene", "isthmus", ONE, ACCEPTED),
 )
-def activation_block(before: str, fork: str, transactions: tuple[bytes, ...], expected: Judged) -> None:
+def activation_block(before: str, fork: str, transactions: tuple[bytes, ...], expected: CheckResult) -> None:
     """The fork comes at the next block's time, or one second before it; afterwards users are welcome."""
     for time in (2, 1):
-        bench = Bench(forks_until(before, **{fork: time}))
-        assert bench.singular(bench.next(transactions)) == expected
-    bench = Bench(forks_until(before, **{fork: 2}), safe=1)
-    assert bench.singular(bench.next(transactions)) == ACCEPTED
+        checks = BatchCheckHarness(forks_until(before, **{fork: time}))
+        assert checks.singular(checks.next(transactions)) == expected
+    checks = BatchCheckHarness(forks_until(before, **{fork: 2}), safe=1)
+    assert checks.singular(checks.next(transactions)) == ACCEPTED
 
 
 @case("check1_genesis_fork_txs")
 def fork_from_genesis_on() -> None:
     for forks in (forks_until("jovian"), forks_until("isthmus", jovian=0)):
-        bench = Bench(forks)
-        assert bench.singular(bench.next(ONE)) == ACCEPTED
+        checks = BatchCheckHarness(forks)
+        assert checks.singular(checks.next(ONE)) == ACCEPTED
 
 
 @table(
     check1_drift_equal_txs=(4, 0, ONE, {}, ACCEPTED),
-    check1_drift_over_txs=(5, 0, ONE, {}, drop(Why.DRIFT)),
-    check1_drift_over_txs_advance=(5, 1, ONE, {1: 1}, drop(Why.DRIFT)),
+    check1_drift_over_txs=(5, 0, ONE, {}, dropped(DriftExceeded)),
+    check1_drift_over_txs_advance=(5, 1, ONE, {1: 1}, dropped(DriftExceeded)),
     check1_drift_over_empty_late=(5, 0, NONE, {1: 13}, ACCEPTED),
-    check1_drift_over_empty_could=(5, 0, NONE, {1: 12}, drop(Why.DRIFT_EPOCH)),
+    check1_drift_over_empty_could=(5, 0, NONE, {1: 12}, dropped(DriftEpochNotAdvanced)),
     check1_drift_over_empty_advance=(5, 1, NONE, {1: 1}, ACCEPTED),
 )
-def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[int, int], expected: Judged) -> None:
+def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[int, int], expected: CheckResult) -> None:
     """Ten seconds may lie between a block and its origin; block n is 2 n seconds after genesis."""
     early = forks_until("ecotone")
     for forks in (early, {**early, "granite": 0, "holocene": 0}):
-        bench = Bench(forks, safe=safe, times=times, max_sequencer_drift=10)
-        assert bench.singular(bench.next(transactions, epoch)) == expected
+        checks = BatchCheckHarness(forks, safe=safe, times=times, max_sequencer_drift=10)
+        assert checks.singular(checks.next(transactions, epoch)) == expected
 
 
 @case("check1_drift_over_empty_unknown")
 def drift_before_an_unknown_block() -> None:
-    bench = Bench(forks_until("ecotone"), safe=5, last=0, included=2, max_sequencer_drift=10)
-    assert bench.singular(bench.next(NONE, 0)) == undecided(Why.DRIFT_UNKNOWN)
+    checks = BatchCheckHarness(forks_until("ecotone"), safe=5, last=0, included=2, max_sequencer_drift=10)
+    assert checks.singular(checks.next(NONE, 0)) == undecided(DriftUndecidable)
 
 
 @case("check1_drift_fjord_origin")
 def drift_of_an_origin_before_fjord() -> None:
     """The origin's time counts, not the block's, which is 12 seconds after genesis."""
-    bench = Bench(forks_until("ecotone", fjord=1), safe=5, max_sequencer_drift=10)
-    assert bench.singular(bench.next(ONE, 0)) == drop(Why.DRIFT)
-    assert bench.singular(bench.next(ONE, 1)) == ACCEPTED
+    checks = BatchCheckHarness(forks_until("ecotone", fjord=1), safe=5, max_sequencer_drift=10)
+    assert checks.singular(checks.next(ONE, 0)) == dropped(DriftExceeded)
+    assert checks.singular(checks.next(ONE, 1)) == ACCEPTED
 
 
 @case("check1_drift_fjord_1800")
 def drift_from_fjord_on() -> None:
     """Fjord is at the origin's time; block 900 is 1800 seconds after it."""
-    for safe, expected in ((899, ACCEPTED), (900, drop(Why.DRIFT))):
+    for safe, expected in ((899, ACCEPTED), (900, dropped(DriftExceeded))):
         chain = one_epoch(safe)
-        bench = Bench(forks_until("ecotone", fjord=0), safe=chain, times={1: 5000, 2: 5012}, max_sequencer_drift=10)
-        assert bench.singular(bench.next(ONE, 0)) == expected
+        checks = BatchCheckHarness(
+            forks_until("ecotone", fjord=0), safe=chain, times={1: 5000, 2: 5012}, max_sequencer_drift=10
+        )
+        assert checks.singular(checks.next(ONE, 0)) == expected
 
 
 def one_epoch(count: int) -> list[Planned]:
@@ -157,15 +176,15 @@ def one_epoch(count: int) -> list[Planned]:
 
 
 @table(
-    check1_tx_empty=("isthmus", b"", drop(Why.TRANSACTION_EMPTY)),
-    check1_tx_deposit=("isthmus", b"\x7e\xc0", drop(Why.TRANSACTION_DEPOSIT)),
-    check1_tx_setcode_pre=("holocene", b"\x04\xc0", drop(Why.TRANSACTION_SET_CODE)),
+    check1_tx_empty=("isthmus", b"", dropped(TransactionEmpty)),
+    check1_tx_deposit=("isthmus", b"\x7e\xc0", dropped(TransactionIsDeposit)),
+    check1_tx_setcode_pre=("holocene", b"\x04\xc0", dropped(SetCodeNotAllowed)),
     check1_tx_setcode_post=("isthmus", b"\x04\xc0", ACCEPTED),
-    check1_tx_postexec_pre=("karst", b"\x7d\xc0", drop(Why.TRANSACTION_POST_EXEC)),
+    check1_tx_postexec_pre=("karst", b"\x7d\xc0", dropped(PostExecNotAllowed)),
     check1_tx_type3=("bedrock", b"\x03\xc0", ACCEPTED),
     check1_tx_garbage=("bedrock", b"\xff\xff", ACCEPTED),
 )
-def transaction(fork: str, raw: bytes, expected: Judged) -> None:
-    bench = Bench(forks_until(fork))
-    assert bench.singular(bench.next((USER, raw, USER))) == expected
-    assert bench.singular(bench.next((USER, USER))) == ACCEPTED
+def transaction(fork: str, raw: bytes, expected: CheckResult) -> None:
+    checks = BatchCheckHarness(forks_until(fork))
+    assert checks.singular(checks.next((USER, raw, USER))) == expected
+    assert checks.singular(checks.next((USER, USER))) == ACCEPTED

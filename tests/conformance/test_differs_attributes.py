@@ -1,4 +1,4 @@
-"""Where the specs, op-node and kona differ from the batch to the block (attributes-rules 9), and the side taken."""
+"""Where the specs, op-node and kona differ from the batch to the block and the side taken [A1 to A15]."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.attributes import L1InfoCreationError, prepare_attributes
 from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch
 from rollup_node.stages.protocol.deposits import (
@@ -34,9 +35,19 @@ from rollup_node.stages.protocol.system_config import MAX_U32, UpdateCheck, appl
 from rollup_node.stages.protocol.types import Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.conformance.kit.cases import case
-from tests.conformance.kit.chain import FIRST_L1, L1_CHAIN, SYSTEM_CONFIG, config_log, forks_until, rollup
-from tests.conformance.kit.sealing import driver_with, sealed
-from tests.conformance.kit.worlds import DEFAULTS, GENESIS, USER, World, channel, l1_time, plan, span
+from tests.conformance.kit.chain import (
+    FIRST_L1,
+    GENESIS,
+    L1_CHAIN,
+    SYSTEM_CONFIG,
+    config_log,
+    forks_until,
+    l1_time,
+    rollup,
+)
+from tests.conformance.kit.engine import driver_with, sealed
+from tests.conformance.kit.planning import USER, channel, plan, span
+from tests.conformance.kit.rollup_chain import RollupChain
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "attributes.jsonl"
 KARST_GAS, LAGOON_GAS = 55_370_657, 60_653_172
@@ -53,10 +64,10 @@ def update(kind: int, value: bytes, index: int = 0) -> Log:
     return config_log(kind, word(32) + word(32) + value.rjust(32, b"\0"), index)
 
 
-def derived(world: World, count: int = 4) -> list[PayloadAttributes]:
+def derived(chain: RollupChain, count: int = 4) -> list[PayloadAttributes]:
     """Attributes of the first blocks, which are empty."""
-    world.mine(*channel("A", span(plan(GENESIS, count, ()))))
-    found = [each.output for each in world.run()]
+    chain.mine(*channel("A", span(plan(GENESIS, count, ()))))
+    found = [each.output for each in chain.run()]
     assert len(found) == count
     return [each.attributes for each in found if each is not None]
 
@@ -84,7 +95,7 @@ def room_for_upgrade_transactions() -> None:
         (lagoon, LAGOON_GAS, {"keep_karst_upgrade_gas": True}, 0),
         (lagoon, LAGOON_GAS, {"dependency_set_size": 2}, 0),
     ):
-        limits = [each.gas_limit for each in derived(World(forks, **changes))]
+        limits = [each.gas_limit for each in derived(RollupChain(forks, **changes))]
         assert limits == [base, base + gas, base + kept, base + kept]
 
 
@@ -92,22 +103,22 @@ def room_for_upgrade_transactions() -> None:
 def parameters_in_the_activation_block_of_holocene() -> None:
     """An event in the L1 origin of that very block counts, and stays in force."""
     holocene = l1_time(FIRST_L1 + 1) - l1_time(FIRST_L1)
-    world = World(forks_until("granite", holocene=holocene))
-    world.mine(updates=[update(4, PARAMS)])
-    found = derived(world, 8)
+    chain = RollupChain(forks_until("granite", holocene=holocene))
+    chain.mine(updates=[update(4, PARAMS)])
+    found = derived(chain, 8)
     assert [each.eip1559_params for each in found] == [None] * 5 + [PARAMS] * 3
-    world = World(forks_until("granite", holocene=holocene + 2))
-    world.mine(updates=[update(4, PARAMS)])
-    assert [each.eip1559_params for each in derived(world, 8)][6:] == [bytes(8), bytes.fromhex("000000fa00000006")]
+    chain = RollupChain(forks_until("granite", holocene=holocene + 2))
+    chain.mine(updates=[update(4, PARAMS)])
+    assert [each.eip1559_params for each in derived(chain, 8)][6:] == [bytes(8), bytes.fromhex("000000fa00000006")]
 
 
 @case("differs_a04")
 def malformed_config_updates() -> None:
     """Each is skipped alone, in derivation and in attributes."""
-    world = World(forks_until("granite"))
-    world.mine(updates=[update(2, word(40_000_000)), config_log(2, b"\1", 1), update(9, b"", 2)])
-    assert [each.gas_limit for each in derived(world, 6)] == [30_000_000] * 5 + [40_000_000]
-    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(updates=[update(2, word(40_000_000)), config_log(2, b"\1", 1), update(9, b"", 2)])
+    assert [each.gas_limit for each in derived(chain, 6)] == [30_000_000] * 5 + [40_000_000]
+    assert chain.take_drops() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
 
 
 @case("differs_a05")
@@ -147,8 +158,8 @@ def scalars_with_bad_padding_or_version() -> None:
         before, _ = apply_updates(SYSTEM_CONFIG, [log], L1Rules())
         assert before.scalar == scalar
     bad = msgspec.structs.replace(SYSTEM_CONFIG, scalar=b"\2" + bytes(31))
-    config = rollup(forks_until("ecotone"), **DEFAULTS)
-    header = World(forks_until("ecotone")).l1[FIRST_L1].header
+    config = rollup(forks_until("ecotone"))
+    header = RollupChain(forks_until("ecotone")).l1[FIRST_L1].header
     with pytest.raises(L1InfoCreationError, match="unknown version 2"):
         prepare_attributes(config, L1_CHAIN, GENESIS, bad, header, (), ())
 
@@ -184,13 +195,13 @@ def layout_of_l1_info_when_read() -> None:
 
 def compared(fork: str, attributes: dict[str, object], block: dict[str, object]) -> ComparedField | None:
     """The first difference between a block and its attributes after changes to both."""
-    world = World(forks_until(fork))
-    world.mine(*channel("A", plan(GENESIS, 1)[0].singular))
-    output = world.run()[0].output
+    chain = RollupChain(forks_until(fork))
+    chain.mine(*channel("A", plan(GENESIS, 1)[0].singular))
+    output = chain.run()[0].output
     assert output is not None
-    payload: ExecutionPayload = msgspec.structs.replace(sealed(world.config, GENESIS, output.attributes), **block)
+    payload: ExecutionPayload = msgspec.structs.replace(sealed(chain.config, GENESIS, output.attributes), **block)
     changed = msgspec.structs.replace(output.attributes, **attributes)
-    found = first_mismatch(world.config, changed, GENESIS.hash, payload)
+    found = first_mismatch(chain.config, changed, GENESIS.hash, payload)
     return None if found is None else found.field
 
 
@@ -203,9 +214,9 @@ def what_consolidation_compares() -> None:
     for root in (None, EMPTY_ROOT):
         assert compared("canyon", {}, {"withdrawals_root": root}) is None
     assert compared("canyon", {}, {"withdrawals_root": b"\1" * 32}) is ComparedField.WITHDRAWALS_ROOT
-    world = World(forks_until("granite"))
-    world.mine(*channel("A", plan(GENESIS, 1)[0].singular))
-    first, user = world.run()[0].transactions
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(*channel("A", plan(GENESIS, 1)[0].singular))
+    first, user = chain.run()[0].transactions
     assert user == USER
     longer = b"\xf9" + (len(USER) - 2).to_bytes(2, "big") + USER[2:]
     assert compared("granite", {}, {"transactions": (first, longer)}) is ComparedField.TRANSACTION
@@ -213,9 +224,9 @@ def what_consolidation_compares() -> None:
 
 @case("differs_a10")
 def minimum_base_fee_as_json() -> None:
-    world = World(forks_until("jovian"))
-    world.mine(updates=[update(6, word(1_000_000_000))])
-    last = derived(world, 6)[-1]
+    chain = RollupChain(forks_until("jovian"))
+    chain.mine(updates=[update(6, word(1_000_000_000))])
+    last = derived(chain, 6)[-1]
     assert json.loads(encode_attributes(last))["minBaseFee"] == 1_000_000_000
 
 
@@ -223,7 +234,7 @@ def minimum_base_fee_as_json() -> None:
 def upgrade_transactions_of_interop() -> None:
     """Those of op-node's bundle under its old name, with wrappers where there are other chains; not the specs' list."""
     for size, count in ((1, 28), (2, 30)):
-        found = derived(World(forks_until("karst", lagoon=2), dependency_set_size=size), 1)[0].transactions[1:]
+        found = derived(RollupChain(forks_until("karst", lagoon=2), dependency_set_size=size), 1)[0].transactions[1:]
         hashes = [decode_deposit(raw).source_hash.hex()[:8] for raw in found]
         assert len(hashes) == count
         inner = hashes[1:-1] if size > 1 else hashes
@@ -275,12 +286,12 @@ def fields_of_the_first_amsterdam_header() -> None:
 @case("differs_a15")
 def deposits_refused_by_new_payload() -> None:
     """The specs' side: op-node would ask for the same block for ever."""
-    world = World(forks_until("holocene"))
-    world.mine(*channel("A", plan(GENESIS, 1, ())[0].singular))
-    output = world.run()[0].output
+    chain = RollupChain(forks_until("holocene"))
+    chain.mine(*channel("A", plan(GENESIS, 1, ())[0].singular))
+    output = chain.run()[0].output
     assert output is not None
-    driver = driver_with(world.config, output)
-    payload = sealed(world.config, GENESIS, output.attributes)
+    driver = driver_with(chain.config, output)
+    payload = sealed(chain.config, GENESIS, output.attributes)
     for answer in (ForkchoiceAnswer("VALID", b"payload1"), payload):
         call = driver.next()
         assert call is not None and driver.answer(call, answer) is None

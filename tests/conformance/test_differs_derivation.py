@@ -1,24 +1,45 @@
-"""Where the specs, op-node and kona differ before attributes (derivation-rules 22): the side of op-node."""
+"""Where the specs, op-node and kona differ before attributes: the side of op-node [D1 to D30]."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import ChannelEvicted, FrameNotNext, FrameSuperseded
+from rollup_node.stages.derivation.reasons.frames import FrameEndMarkInvalid
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchTypeUnknown,
+    BrotliNotAllowed,
+    SpanBatchMalformed,
+    SpanTransactionInvalid,
+    StreamDamaged,
+    StreamLimitExceeded,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
+from rollup_node.stages.derivation.reasons.span import (
+    OverlapTransactionsMismatch,
+    SpanOriginUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.inbox import inbox_transaction
 from rollup_node.stages.protocol.types import InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import Compression, channel_body, encode_blob
+from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness
 from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
+    GENESIS,
     GENESIS_TIME,
     INBOX,
     L1_CHAIN,
@@ -31,25 +52,23 @@ from tests.conformance.kit.chain import (
     l1_hash,
     rollup,
 )
-from tests.conformance.kit.intake import Front
-from tests.conformance.kit.judging import ACCEPTED, Bench
+from tests.conformance.kit.channel_reading import read_channel
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames as frames_of
 from tests.conformance.kit.notation import names
-from tests.conformance.kit.reading import read
-from tests.conformance.kit.spans import SpanFields, Tx, span_fields
-from tests.conformance.kit.walks import OneToOne, early_forks
-from tests.conformance.kit.worlds import GENESIS, USER, World, channel, child, plan, refs, span
+from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, span
+from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.span_fields import SpanFields, Tx, span_fields
 
 FIRST = plan(GENESIS, 1)[0].singular
-"""A batch to stand before and behind others."""
-OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
+"""A batch before and behind others."""
 EMPTY_SPAN = span_fields([[]])
 
 
-def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, Why | None]:
+def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, type[Reason] | None]:
     """What is read of a channel, in letters (a: singular, b: span), and why something was not."""
-    found = read(channel_body(batches, Compression.ZLIB), forks_until(fork))
-    return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.why
+    found = read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
+    return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.reason_type
 
 
 # --- blobs, frames, channels ---------------------------------------------------------------------------------------
@@ -65,7 +84,7 @@ def top_bits_of_the_first_blob_element() -> None:
 @case("differs_d02")
 def end_mark_of_two() -> None:
     encoded = b"\0" + b"A" * 16 + b"\0\0" + b"\0\0\0\1" + b"x" + b"\2"
-    assert parse_frames(encoded) == Why.FRAME_LAST(frame=0, offset=1, mark=2)
+    assert parse_frames(encoded) == FrameEndMarkInvalid(frame=0, offset=1, mark=2)
 
 
 @case("differs_d03")
@@ -82,10 +101,10 @@ def pruning_with_an_id_used_twice() -> None:
 
 @case("differs_d05")
 def frame_order_over_transactions() -> None:
-    front = Front(forks_until("holocene"))
-    assert front.read("A0", "A2!", "A1") == []
-    assert front.whys == [Why.STAGING_ORDER]
-    assert front.read("A2!") == ["A0 A1 A2"]
+    harness = IngestionHarness(forks_until("holocene"))
+    assert harness.read("A0", "A2!", "A1") == []
+    assert harness.take_reasons() == [FrameNotNext]
+    assert harness.read("A2!") == ["A0 A1 A2"]
 
 
 @case("differs_d06")
@@ -93,14 +112,14 @@ def size_of_a_channel_after_a_close_that_prunes() -> None:
     """After A1 closes, 210 bytes count, though frame 0 and its 1200 stay; so that 2400 more do not overflow."""
     rules = L1Rules(max_channel_bank_size=2610, read_any_ready_channel=True)
     origin = L1BlockRef(l1_hash(FIRST_L1), FIRST_L1, bytes(32), GENESIS_TIME)
-    trace = Trace()
-    bank = ChannelBank(trace)
+    events = PipelineEvents()
+    bank = ChannelBank(events)
     for frame in frames_of("A0:1000 A2:1000 A1!:10 B0:2200"):
-        bank.take_in(frame, origin, rules)
-    assert [each.reason.why for each in trace.dropped] == [Why.BANK_SUPERSEDED]
+        bank.ingest_frame(frame, origin, rules)
+    assert [type(each.reason) for each in events.drops] == [FrameSuperseded]
     assert len(bank) == 2
-    bank.take_in(frames_of("B1:0")[0], origin, rules)
-    assert trace.dropped[-1].reason.why is Why.BANK_FULL
+    bank.ingest_frame(frames_of("B1:0")[0], origin, rules)
+    assert type(events.drops[-1].reason) is ChannelEvicted
 
 
 @case("differs_d07")
@@ -108,8 +127,8 @@ def when_brotli_is_allowed() -> None:
     """By the L1 block at which the channel is read; the batch in it is of a time before Fjord either way."""
     forks = forks_until("ecotone", fjord=24)
     body = channel_body([FIRST], Compression.BROTLI)
-    assert len(read(body, forks, seconds=24).batches) == 1
-    assert read(body, forks, seconds=12).why is Why.CHANNEL_BROTLI
+    assert len(read_channel(body, forks, seconds=24).batches) == 1
+    assert read_channel(body, forks, seconds=12).reason_type is BrotliNotAllowed
 
 
 @case("differs_d08")
@@ -119,16 +138,16 @@ def damage_in_the_compressed_stream() -> None:
     long = child(GENESIS, (b"\x02" + noise,)).singular
     for compression in (Compression.ZLIB, Compression.BROTLI):
         body = channel_body([FIRST, long], compression)
-        found = read(body[:-200], forks_until("fjord"))
-        assert (len(found.batches), found.why) == (1, Why.STREAM_DAMAGED)
+        found = read_channel(body[:-200], forks_until("fjord"))
+        assert (len(found.batches), found.reason_type) == (1, StreamDamaged)
 
 
 @case("differs_d09")
 def more_output_than_allowed() -> None:
     long = child(GENESIS, (b"\x02" + bytes(9_000_000),)).singular
     body = channel_body([FIRST, long, long], Compression.ZLIB)
-    found = read(body, forks_until("ecotone"))
-    assert (len(found.batches), found.why) == (2, Why.STREAM_LIMIT)
+    found = read_channel(body, forks_until("ecotone"))
+    assert (len(found.batches), found.reason_type) == (2, StreamLimitExceeded)
 
 
 # --- batches as bytes ----------------------------------------------------------------------------------------------
@@ -136,13 +155,13 @@ def more_output_than_allowed() -> None:
 
 @case("differs_d10")
 def unknown_batch_type() -> None:
-    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", Why.BATCH_TYPE)
+    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", BatchTypeUnknown)
 
 
 @case("differs_d11")
 def transactions_that_cannot_be_restored() -> None:
     bad = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
-    assert kinds(bad, FIRST) == ("a", Why.SPAN_TRANSACTION)
+    assert kinds(bad, FIRST) == ("a", SpanTransactionInvalid)
 
 
 @case("differs_d12")
@@ -153,21 +172,21 @@ def numbers_not_in_their_shortest_form() -> None:
 @case("differs_d13")
 def short_bit_list() -> None:
     longer: SpanFields = span_fields([[]] * 9)
-    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", Why.SPAN_MALFORMED)
+    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", SpanBatchMalformed)
 
 
 @case("differs_d14")
 def type_byte_zero() -> None:
     bad = span_fields([[Tx(0, raw=b"\x00\xc3\x80\x80\x80")]]).encode()
-    assert kinds(bad, FIRST) == ("a", Why.SPAN_TRANSACTION)
+    assert kinds(bad, FIRST) == ("a", SpanTransactionInvalid)
 
 
 @case("differs_d15")
 def unknown_transaction_types_in_singular_batches() -> None:
-    """The engine will say what becomes of them."""
+    """Whether they are valid is for the engine to decide."""
     for raw in (b"\x03\xc0", b"\x05\xc0", b"\x10\xc0", b"\x7f\xc0", b"\x00", b"\xff"):
-        bench = Bench(forks_until("isthmus"))
-        assert bench.singular(bench.next((raw,))) == ACCEPTED
+        checks = BatchCheckHarness(forks_until("isthmus"))
+        assert checks.singular(checks.next((raw,))) == ACCEPTED
 
 
 # --- transactions to the inbox -------------------------------------------------------------------------------------
@@ -177,10 +196,10 @@ def unknown_transaction_types_in_singular_batches() -> None:
 def blob_transaction_before_ecotone() -> None:
     block = plan(GENESIS, 1)[0]
     for fork, needs_blobs in (("delta", False), ("ecotone", True)):
-        world = World(forks_until(fork))
-        world.mine(inbox=[blobs([b"\1" * 32], data=channel("A", block.singular)[0])])
-        assert refs(world.run()) == ([] if needs_blobs else [block.ref])
-        assert isinstance(world.last, NeedBlobs) is needs_blobs
+        chain = RollupChain(forks_until(fork))
+        chain.mine(inbox=[blobs([b"\1" * 32], data=channel("A", block.singular)[0])])
+        assert refs(chain.run()) == ([] if needs_blobs else [block.ref])
+        assert isinstance(chain.last_output, NeedBlobs) is needs_blobs
 
 
 @case("differs_d17")
@@ -189,19 +208,19 @@ def deposit_from_the_batcher() -> None:
     deposit = encode_deposit(DepositTransaction(bytes(32), BATCHER, INBOX, 0, 0, 100_000, False, data))
     found = inbox_transaction(deposit, INBOX, L1_CHAIN_ID)
     assert found == InboxTransaction(0x7E, BATCHER, data, ())
-    world = World(forks_until("granite"))
-    world.mine(inbox=[found])
-    assert len(world.run()) == 1
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(inbox=[found])
+    assert len(chain.run()) == 1
 
 
-# --- judgement -----------------------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------------------------
 
 
 @case("differs_d18")
 def span_without_a_block_before_it() -> None:
-    bench = Bench(forks_until("granite"), safe=1)
+    checks = BatchCheckHarness(forks_until("granite"), safe=1)
     batch = span_fields([[]] * 8, relative_time=0, origin=FIRST_L1, origin_check=l1_hash(FIRST_L1)[:20]).encode()
-    assert bench.span(batch) == (Judgement.UNDECIDED, Why.SPAN_NO_PARENT)
+    assert checks.span(batch) == (BatchValidity.UNDECIDED, SpanParentUnavailable)
 
 
 @case("differs_d19")
@@ -209,30 +228,30 @@ def span_whose_last_epoch_is_gone() -> None:
     chain = [child(GENESIS, (USER,), FIRST_L1)]
     for epoch in (1, 2):
         chain.append(child(chain[-1].ref, (USER,), FIRST_L1 + epoch))
-    bench = Bench(forks_until("granite"), safe=chain, first=2, last=3)
-    block = child(bench.safe, (USER,), FIRST_L1 + 1)
-    assert bench.span(span([block])) == (Judgement.UNDECIDED, Why.SPAN_ORIGIN_UNKNOWN)
+    checks = BatchCheckHarness(forks_until("granite"), safe=chain, first=2, last=3)
+    block = child(checks.safe, (USER,), FIRST_L1 + 1)
+    assert checks.span(span([block])) == (BatchValidity.UNDECIDED, SpanOriginUnknown)
 
 
 @case("differs_d20")
 def delta_and_an_overlapping_span() -> None:
     """The span starts with epoch 0, before Delta; the safe head is of epoch 1, at Delta."""
-    bench = Bench(forks_until("canyon", delta=12), safe=6, first=1, last=2)
-    assert bench.safe.l1_origin.number == FIRST_L1 + 1
-    blocks = plan(bench.block(3), 4)
+    checks = BatchCheckHarness(forks_until("canyon", delta=12), safe=6, first=1, last=2)
+    assert checks.safe.l1_origin.number == FIRST_L1 + 1
+    blocks = plan(checks.block(3), 4)
     assert blocks[0].ref.l1_origin.number == FIRST_L1
-    assert bench.span(span(blocks)) == ACCEPTED
+    assert checks.span(span(blocks)) == ACCEPTED
 
 
 @case("differs_d21")
 def undecided_span_in_holocene() -> None:
-    """It is not tried again when its epochs are known."""
-    world = World(forks_until("holocene"))
-    world.mine(*channel("A", span(plan(GENESIS, 20))))
-    assert world.run() == []
-    assert world.effects() == [(Effect.LOST, Why.SPAN_ORIGIN_UNKNOWN)]
-    world.mine_until(FIRST_L1 + 5)
-    assert world.run() == []
+    """It is not checked again when its epochs are known."""
+    chain = RollupChain(forks_until("holocene"))
+    chain.mine(*channel("A", span(plan(GENESIS, 20))))
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
+    chain.mine_until(FIRST_L1 + 5)
+    assert chain.run() == []
 
 
 @case("differs_d22")
@@ -241,21 +260,21 @@ def overlap_with_other_content_in_holocene() -> None:
     config = rollup(forks_until("holocene"))
     assert DerivationConfig(config, L1_CHAIN).span_overlap_check
     assert Deriver(config, L1_CHAIN).span_overlap_check
-    chain = plan(GENESIS, 3)
-    other = child(chain[1].ref, (OTHER,))
+    blocks = plan(GENESIS, 3)
+    other = child(blocks[1].ref, (OTHER_USER,))
     new = child(other.ref)
-    for overlap_check, blocks, said in ((True, 3, [(Effect.FLUSHED, Why.OVERLAP_TRANSACTIONS)]), (False, 4, [])):
-        world = World(forks_until("holocene"), overlap_check=overlap_check)
-        world.mine(*channel("A", span(chain)), *channel("B", span([other, new])))
-        assert len(world.run()) == blocks
-        assert world.effects() == said
+    for overlap_check, count, drops in ((True, 3, [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]), (False, 4, [])):
+        chain = RollupChain(forks_until("holocene"), overlap_check=overlap_check)
+        chain.mine(*channel("A", span(blocks)), *channel("B", span([other, new])))
+        assert len(chain.run()) == count
+        assert chain.take_drops() == drops
 
 
 @case("differs_d23")
 def parent_hash_of_singular_batches_in_holocene() -> None:
-    bench = Bench(forks_until("holocene"), safe=1)
-    stale = child(child(GENESIS, (OTHER,)).ref)
-    assert bench.singular(stale) == (Judgement.DROP, Why.PARENT_HASH)
+    checks = BatchCheckHarness(forks_until("holocene"), safe=1)
+    stale = child(child(GENESIS, (OTHER_USER,)).ref)
+    assert checks.singular(stale) == (BatchValidity.DROP, ParentHashMismatch)
 
 
 @case("differs_d24")
@@ -263,13 +282,13 @@ def empty_block_at_the_end_of_an_epoch() -> None:
     """The window of the first epoch is missed; the next epoch's block is still in time, and comes one L1 block later
     than the specs would force an empty one."""
     for fork in ("granite", "holocene"):
-        world = World(forks_until(fork), seq_window_size=5)
-        world.mine_until(FIRST_L1 + 5)
-        empty = world.run()
+        chain = RollupChain(forks_until(fork), seq_window_size=5)
+        chain.mine_until(FIRST_L1 + 5)
+        empty = chain.run()
         assert refs(empty) == refs(plan(GENESIS, 5, ()))
         block = child(empty[-1].ref)
-        world.mine(*channel("A", block.singular))
-        assert world.run()[0].ref == block.ref
+        chain.mine(*channel("A", block.singular))
+        assert chain.run()[0].ref == block.ref
 
 
 # --- resets, configs, switches -------------------------------------------------------------------------------------
@@ -278,19 +297,19 @@ def empty_block_at_the_end_of_an_epoch() -> None:
 @case("differs_d25")
 def system_config_of_a_reset() -> None:
     """That of the block where the walk ends, here with its L1 origin as gas limit; not the safe head's."""
-    found = OneToOne(early_forks(granite=0), 1000).base()
+    found = OneBlockPerEpoch(early_forks(granite=0), 1000).base()
     assert (found.base.number, found.config.gas_limit) == (950, 950)
 
 
 @case("differs_d26")
 def malformed_config_log() -> None:
-    world = World(forks_until("granite"))
-    world.mine(updates=[config_log(0, b"\1"), batcher_update(STRANGER, 1), config_log(9, bytes(96), 2)])
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(updates=[config_log(0, b"\1"), batcher_update(STRANGER, 1), config_log(9, bytes(96), 2)])
     (data,) = channel("A", FIRST)
-    world.mine(data, sender=STRANGER)
-    assert len(world.run()) == 1
-    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
-    assert world.deriver.origin_config is not None and world.deriver.origin_config.batcher == STRANGER
+    chain.mine(data, sender=STRANGER)
+    assert len(chain.run()) == 1
+    assert chain.take_drops() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
+    assert chain.deriver.origin_config is not None and chain.deriver.origin_config.batcher == STRANGER
 
 
 @case("differs_d27")
@@ -299,25 +318,25 @@ def two_forks_in_one_l1_step() -> None:
     block = plan(GENESIS, 1)[0]
     first, second = channel("A", block.singular, pieces=2)
     for granite, derived in ((24, 1), (23, 1), (12, 0)):
-        world = World(forks_until("fjord", granite=granite, holocene=24))
-        world.mine_until(FIRST_L1 + 2)
-        world.mine(second, first)
-        assert len(world.run()) == derived
+        chain = RollupChain(forks_until("fjord", granite=granite, holocene=24))
+        chain.mine_until(FIRST_L1 + 2)
+        chain.mine(second, first)
+        assert len(chain.run()) == derived
 
 
 @case("differs_d28")
-def what_the_new_stages_know_at_the_switch() -> None:
-    """A batch in the very block of the switch is judged by it, and the epochs before it are known."""
+def what_the_new_stages_know_at_the_fork() -> None:
+    """A batch in the very block of the fork is checked at it, and the epochs before it are known."""
     blocks = plan(GENESIS, 14)
-    world = World(forks_until("granite", holocene=24))
-    world.mine()
-    world.mine(*channel("A", span(blocks)))
-    found = world.run()
+    chain = RollupChain(forks_until("granite", holocene=24))
+    chain.mine()
+    chain.mine(*channel("A", span(blocks)))
+    found = chain.run()
     assert refs(found) == refs(blocks[:12])
     assert {each.inclusion for each in found} == {FIRST_L1 + 2}
-    world.mine()
-    assert refs(world.run()) == refs(blocks[12:])
-    assert world.dropped == []
+    chain.mine()
+    assert refs(chain.run()) == refs(blocks[12:])
+    assert chain.dropped == []
 
 
 # --- span transactions ---------------------------------------------------------------------------------------------
@@ -326,7 +345,7 @@ def what_the_new_stages_know_at_the_switch() -> None:
 @case("differs_d29")
 def slots_of_post_exec_transactions() -> None:
     tx = Tx(0x7D, (b"anything",), nonce=9, gas=8, parity=1)
-    found = read(channel_body([span_fields([[tx]]).encode()], Compression.ZLIB), forks_until("lagoon"))
+    found = read_channel(channel_body([span_fields([[tx]]).encode()], Compression.ZLIB), forks_until("lagoon"))
     (batch,) = found.batches
     assert batch.transactions == (tx.data,)
 
@@ -335,6 +354,6 @@ def slots_of_post_exec_transactions() -> None:
 def fees_of_more_than_128_bits() -> None:
     fee = b"\x01" + bytes(16)
     txs = [Tx(0, (b"\x05", fee, b"")), Tx(2, (b"\x05", fee, fee, b"", []))]
-    found = read(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
+    found = read_channel(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
     (batch,) = found.batches
     assert batch.transactions == (txs[0].full(27), txs[1].full())

@@ -1,5 +1,5 @@
-"""Faults in derivation data that others have had (F21 to F39): each as a whole where single cases leave something open,
-else the cases that cover it."""
+"""Faults in derivation data that other nodes had (F21 to F39): each as a whole where single cases leave something open,
+otherwise the cases that cover it."""
 
 from functools import cache
 from random import Random
@@ -10,7 +10,22 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchTypeUnknown,
+    SpanBatchMalformed,
+    SpanPostExecNotAllowed,
+    SpanTransactionInvalid,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import (
+    ActivationBlockNotEmpty,
+    PostExecNotAllowed,
+    TimestampPast,
+    TransactionIsDeposit,
+)
+from rollup_node.stages.derivation.reasons.span import SpanPast
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.attributes import UndecodableDepositsError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
@@ -22,6 +37,7 @@ from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, ids_under_test, table
 from tests.conformance.kit.chain import (
     FIRST_L1,
+    GENESIS,
     GENESIS_TIME,
     L1_CHAIN,
     L2_BLOCK_TIME,
@@ -31,11 +47,12 @@ from tests.conformance.kit.chain import (
     config_log,
     forks_until,
 )
-from tests.conformance.kit.reading import Read, read
-from tests.conformance.kit.span_model import Malformed, Model, NotRestored
+from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.span_fields import Tx, span_fields
+from tests.conformance.kit.span_model import MalformedModelSpan, SpanModel, UnrestorableTransaction
 from tests.conformance.kit.span_model import read as read_model
-from tests.conformance.kit.spans import Tx, span_fields
-from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 FIRST = plan(GENESIS, 1)[0].singular
 LEGACY, DYNAMIC = Tx(), Tx(2, (b"\x05", b"\x01", b"\x09", b"\xda\x7a", []))
@@ -43,7 +60,7 @@ ERAS = ("delta", "holocene")
 
 
 @cache
-def known_ids() -> frozenset[str]:
+def collected_ids() -> frozenset[str]:
     """The ids of all tests."""
     return frozenset(key for key, _ in ids_under_test())
 
@@ -69,15 +86,15 @@ def known_ids() -> frozenset[str]:
     fault_f38=("spantx_postexec_slots", "spantx_postexec_pre_lagoon", "differs_d29"),
 )
 def covered_by_cases(*ids: str) -> None:
-    assert set(ids) - known_ids() == set()
+    assert set(ids) - collected_ids() == set()
 
 
 # --- bytes of batches ----------------------------------------------------------------------------------------------
 
 
-def read_batches(*batches: bytes, fork: str) -> Read:
+def read_batches(*batches: bytes, fork: str) -> ReadResult:
     """Reads a channel with these batches."""
-    return read(channel_body(batches, Compression.ZLIB), forks_until(fork))
+    return read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
 
 
 @case("fault_f21")
@@ -85,7 +102,7 @@ def every_unknown_batch_type() -> None:
     for kind in range(2, 256):
         found = read_batches(FIRST, bytes((kind,)) + FIRST[1:], FIRST, fork=ERAS[kind & 1])
         assert len(found.batches) == 1
-        assert found.reason == Why.BATCH_TYPE(kind=kind)
+        assert found.reason == BatchTypeUnknown(kind=kind)
 
 
 @case("fault_f22")
@@ -93,8 +110,8 @@ def span_cut_off_at_every_byte() -> None:
     encoded = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1]).encode()
     for size in range(1, len(encoded)):
         found = read_batches(FIRST, encoded[:size], FIRST, fork=ERAS[size & 1])
-        assert (len(found.batches), found.why) == (1, Why.SPAN_MALFORMED)
-        assert found.reason is not None and found.reason.values["offset"] <= size
+        assert (len(found.batches), found.reason_type) == (1, SpanBatchMalformed)
+        assert isinstance(found.reason, SpanBatchMalformed) and found.reason.offset <= size
     assert len(read_batches(FIRST, encoded, FIRST, fork="delta").batches) == 3
     damaged_spans_against_the_model()
 
@@ -133,7 +150,7 @@ SPANS = [
 ]
 
 
-def decoded(encoded: bytes) -> Model | str:
+def decoded(encoded: bytes) -> SpanModel | str:
     """What the node makes of a span batch."""
     found = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
     if not isinstance(found, SpanBatch):
@@ -141,39 +158,39 @@ def decoded(encoded: bytes) -> Model | str:
     blocks = [
         ((each.timestamp - GENESIS_TIME) % 2**64, each.epoch_number, each.transactions) for each in found.blocks()
     ]
-    return Model(blocks, found.parent_check, found.origin_check)
+    return SpanModel(blocks, found.parent_check, found.origin_check)
 
 
-def modelled(encoded: bytes) -> Model | str:
+def modelled(encoded: bytes) -> SpanModel | str:
     """What the model makes of it."""
     try:
         return read_model(encoded[1:], L2_BLOCK_TIME)
-    except Malformed:
+    except MalformedModelSpan:
         return "malformed"
-    except NotRestored:
+    except UnrestorableTransaction:
         return "not restored"
 
 
 @case("fault_f23")
 def transaction_types_that_do_not_belong() -> None:
     """In a span the batch goes alone; in a singular batch a deposit and an early type drop it, others are for the
-    engine to judge. In Holocene its channel goes with it."""
+    engine to decide. In Holocene its channel goes with it."""
     for raw, why, effect in (
         (b"\x00\xc3\x80\x80\x80", None, None),
         (b"\x03\xc3\x80\x80\x80", None, None),
-        (b"\x7e\xc3\x80\x80\x80", Why.TRANSACTION_DEPOSIT, Effect.DROPPED),
-        (b"\x7d\xc3\x80\x80\x80", Why.TRANSACTION_POST_EXEC, Effect.DROPPED),
+        (b"\x7e\xc3\x80\x80\x80", TransactionIsDeposit, DropEffect.DROPPED),
+        (b"\x7d\xc3\x80\x80\x80", PostExecNotAllowed, DropEffect.DROPPED),
     ):
         for fork in ("granite", "holocene"):
-            refused = Why.SPAN_POST_EXEC if raw[0] == 0x7D else Why.SPAN_TRANSACTION
+            refused = SpanPostExecNotAllowed if raw[0] == 0x7D else SpanTransactionInvalid
             bad = span_fields([[Tx(kind=raw[0], raw=raw)]], origin=FIRST_L1).encode()
-            world = World(forks_until(fork))
-            world.mine(*channel("A", bad, child(GENESIS, (raw,)).singular), *channel("B", FIRST))
-            assert [each.users for each in world.run()] == [(raw,) if why is None else (USER,)]
-            late = Effect.DROPPED if fork == "granite" else Effect.PAST
-            flushed = Effect.FLUSHED if fork == "holocene" else effect
-            second = (late, Why.TIME_OLD) if why is None else (flushed, why)
-            assert world.effects() == [(Effect.DROPPED, refused), second]
+            chain = RollupChain(forks_until(fork))
+            chain.mine(*channel("A", bad, child(GENESIS, (raw,)).singular), *channel("B", FIRST))
+            assert [each.users for each in chain.run()] == [(raw,) if why is None else (USER,)]
+            late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
+            flushed = DropEffect.FLUSHED if fork == "holocene" else effect
+            second = (late, TimestampPast) if why is None else (flushed, why)
+            assert chain.take_drops() == [(DropEffect.DROPPED, refused), second]
 
 
 @case("fault_f24")
@@ -190,7 +207,7 @@ def numbers_of_every_field() -> None:
             assert isinstance(found, SpanBatch) and isinstance(expected, SpanBatch)
             assert list(found.blocks()) == list(expected.blocks())
             for beyond in (b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\0"):
-                assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).why is Why.SPAN_MALFORMED
+                assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).reason_type is SpanBatchMalformed
 
 
 # --- damaged streams -----------------------------------------------------------------------------------------------
@@ -214,17 +231,17 @@ def damaged_stream(compression: Compression) -> None:
     batches = noisy(12)
     body = channel_body(batches, compression)
     forks = forks_until("fjord")
-    whole = read(body, forks).batches
+    whole = read_channel(body, forks).batches
     assert len(whole) == len(batches)
     counts = []
     for size in range(len(body)):
-        found = read(body[:size], forks).batches
+        found = read_channel(body[:size], forks).batches
         assert found == whole[: len(found)]
         counts.append(len(found))
     assert counts == sorted(counts) and 0 < counts[len(body) // 2] < len(batches)
-    assert read(body + b"junk", forks).batches == whole
+    assert read_channel(body + b"junk", forks).batches == whole
     if compression is Compression.BROTLI:
-        assert read(b"\x01\x11" + body[2:], forks).batches == [], "a large window"
+        assert read_channel(b"\x01\x11" + body[2:], forks).batches == [], "a large window"
     else:
         flipped_bits(body, whole, counts)
 
@@ -233,7 +250,7 @@ def flipped_bits(body: bytes, whole: list[SingularBatch | SpanBatch], counts: li
     """A wrong bit does not touch what was complete before it, nor does a wrong checksum."""
     for place in range(10, len(body), 7):
         flipped = body[:place] + bytes((body[place] ^ 0x10,)) + body[place + 1 :]
-        found = read(flipped, forks_until("fjord")).batches
+        found = read_channel(flipped, forks_until("fjord")).batches
         assert found[: counts[place]] == whole[: counts[place]]
         assert place < len(body) - 4 or found == whole
 
@@ -248,17 +265,17 @@ def spans_over_forks() -> None:
     blocks = plan(GENESIS, 2)
     activation = child(blocks[-1].ref, ())
     rest = plan(activation.ref, 2)
-    world = World(forks_until("isthmus", jovian=6))
-    world.mine(*channel("A", span([*blocks, activation, *rest]), span(blocks), plan(rest[-1].ref, 1)[0].singular))
-    found = world.run()
+    chain = RollupChain(forks_until("isthmus", jovian=6))
+    chain.mine(*channel("A", span([*blocks, activation, *rest]), span(blocks), plan(rest[-1].ref, 1)[0].singular))
+    found = chain.run()
     assert refs(found[:5]) == refs([*blocks, activation, *rest])
     assert [each.output.attributes.min_base_fee for each in found[:4] if each.output] == [None, None, 0, 0]
     assert len(found[2].transactions) == 1 + len(load_bundle("jovian").transactions)
-    assert (len(found), world.effects()) == (6, [(Effect.PAST, Why.SPAN_OLD)])
-    filled = World(forks_until("isthmus", jovian=6))
+    assert (len(found), chain.take_drops()) == (6, [(DropEffect.PAST, SpanPast)])
+    filled = RollupChain(forks_until("isthmus", jovian=6))
     filled.mine(*channel("A", span(plan(GENESIS, 4))))
     assert refs(filled.run()) == refs(blocks)
-    assert filled.effects() == [(Effect.FLUSHED, Why.ACTIVATION_FILLED)]
+    assert filled.take_drops() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
 
 
 def deposit_log(opaque: bytes, index: int) -> Log:
@@ -276,21 +293,21 @@ def updates_and_deposits() -> None:
     updates = [*gas, config_log(8, bytes(96), 2), config_log(2, bytes(95), 3), batcher_update(STRANGER, 4)]
     opaque = bytes(64) + (50_000).to_bytes(8, "big") + b"\0" + b"\xaa"
     good, bad = deposit_log(opaque, 5), deposit_log(opaque[:72], 6)
-    world = World(forks_until("holocene"))
-    world.mine(updates=updates, deposits=[good])
-    world.mine(*channel("A", span(plan(GENESIS, 6))), sender=STRANGER)
-    found = world.run()
+    chain = RollupChain(forks_until("holocene"))
+    chain.mine(updates=updates, deposits=[good])
+    chain.mine(*channel("A", span(plan(GENESIS, 6))), sender=STRANGER)
+    found = chain.run()
     assert len(found) == 6
     assert [len([tx for tx in each.transactions if is_deposit(tx)]) for each in found] == [1] * 5 + [2]
     assert (found[-1].config.gas_limit, found[-1].config.batcher) == (8, STRANGER)
-    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
-    world = World(forks_until("holocene"))
-    world.mine(deposits=[good, bad])
-    world.mine(*channel("A", span(plan(GENESIS, 6))))
+    assert chain.take_drops() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
+    chain = RollupChain(forks_until("holocene"))
+    chain.mine(deposits=[good, bad])
+    chain.mine(*channel("A", span(plan(GENESIS, 6))))
     with pytest.raises(UndecodableDepositsError) as caught:
-        world.run()
+        chain.run()
     assert [(each.log_index, each.check) for each in caught.value.failures] == [(6, DepositCheck.OPAQUE)]
-    assert len(world.l2) == 6, "up to the block that must have them"
+    assert len(chain.l2) == 6, "up to the block that must have them"
 
 
 @case("fault_f36")
@@ -299,25 +316,25 @@ def a_batcher_that_was_away_for_long() -> None:
     has built; its batches come too late."""
     for fork in ("granite", "holocene"):
         built = plan(GENESIS, 40)
-        world = World(forks_until(fork), seq_window_size=5, max_sequencer_drift=24)
-        world.mine_until(FIRST_L1 + 20)
-        world.mine(*channel("A", *[block.singular for block in built]))
-        found = world.run()
+        chain = RollupChain(forks_until(fork), seq_window_size=5, max_sequencer_drift=24)
+        chain.mine_until(FIRST_L1 + 20)
+        chain.mine(*channel("A", *[block.singular for block in built]))
+        found = chain.run()
         assert all(each.users == () for each in found)
         assert refs(found) == refs(plan(GENESIS, len(found), ()))
         assert found[-1].ref.l1_origin.number == FIRST_L1 + 21 - 5
-        late = Effect.DROPPED if fork == "granite" else Effect.PAST
-        assert world.effects() == [(late, Why.TIME_OLD)] * len(built)
+        late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
+        assert chain.take_drops() == [(late, TimestampPast)] * len(built)
         assert all(each.ref.timestamp <= GENESIS_TIME + 12 * 20 for each in found)
 
 
-def activation_of(before: str, fork: str, transactions: tuple[bytes, ...]) -> tuple[World, list[Planned]]:
-    """A world in which the fourth block is the first of a fork, the others full."""
+def activation_of(before: str, fork: str, transactions: tuple[bytes, ...]) -> tuple[RollupChain, list[Planned]]:
+    """A chain in which the fourth block is the first of a fork, the others full."""
     blocks = plan(GENESIS, 3)
     blocks.append(child(blocks[-1].ref, transactions))
-    world = World(forks_until(before, **{fork: 8}))
-    world.mine(*channel("A", span(blocks)))
-    return world, blocks
+    chain = RollupChain(forks_until(before, **{fork: 8}))
+    chain.mine(*channel("A", span(blocks)))
+    return chain, blocks
 
 
 @case("fault_f37")
@@ -332,19 +349,19 @@ def upgrade_transactions_in_the_activation_block() -> None:
         ("karst", "lagoon", False),
     ):
         upgrade = load_bundle(fork).transactions
-        world, blocks = activation_of(before, fork, ())
-        found = world.run()
+        chain, blocks = activation_of(before, fork, ())
+        found = chain.run()
         assert refs(found) == refs(blocks)
         assert found[3].transactions[1:] == upgrade
         assert found[3].output is not None and found[3].output.attributes.no_tx_pool
         assert [len(each.transactions) for each in found[:3]] == [2] * 3
-        world, blocks = activation_of(before, fork, (USER,))
-        found = world.run()
+        chain, blocks = activation_of(before, fork, (USER,))
+        found = chain.run()
         assert refs(found) == refs(blocks[: 4 if filled else 3])
         if filled:
             assert found[3].transactions[1:] == (*upgrade, USER)
         else:
-            assert world.effects() == [(Effect.FLUSHED, Why.ACTIVATION_FILLED)]
+            assert chain.take_drops() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
 
 
 @case("fault_f39")
@@ -363,17 +380,17 @@ def blob_base_fee_by_schedule() -> None:
     correction = 1_742_486_400
     assert times[1] < correction < times[2]
     assert [fee(time, correction) for time in (times[1], correction - 1, correction)] == [159_773, 159_773, 2_944]
-    world = World(forks_until("ecotone"))
+    chain = RollupChain(forks_until("ecotone"))
     bpo = msgspec.structs.replace(
         L1_CHAIN, blob_forks=(*L1_CHAIN.blob_forks, BlobFork("bpo1", GENESIS_TIME + 12, 8_346_193))
     )
-    world.deriver = type(world.deriver)(world.config, bpo)
+    chain.deriver = type(chain.deriver)(chain.config, bpo)
     for number in (0, 1):
         if number:
-            world.mine(*channel("A", span(plan(GENESIS, 6))))
-        block = world.l1.blocks[number]
+            chain.mine(*channel("A", span(plan(GENESIS, 6))))
+        block = chain.l1.blocks[number]
         header = msgspec.structs.replace(block.header, excess_blob_gas=excess)
-        world.l1.blocks[number] = msgspec.structs.replace(block, header=header)
-    world.reset(FIRST_L1)
-    infos = [l1_info_of_block(each.transactions, L1InfoFormat.ECOTONE) for each in world.run()]
+        chain.l1.blocks[number] = msgspec.structs.replace(block, header=header)
+    chain.reset(FIRST_L1)
+    infos = [l1_info_of_block(each.transactions, L1InfoFormat.ECOTONE) for each in chain.run()]
     assert [info.blob_base_fee for info in infos] == [159_773] * 5 + [blob_base_fee(excess, 8_346_193)]

@@ -1,70 +1,78 @@
-"""The frame queue (derivation-rules 6.2): from Holocene on, only frames that can follow each other stay in an item."""
+"""The frame queue: from Holocene on, only frames that can follow each other stay in an item [Q1 to Q8]."""
 
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import FrameOfOtherChannel
+from rollup_node.stages.derivation.reasons.frames import (
+    FrameAfterLast,
+    FrameNotFirst,
+    FrameOfUnclosedChannel,
+    FrameOutOfOrder,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import forks_until
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item, names
 
 
-def pruned(text: str) -> tuple[str, list[Why]]:
-    """What is left of an item's frames, and why the others go."""
+def pruned(text: str) -> tuple[str, list[type[Reason]]]:
+    """The frames of an item that are kept, and why the others are dropped."""
     parsed = parse_frames(item(text))
     assert isinstance(parsed, list)
     assert parsed == frames(text)
     kept, reasons = prune_frames(parsed)
-    return names(kept), [reason.why for reason in reasons]
+    return names(kept), [type(reason) for reason in reasons]
 
 
 @table(
     fq_ordered=("A0 A1 A2! B0", "A0 A1 A2! B0", []),
-    fq_gap=("A0 A2", "A0", [Why.PRUNED_ORDER]),
-    fq_dup=("A0 A1 A1' A2", "A0 A1 A2", [Why.PRUNED_ORDER]),
-    fq_after_last=("A0! A1", "A0!", [Why.PRUNED_AFTER_LAST]),
-    fq_nonfirst_other=("A0 B1", "A0", [Why.PRUNED_NOT_FIRST]),
+    fq_gap=("A0 A2", "A0", [FrameOutOfOrder]),
+    fq_dup=("A0 A1 A1' A2", "A0 A1 A2", [FrameOutOfOrder]),
+    fq_after_last=("A0! A1", "A0!", [FrameAfterLast]),
+    fq_nonfirst_other=("A0 B1", "A0", [FrameNotFirst]),
     fq_start_nonfirst=("A5 A6", "A5 A6", []),
-    fq_unclosed_then_first=("A0 A1 B0", "B0", [Why.PRUNED_UNCLOSED] * 2),
-    fq_unclosed_start_nonfirst=("A3 A4 B0", "B0", [Why.PRUNED_UNCLOSED] * 2),
+    fq_unclosed_then_first=("A0 A1 B0", "B0", [FrameOfUnclosedChannel] * 2),
+    fq_unclosed_start_nonfirst=("A3 A4 B0", "B0", [FrameOfUnclosedChannel] * 2),
     fq_closed_then_first=("A0! B0", "A0! B0", []),
-    fq_restart_same_id=("A0 A1 A0'", "A0 A1", [Why.PRUNED_ORDER]),
-    fq_restart_same_id_closed=("A0! A0'", "A0!", [Why.PRUNED_AFTER_LAST]),
-    fq_unclosed_between=("A0! B0 B1 C0", "A0! C0", [Why.PRUNED_UNCLOSED] * 2),
-    fq_other_nonfirst_then_next=("A0 B1 A1", "A0 A1", [Why.PRUNED_NOT_FIRST]),
+    fq_restart_same_id=("A0 A1 A0'", "A0 A1", [FrameOutOfOrder]),
+    fq_restart_same_id_closed=("A0! A0'", "A0!", [FrameAfterLast]),
+    fq_unclosed_between=("A0! B0 B1 C0", "A0! C0", [FrameOfUnclosedChannel] * 2),
+    fq_other_nonfirst_then_next=("A0 B1 A1", "A0 A1", [FrameNotFirst]),
     fq_wrap_65535=("A65535 A0", "A65535 A0", []),
-    fq_double_back=("A0 B0 C0", "C0", [Why.PRUNED_UNCLOSED] * 2),
+    fq_double_back=("A0 B0 C0", "C0", [FrameOfUnclosedChannel] * 2),
     fq_single=("A7", "A7", []),
 )
-def kept(text: str, left: str, whys: list[Why]) -> None:
-    assert pruned(text) == (left, whys)
+def kept(text: str, left: str, reasons: list[type[Reason]]) -> None:
+    assert pruned(text) == (left, reasons)
 
 
 @case("fq_reused_id_far")
 def reused_id() -> None:
     """The unfinished A goes when C starts; the finished channels before it stay, the one of the same id among them."""
-    assert pruned("A0! B0! A0' C0") == ("A0! B0! C0", [Why.PRUNED_UNCLOSED])
+    assert pruned("A0! B0! A0' C0") == ("A0! B0! C0", [FrameOfUnclosedChannel])
 
 
 @case("fq_pre_holocene_unordered")
 def unordered_before_holocene() -> None:
-    front = Front(forks_until("granite"))
-    assert front.read("A2! A0", "A1") == ["A0 A1 A2"]
-    assert front.whys == []
+    harness = IngestionHarness(forks_until("granite"))
+    assert harness.read("A2! A0", "A1") == ["A0 A1 A2"]
+    assert harness.take_reasons() == []
 
 
 @case("fq_boundary_time")
 def from_the_very_second() -> None:
     """The first block is 12 seconds after genesis."""
-    for seconds, whys in ((12, [Why.PRUNED_ORDER]), (13, [])):
-        front = Front(forks_until("granite", holocene=seconds))
-        front.read("A0 A2! A1")
-        assert front.whys == whys
+    for seconds, reasons in ((12, [FrameOutOfOrder]), (13, [])):
+        harness = IngestionHarness(forks_until("granite", holocene=seconds))
+        harness.read("A0 A2! A1")
+        assert harness.take_reasons() == reasons
 
 
 @case("fq_two_items_not_merged")
 def items_are_pruned_apart() -> None:
     """B1 is refused by the channel stage, where it finds no channel of its own; pruning does not touch it."""
-    front = Front(forks_until("holocene"))
-    assert front.read("A0", "B1", "A1!") == ["A0 A1"]
-    (dropped,) = front.dropped
-    assert (dropped.effect, dropped.reason.why) == (Effect.IGNORED, Why.STAGING_OTHER)
+    harness = IngestionHarness(forks_until("holocene"))
+    assert harness.read("A0", "B1", "A1!") == ["A0 A1"]
+    (dropped,) = harness.dropped
+    assert (dropped.effect, type(dropped.reason)) == (DropEffect.IGNORED, FrameOfOtherChannel)

@@ -1,27 +1,36 @@
-"""Frames in a data item (derivation-rules 6.1): one that is malformed refuses the item, and no other item."""
+"""Frames in a data item: a malformed one rejects its item, and no other item [P1 to P11]."""
 
 import tracemalloc
 from collections.abc import Callable
 
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.frames import (
+    FrameEndMarkInvalid,
+    FramesEmpty,
+    FramesMissing,
+    FramesVersionUnknown,
+    FrameTooLong,
+    FrameTruncated,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import blobs, forks_until
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item
 
 ONE = item("A0!")
 HEAD = 16 + 2 + 4
 
 
-def refused_by(data: bytes) -> Reason:
-    """Why the item is refused; the stages must then go on with the next item."""
-    front = Front(forks_until("granite"))
-    assert front.read(data, "B0!") == ["B0"]
-    (dropped,) = front.dropped
-    assert dropped.effect is Effect.IGNORED
+def rejected_by(data: bytes) -> Reason:
+    """Why the item is rejected; the stages must then go on with the next item."""
+    harness = IngestionHarness(forks_until("granite"))
+    assert harness.read(data, "B0!") == ["B0"]
+    (dropped,) = harness.dropped
+    assert dropped.effect is DropEffect.IGNORED
     assert parse_frames(data) == dropped.reason
     return dropped.reason
 
@@ -32,24 +41,24 @@ def with_length(length: int, data: bytes) -> bytes:
 
 
 @table(
-    frame_empty_item=(b"", Why.FRAMES_EMPTY()),
-    frame_only_version=(b"\0", Why.FRAMES_NONE()),
-    frame_version_1=(b"\1" + ONE[1:], Why.FRAMES_VERSION(version=1)),
+    frame_empty_item=(b"", FramesEmpty()),
+    frame_only_version=(b"\0", FramesMissing()),
+    frame_version_1=(b"\1" + ONE[1:], FramesVersionUnknown(version=1)),
     frame_len_1000001=(
         with_length(1_000_001, bytes(1_000_001)),
-        Why.FRAME_LENGTH(frame=0, offset=1, length=1_000_001),
+        FrameTooLong(frame=0, offset=1, length=1_000_001),
     ),
-    frame_trunc_id=(ONE[:16], Why.FRAME_CUT(frame=0, offset=1, field="channel id")),
-    frame_trunc_num=(ONE[:18], Why.FRAME_CUT(frame=0, offset=1, field="number")),
-    frame_trunc_len=(ONE[:22], Why.FRAME_CUT(frame=0, offset=1, field="length")),
-    frame_trunc_data=(ONE[:-2], Why.FRAME_CUT(frame=0, offset=1, field="data")),
-    frame_no_last=(ONE[:-1], Why.FRAME_CUT(frame=0, offset=1, field="end mark")),
-    frame_last_2=(ONE[:-1] + b"\2", Why.FRAME_LAST(frame=0, offset=1, mark=2)),
-    frame_good_then_bad=(ONE + ONE[1:-1], Why.FRAME_CUT(frame=1, offset=len(ONE), field="end mark")),
-    frame_trailing_one=(ONE + b"\0", Why.FRAME_CUT(frame=1, offset=len(ONE), field="channel id")),
+    frame_trunc_id=(ONE[:16], FrameTruncated(frame=0, offset=1, field="channel id")),
+    frame_trunc_num=(ONE[:18], FrameTruncated(frame=0, offset=1, field="number")),
+    frame_trunc_len=(ONE[:22], FrameTruncated(frame=0, offset=1, field="length")),
+    frame_trunc_data=(ONE[:-2], FrameTruncated(frame=0, offset=1, field="data")),
+    frame_no_last=(ONE[:-1], FrameTruncated(frame=0, offset=1, field="end mark")),
+    frame_last_2=(ONE[:-1] + b"\2", FrameEndMarkInvalid(frame=0, offset=1, mark=2)),
+    frame_good_then_bad=(ONE + ONE[1:-1], FrameTruncated(frame=1, offset=len(ONE), field="end mark")),
+    frame_trailing_one=(ONE + b"\0", FrameTruncated(frame=1, offset=len(ONE), field="channel id")),
 )
-def refused(data: bytes, reason: Reason) -> None:
-    assert refused_by(data) == reason
+def rejected(data: bytes, reason: Reason) -> None:
+    assert rejected_by(data) == reason
 
 
 @case("frame_len_claim_4g")
@@ -61,7 +70,7 @@ def claims_four_gigabytes() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == Why.FRAME_LENGTH(frame=0, offset=1, length=0xFFFFFFFF)
+    assert found == FrameTooLong(frame=0, offset=1, length=0xFFFFFFFF)
     assert peak < 100_000
 
 
@@ -77,20 +86,20 @@ def taken(text: str) -> None:
 
 @case("frame_bad_item_then_good")
 def the_next_transaction_is_read() -> None:
-    front = Front(forks_until("holocene"))
-    assert front.read(item("A0!")[:-1], "B0!") == ["B0"]
-    assert front.whys == [Why.FRAME_CUT]
+    harness = IngestionHarness(forks_until("holocene"))
+    assert harness.read(item("A0!")[:-1], "B0!") == ["B0"]
+    assert harness.take_reasons() == [FrameTruncated]
 
 
 @case("frame_bad_blob_item_same_tx")
 def the_next_blob_is_read() -> None:
-    front = Front(forks_until("ecotone"))
-    block = front.l1.add(blobs([b"\1" * 32, b"\2" * 32]))
-    rules = front.config.schedule().l1(block.header.timestamp)
-    front.intake.open(block, block.inbox[0].sender, rules)
-    read: Callable[[], object] = lambda: front.intake.next_channel(block.ref, rules)  # noqa: E731
+    harness = IngestionHarness(forks_until("ecotone"))
+    block = harness.l1.add(blobs([b"\1" * 32, b"\2" * 32]))
+    rules = harness.config.schedule().l1(block.header.timestamp)
+    harness.ingestion.open(block, block.inbox[0].sender, rules)
+    read: Callable[[], object] = lambda: harness.ingestion.next_channel(block.ref, rules)  # noqa: E731
     assert isinstance(read(), NeedBlobs)
     contents = [BlobContent(b"\1" * 32, b"\0junk", None), BlobContent(b"\2" * 32, item("B0!"), None)]
-    assert front.intake.source.add_blobs(block.header.hash, contents)
+    assert harness.ingestion.source.add_blobs(block.header.hash, contents)
     channel = read()
     assert channel is not None and getattr(channel, "body", None) == b"B0 "

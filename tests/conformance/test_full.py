@@ -1,27 +1,34 @@
-"""The judgement of whole span batches before Holocene (derivation-rules 15)."""
+"""The full check of span batches, before Holocene [FU1 to FU10]."""
 
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.singular import (
+    DriftEpochNotAdvanced,
+    DriftExceeded,
+    DriftUndecidable,
+    SetCodeNotAllowed,
+    TimestampBeforeOrigin,
+    TimestampPast,
+)
+from rollup_node.stages.derivation.reasons.span import (
+    OverlapBlockUnavailable,
+    OverlapCountMismatch,
+    OverlapEpochMismatch,
+    OverlapTransactionsMismatch,
+    SpanBlockEpochTooOld,
+    SpanBlockEpochUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L2BlockRef
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, forks_until
-from tests.conformance.kit.judging import ACCEPTED, Bench, Judged
-from tests.conformance.kit.spans import SpanFields, Tx, span_fields
-from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
+from tests.conformance.kit.planning import OTHER_USER, USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.span_fields import SpanFields, Tx, span_fields
 
 FORKS = forks_until("granite")
-OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
-"""Another user's transaction."""
 SET_CODE = Tx(4, (b"\x05", b"\x01", b"\x09", b"", [], [])).full()
 FULL, EMPTY = (USER,), ()
-
-
-def drop(why: Why) -> Judged:
-    return Judgement.DROP, why
-
-
-def undecided(why: Why) -> Judged:
-    return Judgement.UNDECIDED, why
 
 
 def along(parent: L2BlockRef, *rows: tuple[int, tuple[bytes, ...]]) -> list[Planned]:
@@ -33,93 +40,93 @@ def along(parent: L2BlockRef, *rows: tuple[int, tuple[bytes, ...]]) -> list[Plan
     return found
 
 
-def judged(bench: Bench, blocks: list[Planned]) -> Judged:
-    """What all checks say of the span of these blocks."""
-    return bench.span(span(blocks), full=True)
+def checked(checks: BatchCheckHarness, blocks: list[Planned]) -> CheckResult:
+    """The result of the full check of the span of these blocks."""
+    return checks.span(span(blocks), full=True)
 
 
 @case("full_epoch_behind_safe")
 def new_block_with_an_epoch_before_the_safe_heads() -> None:
     """It starts one block back, where the older epoch was still right."""
-    bench = Bench(FORKS, safe=along(GENESIS, (0, FULL), (1, FULL)), first=1, last=2, times={1: 3, 2: 4})
-    start = bench.block(1)
-    assert judged(bench, along(start, (0, FULL), (0, FULL), (1, FULL))) == drop(Why.FULL_EPOCH_OLD)
-    assert judged(bench, along(start, (1, FULL), (1, FULL))) == ACCEPTED
+    checks = BatchCheckHarness(FORKS, safe=along(GENESIS, (0, FULL), (1, FULL)), first=1, last=2, times={1: 3, 2: 4})
+    start = checks.block(1)
+    assert checked(checks, along(start, (0, FULL), (0, FULL), (1, FULL))) == dropped(SpanBlockEpochTooOld)
+    assert checked(checks, along(start, (1, FULL), (1, FULL))) == ACCEPTED
 
 
 @case("full_epoch_missing")
 def new_block_with_an_epoch_that_was_given_up() -> None:
     """The window has gone on to the next epoch, the safe head has not."""
-    bench = Bench(FORKS, first=1, last=2, times={1: 2, 2: 4})
-    assert judged(bench, along(GENESIS, (0, FULL), (1, FULL))) == drop(Why.FULL_EPOCH_UNKNOWN)
-    assert judged(bench, along(GENESIS, (1, FULL), (1, FULL))) == ACCEPTED
+    checks = BatchCheckHarness(FORKS, first=1, last=2, times={1: 2, 2: 4})
+    assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == dropped(SpanBlockEpochUnknown)
+    assert checked(checks, along(GENESIS, (1, FULL), (1, FULL))) == ACCEPTED
 
 
 @case("full_time_before_origin")
 def block_before_its_origin() -> None:
-    for time, expected in ((5, drop(Why.TIME_BEFORE_ORIGIN)), (4, ACCEPTED)):
-        bench = Bench(FORKS, times={1: time})
-        assert judged(bench, along(GENESIS, (0, FULL), (1, FULL))) == expected
+    for time, expected in ((5, dropped(TimestampBeforeOrigin)), (4, ACCEPTED)):
+        checks = BatchCheckHarness(FORKS, times={1: time})
+        assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == expected
 
 
-def drifting(times: dict[int, int], last: int = 2) -> Bench:
-    """A bench on which four seconds may lie between a block and its origin; block n is 2 n seconds after genesis."""
-    return Bench(forks_until("ecotone"), last=last, included=2, times=times, max_sequencer_drift=4)
+def drifting(times: dict[int, int], last: int = 2) -> BatchCheckHarness:
+    """Four seconds may lie between a block and its origin; block n is 2 n seconds after genesis."""
+    return BatchCheckHarness(forks_until("ecotone"), last=last, included=2, times=times, max_sequencer_drift=4)
 
 
 @case("full_drift_long_span")
 def users_too_far_ahead() -> None:
-    bench = drifting({1: 7})
-    assert judged(bench, along(GENESIS, (0, FULL), (0, FULL))) == ACCEPTED
-    assert judged(bench, along(GENESIS, (0, FULL), (0, FULL), (0, FULL))) == drop(Why.DRIFT)
+    checks = drifting({1: 7})
+    assert checked(checks, along(GENESIS, (0, FULL), (0, FULL))) == ACCEPTED
+    assert checked(checks, along(GENESIS, (0, FULL), (0, FULL), (0, FULL))) == dropped(DriftExceeded)
 
 
 @case("full_drift_empty_late")
 def empty_block_while_l1_is_late() -> None:
     rows = ((0, FULL), (0, FULL), (0, EMPTY))
-    assert judged(drifting({1: 7}), along(GENESIS, *rows)) == ACCEPTED
-    assert judged(drifting({1: 6}), along(GENESIS, *rows)) == drop(Why.DRIFT_EPOCH)
+    assert checked(drifting({1: 7}), along(GENESIS, *rows)) == ACCEPTED
+    assert checked(drifting({1: 6}), along(GENESIS, *rows)) == dropped(DriftEpochNotAdvanced)
 
 
 @case("full_drift_unknown_next")
 def empty_block_before_an_unknown_l1_block() -> None:
-    assert judged(drifting({}, last=0), along(GENESIS, *[(0, EMPTY)] * 3)) == undecided(Why.DRIFT_UNKNOWN)
+    assert checked(drifting({}, last=0), along(GENESIS, *[(0, EMPTY)] * 3)) == undecided(DriftUndecidable)
 
 
 @case("full_bit0_lie")
 def first_origin_bit_does_not_count() -> None:
     """The first block is empty and too far ahead of its origin: it may be so only if it is the epoch's first."""
-    bench = drifting({1: 1, 2: 2})
-    bench.chain = along(GENESIS, (0, FULL), (0, FULL))
-    bench.safe = bench.chain[-1].ref
+    checks = drifting({1: 1, 2: 2})
+    checks.chain = along(GENESIS, (0, FULL), (0, FULL))
+    checks.safe = checks.chain[-1].ref
 
     def fields(epoch: int, bit: int) -> SpanFields:
-        origin = bench.l1[FIRST_L1 + epoch].ref
+        origin = checks.l1[FIRST_L1 + epoch].ref
         return span_fields(
             [[]],
             [bit],
             relative_time=6,
             origin=origin.number,
-            parent_check=bench.safe.hash[:20],
+            parent_check=checks.safe.hash[:20],
             origin_check=origin.hash[:20],
         )
 
     for bit in (0, 1):
-        assert bench.span(fields(1, bit).encode(), full=True) == ACCEPTED
-        assert bench.span(fields(0, bit).encode(), full=True) == drop(Why.DRIFT_EPOCH)
+        assert checks.span(fields(1, bit).encode(), full=True) == ACCEPTED
+        assert checks.span(fields(0, bit).encode(), full=True) == dropped(DriftEpochNotAdvanced)
 
 
 @case("full_setcode_cross_isthmus")
 def transaction_type_by_the_blocks_own_time() -> None:
     """Isthmus comes with the second block."""
-    bench = Bench({**FORKS, **forks_until("bedrock", isthmus=4)})
-    assert judged(bench, along(GENESIS, (0, FULL), (0, (SET_CODE,)))) == ACCEPTED
-    assert judged(bench, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == drop(Why.TRANSACTION_SET_CODE)
+    checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", isthmus=4)})
+    assert checked(checks, along(GENESIS, (0, FULL), (0, (SET_CODE,)))) == ACCEPTED
+    assert checked(checks, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == dropped(SetCodeNotAllowed)
 
 
-def again(bench: Bench, transactions: tuple[bytes, ...] = FULL, epoch: int | None = None) -> list[Planned]:
+def again(checks: BatchCheckHarness, transactions: tuple[bytes, ...] = FULL, epoch: int | None = None) -> list[Planned]:
     """Blocks 3 to 6 once more and two new ones; block 5 with these transactions, block 6 with this epoch."""
-    chain = [bench.chain[2], bench.chain[3]]
+    chain = [checks.chain[2], checks.chain[3]]
     chain.append(child(chain[-1].ref, transactions))
     chain.append(child(chain[-1].ref, FULL, None if epoch is None else FIRST_L1 + epoch))
     return [*chain, *plan(chain[-1].ref, 2)]
@@ -127,56 +134,56 @@ def again(bench: Bench, transactions: tuple[bytes, ...] = FULL, epoch: int | Non
 
 @table(
     full_overlap_same=(FULL, None, ACCEPTED),
-    full_overlap_tx_count=((USER, USER), None, drop(Why.OVERLAP_COUNT)),
-    full_overlap_tx_bytes=((OTHER,), None, drop(Why.OVERLAP_TRANSACTIONS)),
-    full_overlap_origin=(FULL, 0, drop(Why.OVERLAP_EPOCH)),
+    full_overlap_tx_count=((USER, USER), None, dropped(OverlapCountMismatch)),
+    full_overlap_tx_bytes=((OTHER_USER,), None, dropped(OverlapTransactionsMismatch)),
+    full_overlap_origin=(FULL, 0, dropped(OverlapEpochMismatch)),
 )
-def overlap(transactions: tuple[bytes, ...], epoch: int | None, expected: Judged) -> None:
+def overlap(transactions: tuple[bytes, ...], epoch: int | None, expected: CheckResult) -> None:
     """Block 6 is the first with origin 1."""
-    bench = Bench(FORKS, safe=6, first=1, last=2)
-    assert bench.safe.l1_origin.number == FIRST_L1 + 1 != bench.block(5).l1_origin.number
-    assert judged(bench, again(bench, transactions, epoch)) == expected
+    checks = BatchCheckHarness(FORKS, safe=6, first=1, last=2)
+    assert checks.safe.l1_origin.number == FIRST_L1 + 1 != checks.block(5).l1_origin.number
+    assert checked(checks, again(checks, transactions, epoch)) == expected
 
 
 @case("full_overlap_fetch_fail")
-def block_of_the_overlap_is_not_to_be_had() -> None:
+def block_of_the_overlap_is_unavailable() -> None:
     """Whether it is the parent or a block behind it: tried again later, and then accepted."""
-    bench = Bench(FORKS, safe=90, first=15, last=17)
-    blocks = plan(bench.block(2), 90)
-    for number, why in ((2, Why.SPAN_NO_PARENT), (80, Why.OVERLAP_MISSING)):
-        bench.withheld = {number}
-        assert judged(bench, blocks) == undecided(why)
-    bench.withheld.clear()
-    assert judged(bench, blocks) == ACCEPTED
+    checks = BatchCheckHarness(FORKS, safe=90, first=15, last=17)
+    blocks = plan(checks.block(2), 90)
+    for number, reason in ((2, SpanParentUnavailable), (80, OverlapBlockUnavailable)):
+        checks.withheld = {number}
+        assert checked(checks, blocks) == undecided(reason)
+    checks.withheld.clear()
+    assert checked(checks, blocks) == ACCEPTED
 
 
 @case("full_overlap_holocene_tag")
 def other_content_in_holocene() -> None:
-    """With N1, our default, the batch goes and its channel with it; without, as at the tag, its new blocks count."""
+    """With N1, the default, the batch is dropped with its channel; without, as at the tag, its new blocks count."""
     for overlap_check in (True, False):
-        world = World(forks_until("holocene"), overlap_check=overlap_check)
-        chain = plan(GENESIS, 3)
-        other = child(chain[1].ref, (OTHER,))
+        chain = RollupChain(forks_until("holocene"), overlap_check=overlap_check)
+        blocks = plan(GENESIS, 3)
+        other = child(blocks[1].ref, (OTHER_USER,))
         new = plan(other.ref, 2)
-        world.mine()
-        world.mine(*channel("A", span(chain)), *channel("B", span([other, *new]), plan(chain[2].ref, 1)[0].singular))
-        found = world.run()
-        assert refs(found[:3]) == refs(chain)
+        chain.mine()
+        chain.mine(*channel("A", span(blocks)), *channel("B", span([other, *new]), plan(blocks[2].ref, 1)[0].singular))
+        found = chain.run()
+        assert refs(found[:3]) == refs(blocks)
         if overlap_check:
             assert len(found) == 3
-            assert world.effects() == [(Effect.FLUSHED, Why.OVERLAP_TRANSACTIONS)]
+            assert chain.take_drops() == [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]
         else:
             assert [each.ref.timestamp for each in found[3:]] == [each.ref.timestamp for each in new]
-            assert world.effects() == [(Effect.PAST, Why.TIME_OLD)]
+            assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)]
 
 
 @case("full_all_or_nothing")
 def an_invalid_block_takes_the_span_with_it() -> None:
     """The third block has an epoch whose time has not come; block by block, in Holocene, two are accepted."""
     blocks = along(GENESIS, (0, FULL), (0, FULL), (1, FULL))
-    for fork, accepted, effect in (("granite", 0, Effect.DROPPED), ("holocene", 2, Effect.FLUSHED)):
-        world = World(forks_until(fork))
-        world.mine()
-        world.mine(*channel("A", span(blocks)))
-        assert refs(world.run()) == refs(blocks)[:accepted]
-        assert world.effects() == [(effect, Why.TIME_BEFORE_ORIGIN)]
+    for fork, accepted, effect in (("granite", 0, DropEffect.DROPPED), ("holocene", 2, DropEffect.FLUSHED)):
+        chain = RollupChain(forks_until(fork))
+        chain.mine()
+        chain.mine(*channel("A", span(blocks)))
+        assert refs(chain.run()) == refs(blocks)[:accepted]
+        assert chain.take_drops() == [(effect, TimestampBeforeOrigin)]

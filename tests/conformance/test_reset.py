@@ -1,14 +1,21 @@
-"""Forks in mid-stream and resets (derivation-rules 21): what goes, what stays, and where reading begins again."""
+"""Forks in mid-stream and resets: what is discarded, what stays, and where reading starts again
+[PS1 to PS7, RS1 to RS7]."""
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
+from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
 from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
+from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
+    GENESIS,
     GENESIS_TIME,
     STRANGER,
     SYSTEM_CONFIG,
@@ -17,78 +24,81 @@ from tests.conformance.kit.chain import (
     l1_hash,
     rollup,
 )
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
-from tests.conformance.kit.spans import Tx
-from tests.conformance.kit.walks import OneToOne, early_forks
-from tests.conformance.kit.worlds import GENESIS, Planned, World, channel, child, plan, refs, span
+from tests.conformance.kit.planning import OTHER_USER, channel, child, plan, refs, singulars, span
+from tests.conformance.kit.rollup_chain import RollupChain
 
-OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
 SWITCH = forks_until("granite", holocene=24)
 """Holocene is at the second L1 block after genesis'."""
 BOTH = forks_until("fjord", granite=24, holocene=24)
 """Granite and Holocene come with the same L1 block."""
 
 
-def singulars(blocks: list[Planned]) -> list[bytes]:
-    """Each block as a batch of its own."""
-    return [block.singular for block in blocks]
-
-
 # --- the fork that changes the stages ------------------------------------------------------------------------------
 
 
 @case("reset_holocene_frames")
-def frames_at_the_switch() -> None:
-    """Behind the other stages the queue of frames is empty when an L1 block ends: here it is stopped before that."""
-    front = Front(forks_until("granite"))
-    rules = front.config.schedule().l1(GENESIS_TIME)
-    block = front.l1.add(item("A0! B0! C0"))
-    front.intake.open(block, BATCHER, rules)
-    first = front.intake.next_channel(block.ref, rules)
+def frames_at_the_fork() -> None:
+    """Behind the other stages the frame queue is empty when an L1 block is exhausted: here ingestion stops before."""
+    harness = IngestionHarness(forks_until("granite"))
+    rules = harness.config.schedule().l1(GENESIS_TIME)
+    block = harness.l1.add(item("A0! B0! C0"))
+    harness.ingestion.open(block, BATCHER, rules)
+    first = harness.ingestion.next_channel(block.ref, rules)
     assert isinstance(first, ReadyChannel) and first.body == b"A0 "
-    assert front.intake.switch(rollup(forks_until("holocene")).schedule().l1(GENESIS_TIME)) == (2, 0)
-    assert front.intake.next_channel(block.ref, rules) is None
+    assert harness.ingestion.replace_channels(rollup(forks_until("holocene")).schedule().l1(GENESIS_TIME)) == (2, 0)
+    assert harness.ingestion.next_channel(block.ref, rules) is None
 
 
 @case("reset_holocene_open_channel")
-def half_a_channel_at_the_switch() -> None:
+def half_a_channel_at_the_fork() -> None:
     blocks = plan(GENESIS, 2)
     first, second = channel("A", *singulars(blocks), pieces=2)
-    world = World(SWITCH)
-    world.mine(first)
-    world.mine(second)
-    assert world.run() == []
-    assert world.effects() == [(Effect.DISCARDED, Why.FORK_SWITCH), (Effect.IGNORED, Why.STAGING_NONE)]
-    world = World(SWITCH)
-    world.mine(first, second)
-    assert refs(world.run()) == refs(blocks)
+    chain = RollupChain(SWITCH)
+    chain.mine(first)
+    chain.mine(second)
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.DISCARDED, StagesReplaced), (DropEffect.IGNORED, FrameWithoutChannel)]
+    chain = RollupChain(SWITCH)
+    chain.mine(first, second)
+    assert refs(chain.run()) == refs(blocks)
 
 
 @case("reset_holocene_future_batches")
-def batches_that_wait_at_the_switch() -> None:
+def batches_that_wait_at_the_fork() -> None:
     first, second = plan(GENESIS, 2)
-    world = World(SWITCH)
-    world.mine(*channel("A", second.singular))
-    assert world.run() == []
-    world.mine(*channel("B", first.singular))
-    assert refs(world.run()) == refs([first])
-    (dropped,) = world.dropped
-    assert dropped.effect is Effect.DISCARDED
-    assert dropped.reason == Why.FORK_SWITCH(frames=0, channels=0, batches=1)
+    chain = RollupChain(SWITCH)
+    chain.mine(*channel("A", second.singular))
+    assert chain.run() == []
+    chain.mine(*channel("B", first.singular))
+    assert refs(chain.run()) == refs([first])
+    (dropped,) = chain.dropped
+    assert dropped.effect is DropEffect.DISCARDED
+    assert dropped.reason == StagesReplaced(frames=0, channels=0, batches=1)
 
 
 @case("reset_holocene_window_kept")
-def epochs_at_the_switch() -> None:
-    """A span of epochs from before the fork, which comes after it."""
+def l1_window_at_the_fork() -> None:
+    """A span with epochs from before the fork, which comes after it."""
     blocks = plan(GENESIS, 14)
     assert {each.ref.l1_origin.number for each in blocks} == {FIRST_L1, FIRST_L1 + 1, FIRST_L1 + 2}
-    world = World(SWITCH)
-    world.mine_until(FIRST_L1 + 2)
-    assert world.run() == []
-    world.mine(*channel("A", span(blocks)))
-    assert refs(world.run()) == refs(blocks)
-    assert world.dropped == []
+    chain = RollupChain(SWITCH)
+    chain.mine_until(FIRST_L1 + 2)
+    assert chain.run() == []
+    chain.mine(*channel("A", span(blocks)))
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.dropped == []
+    system_config_at_the_fork()
+
+
+def system_config_at_the_fork() -> None:
+    """A batcher that was changed before the fork is the batcher after it."""
+    blocks = plan(GENESIS, 2)
+    chain = RollupChain(SWITCH)
+    chain.mine(updates=[batcher_update(STRANGER)])
+    chain.mine(*channel("A", *singulars(blocks)), sender=STRANGER)
+    assert refs(chain.run()) == refs(blocks)
 
 
 @case("reset_two_forks_one_step")
@@ -97,32 +107,32 @@ def two_forks_with_one_l1_block() -> None:
     after a reset to that block or a later one the stages are new as well."""
     blocks = plan(GENESIS, 15)
     first, second = channel("A", *singulars(blocks[:14]), pieces=2)
-    world = World(BOTH)
-    world.mine_until(FIRST_L1 + 2)
-    world.mine(second, first, *channel("B", blocks[0].singular, blocks[14].singular))
-    assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.DROPPED, Why.QUEUE_PAST)]
+    chain = RollupChain(BOTH)
+    chain.mine_until(FIRST_L1 + 2)
+    chain.mine(second, first, *channel("B", blocks[0].singular, blocks[14].singular))
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.take_drops() == [(DropEffect.DROPPED, QueuedBatchPast)]
     assert blocks[13].ref.l1_origin.number == FIRST_L1 + 2
-    world.reset(FIRST_L1 + 2, safe=14)
-    assert refs(world.run()) == refs(blocks[14:])
-    assert world.effects() == [
-        (Effect.IGNORED, Why.STAGING_NONE),
-        (Effect.DROPPED, Why.STAGING_REPLACED),
-        (Effect.PAST, Why.TIME_OLD),
+    chain.reset(FIRST_L1 + 2, safe=14)
+    assert refs(chain.run()) == refs(blocks[14:])
+    assert chain.take_drops() == [
+        (DropEffect.IGNORED, FrameWithoutChannel),
+        (DropEffect.DROPPED, StagingChannelReplaced),
+        (DropEffect.PAST, TimestampPast),
     ]
     an_invalid_payload_while_the_stages_are_old()
 
 
 def an_invalid_payload_while_the_stages_are_old() -> None:
-    """The rest of its span and of its channel go, as in the new ones."""
+    """The rest of its span and of its channel is flushed, as in the new ones."""
     blocks = plan(GENESIS, 15)
     empty = child(blocks[12].ref, ())
-    world = World(BOTH)
-    world.is_invalid = lambda attributes: attributes.timestamp == blocks[13].ref.timestamp
-    world.mine_until(FIRST_L1 + 2)
-    world.mine(*channel("A", span(blocks), child(empty.ref, (OTHER,)).singular))
-    assert refs(world.run()) == refs([*blocks[:13], empty])
-    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY)]
+    chain = RollupChain(BOTH)
+    chain.is_invalid = lambda attributes: attributes.timestamp == blocks[13].ref.timestamp
+    chain.mine_until(FIRST_L1 + 2)
+    chain.mine(*channel("A", span(blocks), child(empty.ref, (OTHER_USER,)).singular))
+    assert refs(chain.run()) == refs([*blocks[:13], empty])
+    assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
 
 
 @case("reset_reset_pre_holocene")
@@ -131,18 +141,18 @@ def back_before_the_fork() -> None:
     blocks = plan(GENESIS, 14)
     third, fourth = plan(blocks[-1].ref, 2)
     assert blocks[-1].ref.l1_origin.number == FIRST_L1 + 2
-    world = World(SWITCH)
-    world.mine(*channel("A", blocks[1].singular, blocks[0].singular))
-    world.mine()
-    world.mine(*channel("B", *singulars(blocks[2:])))
-    assert refs(world.run()) == refs(blocks)
-    world.reset(FIRST_L1 + 2)
-    world.mine(*channel("C", fourth.singular, third.singular))
-    assert world.run() == []
-    assert world.effects()[-1] == (Effect.FLUSHED, Why.TIME_AHEAD)
-    world.reset(FIRST_L1, safe=0)
-    assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.FLUSHED, Why.TIME_AHEAD)]
+    chain = RollupChain(SWITCH)
+    chain.mine(*channel("A", blocks[1].singular, blocks[0].singular))
+    chain.mine()
+    chain.mine(*channel("B", *singulars(blocks[2:])))
+    assert refs(chain.run()) == refs(blocks)
+    chain.reset(FIRST_L1 + 2)
+    chain.mine(*channel("C", fourth.singular, third.singular))
+    assert chain.run() == []
+    assert chain.take_drops()[-1] == (DropEffect.FLUSHED, TimestampAhead)
+    chain.reset(FIRST_L1, safe=0)
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.take_drops() == [(DropEffect.FLUSHED, TimestampAhead)]
 
 
 # --- where reading begins again ------------------------------------------------------------------------------------
@@ -156,7 +166,7 @@ def back_before_the_fork() -> None:
 )
 def depth_of_a_reset(forks: dict[str, int], first: int, expected: int) -> None:
     """The safe head has L1 block 1000 as origin; the config is that of the block where the walk ends."""
-    base = OneToOne(forks, 1000, first).base()
+    base = OneBlockPerEpoch(forks, 1000, first).base()
     assert base.base == BlockId(expected, l1_hash(expected))
     assert base.config.gas_limit == expected
 
@@ -166,67 +176,69 @@ def batcher_changed_behind_the_base() -> None:
     """The base's L2 block knows the old batcher: he counts until the log in L1 block 4, and the new one from it on."""
     blocks = plan(GENESIS, 30)
     first, second = channel("A", span(blocks[20:]), pieces=2)
-    world = World(forks_until("holocene"))
-    world.mine(*channel("B", span(blocks[:10])))
-    world.mine_until(FIRST_L1 + 2)
-    world.mine(first, *channel("S", span(blocks[10:20])), first)
-    world.mine(updates=[batcher_update(STRANGER)])
-    world.mine(second)
-    world.mine(second, sender=STRANGER)
-    found = world.run()
+    chain = RollupChain(forks_until("holocene"))
+    chain.mine(*channel("B", span(blocks[:10])))
+    chain.mine_until(FIRST_L1 + 2)
+    chain.mine(first, *channel("S", span(blocks[10:20])), first)
+    chain.mine(updates=[batcher_update(STRANGER)])
+    chain.mine(second)
+    chain.mine(second, sender=STRANGER)
+    found = chain.run()
     assert refs(found) == refs(blocks)
-    assert (Effect.IGNORED, Why.SENDER) in world.effects()
-    at = world.l2[25]
+    assert (DropEffect.IGNORED, SenderNotBatcher) in chain.take_drops()
+    at = chain.l2[25]
     assert at.ref.l1_origin.number == FIRST_L1 + 4 and at.config.batcher == STRANGER
-    base_block = world.l2[1]
+    base_block = chain.l2[1]
     assert base_block.config.batcher == BATCHER
-    world.reset(FIRST_L1 + 1, base_block.config, safe=25)
-    assert refs(world.run()) == refs(blocks[25:])
-    assert Why.SENDER in world.said(Effect.IGNORED)
-    world.reset(FIRST_L1 + 1, at.config, safe=25)
-    assert world.run() == [], "with the safe head's config the first half would be a stranger's"
+    chain.reset(FIRST_L1 + 1, base_block.config, safe=25)
+    assert refs(chain.run()) == refs(blocks[25:])
+    assert SenderNotBatcher in chain.take_reasons(DropEffect.IGNORED)
+    chain.reset(FIRST_L1 + 1, at.config, safe=25)
+    assert chain.run() == [], "with the safe head's config the first half would be a stranger's"
 
 
 @case("reset_clears")
 def nothing_survives() -> None:
-    """A batch that waits, half a channel and the rest of a span, all of an L1 block that is no more."""
+    """A queued batch, half a channel and a pending span, all of an L1 block that was reorganised away."""
     blocks = plan(GENESIS, 16)
     safe, (first, second, third) = blocks[12], blocks[13:]
     assert safe.ref.l1_origin.number == FIRST_L1 + 2
-    start, end = channel("C", child(safe.ref, (OTHER,)).singular, pieces=2)
-    world = World(forks_until("granite"))
-    world.mine()
-    world.mine(*channel("A", *singulars(blocks[:13])))
-    world.mine(*channel("B", child(second.ref, (OTHER,)).singular), start, *channel("D", span([first, second, third])))
-    assert refs(world.run(most=14)) == refs(blocks[:14])
-    world.l1.blocks.pop()
-    world.l1.add(branch="b")
-    world.reset(FIRST_L1 + 2, safe=13)
-    world.mine(end, *channel("E", first.singular))
-    assert refs(world.run()) == refs([first])
-    world.mine(*channel("F", second.singular))
-    assert refs(world.run()) == refs([second])
-    assert world.last == NeedL1Block(FIRST_L1 + 6)
+    start, end = channel("C", child(safe.ref, (OTHER_USER,)).singular, pieces=2)
+    chain = RollupChain(forks_until("granite"))
+    chain.mine()
+    chain.mine(*channel("A", *singulars(blocks[:13])))
+    chain.mine(
+        *channel("B", child(second.ref, (OTHER_USER,)).singular), start, *channel("D", span([first, second, third]))
+    )
+    assert refs(chain.run(most=14)) == refs(blocks[:14])
+    chain.l1.blocks.pop()
+    chain.l1.add(branch="b")
+    chain.reset(FIRST_L1 + 2, safe=13)
+    chain.mine(end, *channel("E", first.singular))
+    assert refs(chain.run()) == refs([first])
+    chain.mine(*channel("F", second.singular))
+    assert refs(chain.run()) == refs([second])
+    assert chain.last_output == NeedL1Block(FIRST_L1 + 6)
 
 
 @case("reset_safe_changed")
 def another_safe_head_while_resetting() -> None:
-    """The walk begins again from the new one, and the deriver takes nothing that the old start asked for."""
-    chain = OneToOne(early_forks(granite=0), 1000)
-    search = BaseSearch(chain.config, chain.safe)
+    """The walk starts again from the new one, and the deriver accepts no block that the old start needed."""
+    l2 = OneBlockPerEpoch(early_forks(granite=0), 1000)
+    search = BaseSearch(l2.config, l2.safe)
     for _ in range(10):
         need = search.next()
         assert isinstance(need, NeedBlock)
-        search.give(need.number, chain.known(need.number))
-    chain.safe = chain.known(980)
-    assert chain.base().base.number == 930
-    assert chain.base(search).base.number == 950, "what was begun goes on from the old one"
-    world = World(forks_until("granite"))
-    world.mine_until(FIRST_L1 + 3)
-    world.reset(FIRST_L1 + 2)
-    assert world.deriver.step(world.safe, SYSTEM_CONFIG) == NeedL1Block(FIRST_L1 + 2)
-    world.reset(FIRST_L1 + 1)
-    assert not world.deriver.add_l1_block(world.l1[FIRST_L1 + 2])
-    assert world.deriver.step(world.safe, SYSTEM_CONFIG) == NeedL1Block(FIRST_L1 + 1)
-    assert not world.deriver.add_l1_block(world.l1[FIRST_L1 + 2])
-    assert world.deriver.add_l1_block(world.l1[FIRST_L1 + 1])
+        search.give(need.number, l2.known(need.number))
+    l2.safe = l2.known(980)
+    assert l2.base().base.number == 930
+    assert l2.base(search).base.number == 950, "a search that has started continues from the old one"
+    chain = RollupChain(forks_until("granite"))
+    chain.mine_until(FIRST_L1 + 3)
+    chain.reset(FIRST_L1 + 2)
+    assert chain.deriver.step(chain.safe, SYSTEM_CONFIG) == NeedL1Block(FIRST_L1 + 2)
+    chain.reset(FIRST_L1 + 1)
+    assert not chain.deriver.add_l1_block(chain.l1[FIRST_L1 + 2])
+    assert chain.deriver.step(chain.safe, SYSTEM_CONFIG) == NeedL1Block(FIRST_L1 + 1)
+    assert not chain.deriver.add_l1_block(chain.l1[FIRST_L1 + 2])
+    assert chain.deriver.add_l1_block(chain.l1[FIRST_L1 + 1])

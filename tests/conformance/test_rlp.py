@@ -1,53 +1,66 @@
-"""The stream of items in a channel, and what an item that cannot be read does to those around it (derivation-rules 9.2
-and 9.4)."""
+"""The stream of items in a channel, and what an invalid item does to those around it [ST1 to ST6, BE1 to BE7]."""
 
 import tracemalloc
 import zlib
 
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchEmpty,
+    BatchTypeUnknown,
+    SingularBatchMalformed,
+    SpanBatchMalformed,
+    SpanBatchNotAllowed,
+    SpanTransactionInvalid,
+    StreamItemIsList,
+    StreamLengthNotMinimal,
+    StreamLimitExceeded,
+    StreamTruncated,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, span
-from tests.conformance.kit.reading import read
+from tests.conformance.kit.chain import GENESIS, L2_BLOCK_TIME, forks_until
+from tests.conformance.kit.channel_reading import read_channel
+from tests.conformance.kit.planning import plan, span
 from tests.conformance.kit.streams import batch, stream
 
-EPOCH = BlockId(FIRST_L1, l1_hash(FIRST_L1))
 ISTHMUS = forks_until("isthmus")
 BEFORE_DELTA = forks_until("canyon")
 GOOD = stream([batch(1)])
 GOOD_2 = stream([batch(2)])
+SPAN = span(plan(GENESIS, 1, ()))
+"""Of one block without transactions."""
 AFTER = len(GOOD)
 
 
-def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[Effect, Reason]]]:
+def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[DropEffect, Reason]]]:
     """The numbers of the first blocks of the batches in this stream, and what was dropped."""
-    found = read(zlib.compress(output), forks)
+    found = read_channel(zlib.compress(output), forks)
     return [time // L2_BLOCK_TIME for time in found.times], [(each.effect, each.reason) for each in found.dropped]
 
 
 @table(
-    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], Why.STREAM_LIST(offset=0)),
-    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], Why.STREAM_LIST(offset=AFTER)),
-    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], Why.STREAM_LENGTH(offset=AFTER)),
-    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], Why.STREAM_LENGTH(offset=0)),
-    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], Why.STREAM_LENGTH(offset=0)),
-    rlp_empty_item=(GOOD + b"\x80" + GOOD_2, [1], Why.BATCH_EMPTY()),
-    rlp_trunc_header=(GOOD + b"\xb9", [1], Why.STREAM_CUT(offset=AFTER)),
-    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], Why.STREAM_CUT(offset=AFTER)),
-    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], Why.BATCH_TYPE(kind=2)),
+    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], StreamItemIsList(offset=0)),
+    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], StreamItemIsList(offset=AFTER)),
+    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], StreamLengthNotMinimal(offset=AFTER)),
+    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], StreamLengthNotMinimal(offset=0)),
+    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], StreamLengthNotMinimal(offset=0)),
+    rlp_empty_item=(GOOD + b"\x80" + GOOD_2, [1], BatchEmpty()),
+    rlp_trunc_header=(GOOD + b"\xb9", [1], StreamTruncated(offset=AFTER)),
+    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], StreamTruncated(offset=AFTER)),
+    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], BatchTypeUnknown(kind=2)),
 )
 def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
-    assert blocks(output) == (numbers, [(Effect.ENDED, reason)])
+    assert blocks(output) == (numbers, [(DropEffect.ENDED, reason)])
 
 
 @table(
-    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], Why.SINGULAR_MALFORMED),
-    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], Why.SINGULAR_MALFORMED),
-    rlp_bad_span_raw_then_good=(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, [], Why.SPAN_MALFORMED),
+    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], SingularBatchMalformed),
+    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], SingularBatchMalformed),
+    rlp_bad_span_raw_then_good=(stream([SPAN[:-1]]) + GOOD_2, [], SpanBatchMalformed),
 )
-def ends_with_a_malformed_batch(output: bytes, numbers: list[int], why: Why) -> None:
+def ends_with_a_malformed_batch(output: bytes, numbers: list[int], reason: type[Reason]) -> None:
     found, dropped = blocks(output)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == (numbers, [(Effect.ENDED, why)])
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
 
 
 @case("rlp_huge_len")
@@ -55,11 +68,11 @@ def a_length_of_64_bits() -> None:
     body = zlib.compress(GOOD + b"\xbf" + b"\xff" * 8 + GOOD_2)
     tracemalloc.start()
     try:
-        found = read(body, ISTHMUS)
+        found = read_channel(body, ISTHMUS)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.times, found.reason) == ([2], Why.STREAM_LIMIT(offset=AFTER, limit=100_000_000))
+    assert (found.times, found.reason) == ([2], StreamLimitExceeded(offset=AFTER, limit=100_000_000))
     assert peak < 1_000_000
 
 
@@ -70,7 +83,7 @@ BLOB_TRANSACTION = bytes.fromhex("03c3808080")
 def span_with_type_3() -> bytes:
     """A span of one block and one transaction, whose payload is then replaced by one of type 3."""
     signature, recipient = b"\1" * 64, b"\2" * 20
-    good = span([l2_block(1, EPOCH)])
+    good = SPAN
     assert good[-1:] == b"\0"
     return good[:-1] + b"\1" + b"\0" + b"\0" + signature + recipient + BLOB_TRANSACTION + b"\0" + b"\0"
 
@@ -78,21 +91,27 @@ def span_with_type_3() -> bytes:
 @case("rlp_bad_span_derive_then_good")
 def span_that_cannot_be_restored() -> None:
     found, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == (
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
         [2],
-        [(Effect.DROPPED, Why.SPAN_TRANSACTION)],
+        [(DropEffect.DROPPED, SpanTransactionInvalid)],
     )
 
 
 @case("rlp_span_pre_delta_then_good")
 def span_before_delta() -> None:
-    output = stream([span([l2_block(1, EPOCH)])]) + GOOD_2
+    output = stream([SPAN]) + GOOD_2
     found, dropped = blocks(output, BEFORE_DELTA)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == ([2], [(Effect.DROPPED, Why.SPAN_EARLY)])
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
+        [2],
+        [(DropEffect.DROPPED, SpanBatchNotAllowed)],
+    )
     assert blocks(output, ISTHMUS) == ([1, 2], [])
 
 
 @case("rlp_span_raw_bad_pre_delta")
 def malformed_span_before_delta() -> None:
-    found, dropped = blocks(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, BEFORE_DELTA)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == ([], [(Effect.ENDED, Why.SPAN_MALFORMED)])
+    found, dropped = blocks(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA)
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
+        [],
+        [(DropEffect.ENDED, SpanBatchMalformed)],
+    )

@@ -1,13 +1,16 @@
-"""Singular batches as bytes (derivation-rules 10): one that is malformed ends the reading of its channel."""
+"""The encoding of singular batches: a malformed one ends its channel [SB1 to SB7]."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.reading import SingularBatchMalformed
+from rollup_node.stages.derivation.reasons.singular import TransactionEmpty
 from rollup_node.stages.derivation.tasks import MAX_BATCHES
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, forks_until
-from tests.conformance.kit.reading import Read, read
-from tests.conformance.kit.worlds import GENESIS, USER, World, channel, child
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
+from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.planning import USER, channel, child
+from tests.conformance.kit.rollup_chain import RollupChain
 
 PARENT, EPOCH_HASH = b"\x11" * 32, b"\x22" * 32
 FIELDS = (b"\xa0" + PARENT, b"\x64", b"\xa0" + EPOCH_HASH, b"\x82\x30\x39", b"\xc3\x82\xaa\xbb")
@@ -17,7 +20,7 @@ PLACES = {"parent": 0, "epoch": 1, "hash": 2, "time": 3, "transactions": 4}
 
 
 def batch(*fields: bytes, claimed: int | None = None) -> bytes:
-    """Type byte and list of encoded fields; `claimed` is the length that the list says it has."""
+    """Type byte and list of encoded fields; `claimed` is the length that the list claims."""
     body = b"".join(fields)
     length = len(body) if claimed is None else claimed
     return b"\0\xf8" + bytes((length,)) + body
@@ -34,9 +37,9 @@ def changed(**fields: bytes) -> bytes:
 ENCODED = batch(*FIELDS)
 
 
-def read_batches(*batches: bytes, fork: str = "bedrock") -> Read:
+def read_batches(*batches: bytes, fork: str = "bedrock") -> ReadResult:
     """Reads a channel with these encoded batches."""
-    return read(channel_body(batches, Compression.ZLIB), forks_until(fork))
+    return read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
 
 
 @table(
@@ -78,21 +81,21 @@ def ends_the_channel(*malformed: bytes) -> None:
             found = read_batches(ENCODED, encoded, ENCODED, fork=fork)
             assert found.batches == [GOOD]
             (dropped,) = found.dropped
-            assert (dropped.effect, dropped.reason.why) == (Effect.ENDED, Why.SINGULAR_MALFORMED)
+            assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SingularBatchMalformed)
 
 
 @case("single_tx_empty")
 def an_empty_transaction() -> None:
-    """It is read and judged: the batch is dropped, not the channel."""
+    """It is decoded and checked: the batch is dropped, not the channel."""
     encoded = changed(transactions=b"\xc1\x80")
     assert read_batches(encoded, ENCODED).batches[0].transactions == (b"",)
-    world = World(forks_until("granite"))
+    chain = RollupChain(forks_until("granite"))
     bad, good = child(GENESIS, (b"",)), child(GENESIS, (USER,))
-    world.mine()
-    world.mine(*channel("A", bad.singular, good.singular))
-    (derived,) = world.run()
+    chain.mine()
+    chain.mine(*channel("A", bad.singular, good.singular))
+    (derived,) = chain.run()
     assert (derived.ref, derived.ref.l1_origin.number) == (good.ref, FIRST_L1)
-    assert world.effects() == [(Effect.DROPPED, Why.TRANSACTION_EMPTY)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, TransactionEmpty)]
 
 
 def test_more_batches_than_one_result_holds() -> None:

@@ -1,15 +1,16 @@
-"""Span batches as bytes (derivation-rules 11): malformed ones end the reading of their channel, those whose
-transactions cannot be restored are dropped alone."""
+"""Raw decoding of span batches: malformed ones end their channel, those whose transactions cannot be restored are
+dropped alone [SP1 to SP18, BE6]."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import GENESIS_TIME, L2_BLOCK_TIME, forks_until
-from tests.conformance.kit.reading import Read
-from tests.conformance.kit.reading import read as read_body
-from tests.conformance.kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
-from tests.conformance.kit.worlds import GENESIS, plan, span
+from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, L2_BLOCK_TIME, forks_until
+from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.planning import plan, span
+from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
 
 MARK = plan(GENESIS, 1)[0].singular
 """A singular batch, before and behind the span."""
@@ -18,12 +19,12 @@ GOOD = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1])
 LIMIT = 10_000_000
 
 
-def read(encoded: bytes, fork: str = "delta") -> Read:
+def read(encoded: bytes, fork: str = "delta") -> ReadResult:
     """Reads the span between two singular batches."""
-    return read_body(channel_body([MARK, encoded, MARK], Compression.ZLIB), forks_until(fork))
+    return read_channel(channel_body([MARK, encoded, MARK], Compression.ZLIB), forks_until(fork))
 
 
-def read_alike(encoded: bytes) -> Read:
+def read_alike(encoded: bytes) -> ReadResult:
     """As `read`, from Delta and from Holocene on."""
     found = read(encoded)
     assert read(encoded, "holocene") == found
@@ -44,18 +45,18 @@ def ended_at(encoded: bytes) -> int:
     found = read_alike(encoded)
     assert len(found.batches) == 1
     (dropped,) = found.dropped
-    assert (dropped.effect, dropped.reason.why) == (Effect.ENDED, Why.SPAN_MALFORMED)
+    assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SpanBatchMalformed)
     offset = dropped.reason.values["offset"]
     assert isinstance(offset, int)
     return offset
 
 
 def refusal_of(encoded: bytes) -> Reason:
-    """Why the span alone is dropped; the channel goes on."""
+    """Why the span alone is dropped; the channel continues."""
     found = read_alike(encoded)
     assert len(found.batches) == 2
     (dropped,) = found.dropped
-    assert dropped.effect is Effect.DROPPED
+    assert dropped.effect is DropEffect.DROPPED
     return dropped.reason
 
 
@@ -161,7 +162,7 @@ def data_at_the_limit() -> None:
 @case("span_data_10m_plus")
 def data_beyond_the_limit() -> None:
     found = read(with_data_of(LIMIT + 1), "fjord")
-    assert (len(found.batches), found.why) == (1, Why.SPAN_MALFORMED)
+    assert (len(found.batches), found.reason_type) == (1, SpanBatchMalformed)
 
 
 @table(
@@ -174,7 +175,7 @@ def unknown_type(raw: bytes) -> None:
     span = span_fields([[LEGACY, Tx(raw[0], raw=raw)]])
     assert span.protected_bits == b"\0"
     reason = refusal_of(span.encode())
-    assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 1)
+    assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
 @case("span_data_type_00")
@@ -184,7 +185,7 @@ def type_byte_zero() -> None:
     with_bits = span_fields([[*[LEGACY] * 8, typed]])
     assert len(with_bits.protected_bits) == 2
     reason = refusal_of(with_bits.encode())
-    assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 8)
+    assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 8)
     first, _ = with_bits.place_of("protected_bits")
     assert ended_at(with_bits.but(protected_bits=b"\0").encode()) == first
 

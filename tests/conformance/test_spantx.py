@@ -1,26 +1,29 @@
-"""Span batches to L2 blocks (derivation-rules 12): whole transactions as the engine takes them, times and epochs.
+"""The conversion of span batches to blocks: transactions as the engine takes them, times and epochs [CV1 to CV10].
 
-What is expected is put together by an RLP library from outside."""
+What is expected is encoded by another RLP library."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
+from rollup_node.stages.derivation.reasons.reading import SpanPostExecNotAllowed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.span import SpanEpochTooNew
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
+from tests.conformance.kit.batch_checks import BatchCheckHarness
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
-from tests.conformance.kit.judging import Bench
-from tests.conformance.kit.reading import Read, read
-from tests.conformance.kit.spans import Tx, span_fields
-from tests.conformance.kit.worlds import GENESIS, plan
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until, l1_hash
+from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.planning import plan
+from tests.conformance.kit.span_fields import Tx, span_fields
 
 MARK = plan(GENESIS, 1)[0].singular
 VALUE, PRICE, TIP, DATA = b"\x05", b"\x09", b"\x01", b"\xda\x7a"
 ACCOUNT, SLOT = b"\x77" * 20, b"\x88" * 32
 LEGACY = (VALUE, PRICE, DATA)
 ACCESS = (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT, SLOT]]])
-DYNAMIC = (VALUE, TIP, PRICE, DATA, [])
+DYNAMIC: tuple[object, ...] = (VALUE, TIP, PRICE, DATA, [])
 AUTHORIZATION = [b"\x0a", ACCOUNT, b"", b"\x01", b"\x11" * 32, b"\x22" * 32]
-SET_CODE = (VALUE, TIP, PRICE, DATA, [], [AUTHORIZATION])
+SET_CODE: tuple[object, ...] = (VALUE, TIP, PRICE, DATA, [], [AUTHORIZATION])
 VALUE_33 = b"\x01" + bytes(32)
 ERAS = ("delta", "holocene", "lagoon")
 HIGH = b"\0\0" + b"\x33" * 30
@@ -28,9 +31,9 @@ LAGOON = forks_until("karst", lagoon=100)
 """Lagoon is 100 seconds after genesis."""
 
 
-def read_span(encoded: bytes, forks: dict[str, int]) -> Read:
+def read_span(encoded: bytes, forks: dict[str, int]) -> ReadResult:
     """Reads the span before a singular batch."""
-    return read(channel_body([encoded, MARK], Compression.ZLIB), forks)
+    return read_channel(channel_body([encoded, MARK], Compression.ZLIB), forks)
 
 
 def restored(*txs: Tx) -> tuple[bytes, ...]:
@@ -47,7 +50,7 @@ def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:
     found = read_span(encoded, forks)
     assert len(found.batches) == 1
     (dropped,) = found.dropped
-    assert dropped.effect is Effect.DROPPED
+    assert dropped.effect is DropEffect.DROPPED
     return dropped.reason
 
 
@@ -127,10 +130,10 @@ def authorized(place: int, item: object) -> Tx:
     ),
 )
 def is_not_restored(*txs: Tx) -> None:
-    """The batch is dropped, its channel goes on: also in Holocene."""
+    """The batch is dropped and its channel continues, also in Holocene."""
     for place, tx in enumerate(txs):
         reason = refusal_of(span_fields([[Tx(2, DYNAMIC), tx]]).encode(), forks_until(ERAS[place % 3]))
-        assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 1)
+        assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
 POST_EXEC = Tx(0x7D, ([b"\x01", b"\x02"], b"anything"), nonce=9, gas=8, to=b"\x44" * 20, parity=1)
@@ -140,7 +143,7 @@ POST_EXEC = Tx(0x7D, ([b"\x01", b"\x02"], b"anything"), nonce=9, gas=8, to=b"\x4
 def post_exec_too_early() -> None:
     """Only the block that holds it counts: the span's first is before Lagoon, too."""
     encoded = span_fields([[], [POST_EXEC]], relative_time=96).encode()
-    assert refusal_of(encoded, LAGOON) == Why.SPAN_POST_EXEC(time=GENESIS_TIME + 98)
+    assert refusal_of(encoded, LAGOON) == SpanPostExecNotAllowed(time=GENESIS_TIME + 98)
 
 
 @case("spantx_postexec_slots")
@@ -170,11 +173,11 @@ def epochs_are_counted_from_the_last(bits: list[int]) -> None:
 def epochs_below_zero() -> None:
     """They wrap, and then lie ahead of any that may be; the window's sum wraps as well."""
     assert epochs_of([0, 1], 0) == [2**64 - 1, 0]
-    bench = Bench(forks_until("delta"), seq_window_size=FIRST_L1 + 100)
+    checks = BatchCheckHarness(forks_until("delta"), seq_window_size=FIRST_L1 + 100)
     encoded = span_fields(
         [[], []], [0, 1], origin=0, parent_check=GENESIS.hash[:20], origin_check=l1_hash(0)[:20]
     ).encode()
-    assert bench.span(bench.decoded(encoded)) == (Judgement.DROP, Why.SPAN_EPOCH_AHEAD)
+    assert checks.span(checks.decoded(encoded)) == (BatchValidity.DROP, SpanEpochTooNew)
 
 
 @case("spantx_time_wrap")

@@ -1,39 +1,33 @@
-"""The data items of an L1 block (derivation-rules 4): which calldata and which blobs, and in which order."""
+"""The data items of an L1 block: which calldata and which blobs, and in which order [O1 to O7]."""
 
-import asyncio
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import ckzg
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.runtime.task_runner import Driver, Problems
 from rollup_node.stages.blobs.beacon_api import pair_with_commitments
 from rollup_node.stages.blobs.blob_requests import PendingRequests
-from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
-from rollup_node.stages.blobs.process import stage as process
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
-from rollup_node.stages.derivation.pipeline.data_source import DataSource, data_items, wanted_blobs
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.block_frames import ItemFrames, blob_refs, data_items
+from rollup_node.stages.derivation.pipeline.data_source import DataSource
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
+from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
-from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until, rollup
-from tests.conformance.kit.intake import Front
-from tests.conformance.kit.notation import item
-from tests.conformance.kit.signed import BLOB, SIGNER, signed
+from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until
+from tests.conformance.kit.ingestion import IngestionHarness
+from tests.conformance.kit.l1_transactions import BLOB, SIGNER, signed
+from tests.conformance.kit.notation import item, names
+from tests.conformance.kit.processes import bounded, step_on_request
 from tests.conformance.kit.streams import noise
 
 ECOTONE = forks_until("ecotone")
@@ -41,43 +35,46 @@ H1, H2, H3 = (bytes((number,)) * 32 for number in (1, 2, 3))
 ROW = 2
 
 
-class Source:
-    """The data source at the first block after genesis. `wanted` are the hashes of the blobs that it wants."""
+class SourceHarness:
+    """The data source at the first block after genesis; `needed` are the hashes of the blobs that it needs. Data is
+    in the notation of frames."""
 
     def __init__(self, *inbox: InboxTransaction, forks: dict[str, int] = ECOTONE) -> None:
-        front = Front(forks)
-        self.block = front.l1.add(*inbox)
-        self.rules = front.config.schedule().l1(self.block.header.timestamp)
-        self.trace = Trace()
-        self.source = DataSource(self.trace)
+        harness = IngestionHarness(forks)
+        self.block = harness.l1.add(*inbox)
+        self.rules = harness.config.schedule().l1(self.block.header.timestamp)
+        self.events = PipelineEvents()
+        self.source = DataSource(self.events)
         self.source.open(self.block, BATCHER, self.rules)
-        self.wanted = tuple(ref.hash for ref in wanted_blobs(data_items(self.block, BATCHER, self.rules)))
+        self.needed = tuple(ref.hash for ref in blob_refs(data_items(self.block, BATCHER, self.rules)))
 
     def take(self, contents: dict[Hash, bytes | None], hashes: Sequence[Hash]) -> bool:
         """Brings contents in this order; whether they are what is needed."""
         answer = [BlobContent(each, contents[each], None if contents[each] else "BL1") for each in hashes]
         return self.source.add_blobs(self.block.header.hash, answer)
 
-    def items(self, **contents: bytes | None) -> list[bytes]:
-        """All items; contents of the blobs H1, H2, H3, None for one that does not decode."""
-        data = {H1: contents.get("h1"), H2: contents.get("h2"), H3: contents.get("h3")}
-        if self.wanted:
+    def items(self, **contents: str | None) -> list[str]:
+        """The frames of all items; contents of the blobs H1, H2, H3, None for one that does not decode."""
+        texts = {H1: contents.get("h1"), H2: contents.get("h2"), H3: contents.get("h3")}
+        data = {key: None if text is None else item(text) for key, text in texts.items()}
+        if self.needed:
             need = self.source.pop()
             assert isinstance(need, NeedBlobs)
-            assert tuple(ref.hash for ref in need.blobs) == self.wanted
-            assert self.take(data, self.wanted)
+            assert tuple(ref.hash for ref in need.blobs) == self.needed
+            assert self.take(data, self.needed)
         found = []
-        while isinstance(popped := self.source.pop(), bytes):
-            found.append(popped)
+        while isinstance(popped := self.source.pop(), ItemFrames):
+            assert popped.drops == ()
+            found.append(names(popped.frames))
         assert popped is None
         return found
 
 
 @case("src_order_mixed")
 def in_the_order_of_the_block() -> None:
-    source = Source(calldata(b"first"), blobs([H1, H2]), calldata(b"last"))
-    assert source.wanted == (H1, H2)
-    assert source.items(h1=b"blob 1", h2=b"blob 2") == [b"first", b"blob 1", b"blob 2", b"last"]
+    source = SourceHarness(calldata(item("A0")), blobs([H1, H2]), calldata(item("A3")))
+    assert source.needed == (H1, H2)
+    assert source.items(h1="A1", h2="A2") == ["A0", "A1", "A2", "A3"]
 
 
 @case("src_pre_ecotone_type3")
@@ -85,50 +82,50 @@ def calldata_of_blob_transactions() -> None:
     """Through the filter for transactions as well, which must not lose it."""
     raw = signed(BLOB, blob_hashes=(H1,), data=item("A0!"))
     (found,) = inbox_transactions([raw], b"\xff" * 20, 900)
-    front = Front(forks_until("delta"))
-    front.batcher = SIGNER
-    assert front.read(found) == ["A0"]
+    harness = IngestionHarness(forks_until("delta"))
+    harness.batcher = SIGNER
+    assert harness.read(found) == ["A0"]
 
 
-@table(src_ecotone_boundary=(0, (H1,), b"blob"), src_ecotone_minus1=(1, (), b"calldata"))
-def at_the_fork(seconds_to_go: int, wanted: tuple[Hash, ...], data: bytes) -> None:
+@table(src_ecotone_boundary=(0, (H1,), "B0"), src_ecotone_minus1=(1, (), "A0"))
+def at_the_fork(seconds_to_go: int, needed: tuple[Hash, ...], data: str) -> None:
     forks = forks_until("delta", ecotone=L1_BLOCK_TIME + seconds_to_go)
-    assert Source(blobs([H1], b"calldata"), forks=forks).wanted == wanted
-    assert Source(blobs([H1], b"calldata"), forks=forks).items(h1=b"blob") == [data]
+    assert SourceHarness(blobs([H1], item("A0")), forks=forks).needed == needed
+    assert SourceHarness(blobs([H1], item("A0")), forks=forks).items(h1="B0") == [data]
 
 
 @case("src_type3_calldata_ignored")
 def calldata_beside_blobs() -> None:
-    source = Source(blobs([H1], b"calldata"))
-    assert source.items(h1=b"blob") == [b"blob"]
+    source = SourceHarness(blobs([H1], item("A0")))
+    assert source.items(h1="B0") == ["B0"]
 
 
 @case("src_type3_no_hashes")
 def blob_transaction_without_blobs() -> None:
-    source = Source(blobs([], b"calldata"))
-    assert (source.wanted, source.items()) == ((), [])
+    source = SourceHarness(blobs([], item("A0")))
+    assert (source.needed, source.items()) == ((), [])
 
 
 @case("src_dup_hashes")
 def one_blob_twice() -> None:
-    source = Source(blobs([H1]), blobs([H1], first=1))
-    assert source.wanted == (H1, H1)
-    assert source.items(h1=b"blob") == [b"blob", b"blob"]
+    source = SourceHarness(blobs([H1]), blobs([H1], first=1))
+    assert source.needed == (H1, H1)
+    assert source.items(h1="B0") == ["B0", "B0"]
 
 
 @case("src_bad_blob_between")
 def one_that_does_not_decode() -> None:
-    source = Source(blobs([H1, H2, H3]))
-    assert source.items(h1=b"blob 1", h2=None, h3=b"blob 3") == [b"blob 1", b"blob 3"]
-    assert list(source.trace.dropped) == [
-        Dropped(Effect.IGNORED, Why.BLOB(index=1, hash=H2, problem="BL1"), None),
+    source = SourceHarness(blobs([H1, H2, H3]))
+    assert source.items(h1="A0", h2=None, h3="A2") == ["A0", "A2"]
+    assert list(source.events.drops) == [
+        Dropped(DropEffect.IGNORED, BlobMalformed(index=1, hash=H2, error="BL1"), None),
     ]
 
 
 # --- what a beacon node answers ------------------------------------------------------------------------------------
 
 
-class Beacon:
+class BeaconHarness:
     """Three blobs of one L1 block, and what the blobs process makes of answers to them."""
 
     def __init__(self) -> None:
@@ -140,7 +137,7 @@ class Beacon:
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 
     def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
-        """The process's answer to derivation when a beacon node offers these blobs for the ones asked for."""
+        """The process's answer to derivation when a beacon node returns these blobs for the ones it was asked for."""
         requests = PendingRequests(1 << 20)
         pending = requests.request(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
         blobs = pair_with_commitments(offered, asked, self.commitments)
@@ -154,29 +151,29 @@ class Beacon:
 
 
 @pytest.fixture(scope="module")
-def beacon() -> Beacon:
-    return Beacon()
+def beacon() -> BeaconHarness:
+    return BeaconHarness()
 
 
 @case("src_blob_reordered")
-def in_another_order(beacon: Beacon) -> None:
+def in_another_order(beacon: BeaconHarness) -> None:
     found = beacon.ask(beacon.refs, beacon.blobs[::-1])
     assert isinstance(found, BlobsResponse)
     assert [content.data for content in found.contents] == beacon.data
 
 
 def refuses(*hashes: Hash) -> bool:
-    """Whether derivation, which wants H1 and H2, refuses an answer with these and goes on wanting."""
-    source = Source(blobs([H1, H2]))
+    """Whether derivation, which needs H1 and H2, refuses an answer with these and still needs them."""
+    source = SourceHarness(blobs([H1, H2]))
     contents: dict[Hash, bytes | None] = {H1: b"1", H2: b"2", H3: b"3"}
     taken = source.take(contents, hashes)
     return not taken and isinstance(source.source.pop(), NeedBlobs) and source.take(contents, [H1, H2])
 
 
 @case("src_blob_extra")
-def one_too_many(beacon: Beacon) -> None:
-    """Derivation does not take it. It does not see it either: where a beacon node gives more than was asked for, as
-    behind a proxy that drops the query, the blobs process leaves out what nobody wants."""
+def one_too_many(beacon: BeaconHarness) -> None:
+    """Derivation refuses it. It does not receive it either: where a beacon node returns more than was requested, as
+    behind a proxy that drops the query, the blobs process leaves out the surplus."""
     assert refuses(H1, H2, H3)
     found = beacon.ask(beacon.refs[:2], beacon.blobs)
     assert isinstance(found, BlobsResponse)
@@ -184,7 +181,7 @@ def one_too_many(beacon: Beacon) -> None:
 
 
 @case("src_blob_short")
-def one_too_few(beacon: Beacon) -> None:
+def one_too_few(beacon: BeaconHarness) -> None:
     assert refuses(H1)
     found = beacon.ask(beacon.refs, beacon.blobs[:2])
     assert isinstance(found, BlobsUnavailable)
@@ -192,7 +189,7 @@ def one_too_few(beacon: Beacon) -> None:
 
 
 @case("src_blob_foreign")
-def one_nobody_asked_for(beacon: Beacon) -> None:
+def one_that_was_not_requested(beacon: BeaconHarness) -> None:
     assert refuses(H1, H3)
     found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
     assert isinstance(found, BlobsUnavailable)
@@ -202,27 +199,12 @@ def one_nobody_asked_for(beacon: Beacon) -> None:
 
 @case("src_no_beacon")
 def no_source_of_blobs() -> None:
-    """Blobs that derivation does not wait for yet are no reason to stop."""
+    """Blobs that derivation waits for stop the node, those that are only prefetched do not."""
 
-    async def use(urgent: bool) -> None:
-        with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-            buses = Bus.for_test(CHANNELS, Path(folder), {"blobs": 1, "derivation": 1, "compute": 1})
-            async with pumping(buses):
-                meter = Meter("blobs")
-                stage = process.build(BlobsConfig(None, rollup(ECOTONE)), buses["blobs"], meter)
-                client = buses["derivation"].connect("blobs.contents", lambda message: None)
-                driver = Driver(stage, meter, Problems(stage, meter), "blobs")
-                running = asyncio.create_task(driver.run(driver.activities[0]))
-                try:
-                    for _ in range(20):
-                        client.send(BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent))
-                        await asyncio.wait([running], timeout=0.02)
-                        if running.done():
-                            running.result()
-                finally:
-                    running.cancel()
-                    await stage.close()
+    def step(urgent: bool) -> None:
+        request = BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent)
+        bounded(lambda: step_on_request(request))
 
     with pytest.raises(CriticalError, match="no endpoint to fetch blobs from"):
-        asyncio.run(use(urgent=True))
-    asyncio.run(use(urgent=False))
+        step(urgent=True)
+    step(urgent=False)

@@ -1,38 +1,48 @@
-"""The batch stage from Holocene on, and what becomes of invalid payloads (derivation-rules 19 and 20)."""
+"""The batch stage, from Holocene on, and invalid payloads [BS1 to BS10, AQ1 to AQ6]."""
 
 import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
+from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
+from rollup_node.stages.derivation.reasons.singular import (
+    EpochHashMismatch,
+    ParentHashMismatch,
+    TimestampAhead,
+    TimestampBeforeOrigin,
+    TimestampPast,
+)
+from rollup_node.stages.derivation.reasons.span import (
+    NewBlockEpochTooOld,
+    OverlapEpochMismatch,
+    SpanOriginUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, UpdateForkchoice
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core.driver import Driver, Outcome
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
+from tests.conformance.kit.batch_stage import BatchStageHarness
 from tests.conformance.kit.cases import case
-from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, SYSTEM_CONFIG, forks_until
-from tests.conformance.kit.spans import Tx
-from tests.conformance.kit.stage_bench import StageBench
-from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, SYSTEM_CONFIG, forks_until
+from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, singulars, span
+from tests.conformance.kit.rollup_chain import RollupChain
 
 FORKS = forks_until("holocene")
-OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
 
 
-def after(*items: bytes, at: int = 1, overlap_check: bool = True, **changes: int) -> World:
-    """A world with these data items in the L1 block of this distance from genesis'."""
-    world = World(FORKS, overlap_check=overlap_check, **changes)
-    world.mine_until(FIRST_L1 + at - 1)
-    world.mine(*items)
-    return world
-
-
-def singulars(blocks: list[Planned]) -> list[bytes]:
-    """Each block as a batch of its own."""
-    return [block.singular for block in blocks]
+def after(*items: bytes, at: int = 1, overlap_check: bool = True, **changes: int) -> RollupChain:
+    """A chain with these data items in the L1 block of this distance from genesis'."""
+    chain = RollupChain(FORKS, overlap_check=overlap_check, **changes)
+    chain.mine_until(FIRST_L1 + at - 1)
+    chain.mine(*items)
+    return chain
 
 
 BAD = child(GENESIS, epoch_hash=b"\x99" * 32)
@@ -41,29 +51,30 @@ BAD = child(GENESIS, epoch_hash=b"\x99" * 32)
 
 @case("stage_same_origin_discard")
 def batches_in_the_block_that_is_the_safe_heads_origin() -> None:
-    """Block 6 is the first of L1 block 1 and is read there: singular batches behind it are gone, a span goes on."""
+    """Block 6 is the first of L1 block 1 and is read there: singular batches behind it are discarded, a span
+    continues."""
     blocks = plan(GENESIS, 8)
     assert [each.ref.l1_origin.number - FIRST_L1 for each in blocks] == [0] * 5 + [1] * 3
-    world = after(*channel("A", *singulars(blocks)))
-    assert refs(world.run()) == refs(blocks[:6])
-    assert world.effects() == []
-    world.mine()
-    assert world.run() == []
-    world.mine(*channel("B", *singulars(blocks[6:])))
-    assert refs(world.run()) == refs(blocks[6:])
-    world = after(*channel("A", span(blocks)), *channel("B", child(blocks[-1].ref).singular))
-    assert refs(world.run()) == refs(blocks[:6])
-    assert world.effects() == [(Effect.DISCARDED, Why.BEHIND)]
-    world.mine()
-    assert refs(world.run()) == refs(blocks[6:])
+    chain = after(*channel("A", *singulars(blocks)))
+    assert refs(chain.run()) == refs(blocks[:6])
+    assert chain.take_drops() == []
+    chain.mine()
+    assert chain.run() == []
+    chain.mine(*channel("B", *singulars(blocks[6:])))
+    assert refs(chain.run()) == refs(blocks[6:])
+    chain = after(*channel("A", span(blocks)), *channel("B", child(blocks[-1].ref).singular))
+    assert refs(chain.run()) == refs(blocks[:6])
+    assert chain.take_drops() == [(DropEffect.DISCARDED, ChannelBehindSafeHead)]
+    chain.mine()
+    assert refs(chain.run()) == refs(blocks[6:])
 
 
 @case("stage_low_window")
 def a_window_of_one_block() -> None:
-    bench = StageBench(BatchStage, FORKS)
-    del bench.epochs.blocks[1:]
+    harness = BatchStageHarness(BatchStage, FORKS)
+    del harness.l1_window.blocks[1:]
     with pytest.raises(CriticalError, match="the L1 window has 1 blocks"):
-        bench.next()
+        harness.next()
 
 
 @case("stage_span_partial")
@@ -71,20 +82,20 @@ def good_blocks_before_a_bad_one_stay() -> None:
     """The third block has an epoch whose time has not come; its channel goes with it."""
     blocks = plan(GENESIS, 2)
     bad = child(blocks[-1].ref, epoch=FIRST_L1 + 1)
-    world = after(*channel("A", span([*blocks, bad]), child(blocks[-1].ref).singular))
-    assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.FLUSHED, Why.TIME_BEFORE_ORIGIN)]
+    chain = after(*channel("A", span([*blocks, bad]), child(blocks[-1].ref).singular))
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.take_drops() == [(DropEffect.FLUSHED, TimestampBeforeOrigin)]
 
 
 @case("stage_flush_keeps_next_tx")
 def next_transaction_after_a_flush() -> None:
     (good,) = plan(GENESIS, 1)
-    world = after(*channel("A", BAD.singular, good.singular), *channel("B", child(good.ref).singular, good.singular))
-    assert world.run() == []
-    assert world.effects() == [(Effect.FLUSHED, Why.EPOCH_HASH), (Effect.FLUSHED, Why.TIME_AHEAD)]
-    world = after(*channel("A", BAD.singular, good.singular), *channel("B", good.singular))
-    assert refs(world.run()) == refs([good])
-    assert world.effects() == [(Effect.FLUSHED, Why.EPOCH_HASH)]
+    chain = after(*channel("A", BAD.singular, good.singular), *channel("B", child(good.ref).singular, good.singular))
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.FLUSHED, EpochHashMismatch), (DropEffect.FLUSHED, TimestampAhead)]
+    chain = after(*channel("A", BAD.singular, good.singular), *channel("B", good.singular))
+    assert refs(chain.run()) == refs([good])
+    assert chain.take_drops() == [(DropEffect.FLUSHED, EpochHashMismatch)]
 
 
 @case("stage_flush_keeps_queue")
@@ -97,147 +108,150 @@ def frames_behind_a_flushed_channel() -> None:
             (b"B", good.singular),
         )
     ]
-    world = after(batcher_data(parts))
-    assert refs(world.run()) == refs([good])
-    assert world.effects() == [(Effect.FLUSHED, Why.EPOCH_HASH)]
+    chain = after(batcher_data(parts))
+    assert refs(chain.run()) == refs([good])
+    assert chain.take_drops() == [(DropEffect.FLUSHED, EpochHashMismatch)]
 
 
 @case("stage_past_keeps_channel")
 def past_batches() -> None:
     blocks = plan(GENESIS, 3)
-    world = after(*channel("A", *singulars(blocks[:2])), *channel("B", *singulars(blocks)))
-    assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.PAST, Why.TIME_OLD)] * 2
+    chain = after(*channel("A", *singulars(blocks[:2])), *channel("B", *singulars(blocks)))
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)] * 2
 
 
 @case("stage_past_bad_hash")
 def past_batch_with_another_parent() -> None:
     blocks = plan(GENESIS, 2)
-    stale = child(child(GENESIS, (OTHER,)).ref, time=GENESIS_TIME + 2)
+    stale = child(child(GENESIS, (OTHER_USER,)).ref, time=GENESIS_TIME + 2)
     assert stale.ref.parent_hash != GENESIS.hash
-    world = after(*channel("A", blocks[0].singular, stale.singular, blocks[1].singular))
-    assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.PAST, Why.TIME_OLD)]
+    chain = after(*channel("A", blocks[0].singular, stale.singular, blocks[1].singular))
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)]
 
 
 @case("stage_future_flush")
 def a_gap() -> None:
     """The batch ahead of time takes the good one with it; the blocks are empty when the window is over."""
     first, second = plan(GENESIS, 2)
-    world = after(*channel("A", second.singular, first.singular), seq_window_size=4)
-    assert world.run() == []
-    assert world.effects() == [(Effect.FLUSHED, Why.TIME_AHEAD)]
-    world.mine_until(FIRST_L1 + 4)
-    assert refs(world.run()) == refs(plan(GENESIS, 5, ()))
+    chain = after(*channel("A", second.singular, first.singular), seq_window_size=4)
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.FLUSHED, TimestampAhead)]
+    chain.mine_until(FIRST_L1 + 4)
+    assert refs(chain.run()) == refs(plan(GENESIS, 5, ()))
 
 
 @case("stage_parent_hash_flush")
 def another_parent() -> None:
     first, second = plan(GENESIS, 2)
-    stale = child(child(GENESIS, (OTHER,)).ref)
-    world = after(*channel("A", first.singular, stale.singular, second.singular))
-    assert refs(world.run()) == refs([first])
-    assert world.effects() == [(Effect.FLUSHED, Why.PARENT_HASH)]
+    stale = child(child(GENESIS, (OTHER_USER,)).ref)
+    chain = after(*channel("A", first.singular, stale.singular, second.singular))
+    assert refs(chain.run()) == refs([first])
+    assert chain.take_drops() == [(DropEffect.FLUSHED, ParentHashMismatch)]
 
 
 @case("stage_span_undecided_lost")
 def an_undecided_span() -> None:
-    """Its last epoch is not known: it is lost, the batch behind it is judged."""
-    blocks, (good,) = plan(GENESIS, 20), plan(GENESIS, 1, (OTHER,))
-    world = after(*channel("A", span(blocks), good.singular))
-    assert refs(world.run()) == refs([good])
-    assert world.effects() == [(Effect.LOST, Why.SPAN_ORIGIN_UNKNOWN)]
-    world.mine_until(FIRST_L1 + 4)
-    assert world.run() == []
-    a_block_that_could_not_be_had()
+    """Its last epoch is not known: it is discarded, and the batch behind it is checked."""
+    blocks, (good,) = plan(GENESIS, 20), plan(GENESIS, 1, (OTHER_USER,))
+    chain = after(*channel("A", span(blocks), good.singular))
+    assert refs(chain.run()) == refs([good])
+    assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
+    chain.mine_until(FIRST_L1 + 4)
+    assert chain.run() == []
+    an_overlapped_block_that_is_unavailable()
 
 
-def a_block_that_could_not_be_had() -> None:
-    """A span is lost as well where a block that it goes over is not to be had; the next span asks for it again."""
+def an_overlapped_block_that_is_unavailable() -> None:
+    """A span is lost as well where a block that it overlaps is unavailable; the next span requests it again."""
     blocks = plan(GENESIS, 4)
-    world = after(*channel("A", span(blocks[:2])))
-    assert refs(world.run()) == refs(blocks[:2])
-    world.withheld = {1}
-    world.mine(*channel("B", span(blocks[1:])))
-    assert world.run() == []
-    assert world.effects() == [(Effect.LOST, Why.SPAN_NO_PARENT)]
-    world.withheld = set()
-    world.mine(*channel("C", span(blocks[1:])))
-    assert refs(world.run()) == refs(blocks[2:])
+    chain = after(*channel("A", span(blocks[:2])))
+    assert refs(chain.run()) == refs(blocks[:2])
+    chain.withheld = {1}
+    chain.mine(*channel("B", span(blocks[1:])))
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanParentUnavailable)]
+    chain.withheld = set()
+    chain.mine(*channel("C", span(blocks[1:])))
+    assert refs(chain.run()) == refs(blocks[2:])
 
 
 @case("stage_span_extract_old_epoch")
 def first_new_block_with_an_old_epoch() -> None:
     """The overlapping block is one that L1 block 1 was new in; the span stays with block 0. The comparison of the
     overlap sees it first, where it is on."""
-    for overlap_check, why in ((False, Why.EXTRACT_EPOCH_OLD), (True, Why.OVERLAP_EPOCH)):
+    for overlap_check, why in ((False, NewBlockEpochTooOld), (True, OverlapEpochMismatch)):
         blocks = plan(GENESIS, 6)
-        world = World(FORKS, overlap_check=overlap_check)
-        world.mine()
-        world.mine(*channel("A", span(blocks)))
+        chain = RollupChain(FORKS, overlap_check=overlap_check)
+        chain.mine()
+        chain.mine(*channel("A", span(blocks)))
         old = child(blocks[4].ref, epoch=FIRST_L1)
         older = child(old.ref, epoch=FIRST_L1)
-        world.mine(*channel("B", span([old, older, child(older.ref)]), plan(blocks[-1].ref, 1)[0].singular))
-        assert refs(world.run()) == refs(blocks)
-        assert world.effects() == [(Effect.FLUSHED, why)]
+        chain.mine(*channel("B", span([old, older, child(older.ref)]), plan(blocks[-1].ref, 1)[0].singular))
+        assert refs(chain.run()) == refs(blocks)
+        assert chain.take_drops() == [(DropEffect.FLUSHED, why)]
 
 
 @case("stage_span_then_eof")
-def span_used_up() -> None:
+def span_exhausted() -> None:
     blocks = plan(GENESIS, 5)
-    world = after(*channel("A", span(blocks[:3])), *channel("B", span(blocks[3:])), seq_window_size=4)
-    assert refs(world.run()) == refs(blocks)
-    assert (world.last, world.dropped) == (NeedL1Block(FIRST_L1 + 2), [])
-    world.mine_until(FIRST_L1 + 5)
-    assert [each.users for each in world.run()] == [()] * 6
+    chain = after(*channel("A", span(blocks[:3])), *channel("B", span(blocks[3:])), seq_window_size=4)
+    assert refs(chain.run()) == refs(blocks)
+    assert (chain.last_output, chain.dropped) == (NeedL1Block(FIRST_L1 + 2), [])
+    chain.mine_until(FIRST_L1 + 5)
+    assert [each.users for each in chain.run()] == [()] * 6
 
 
 @case("stage_last_flag")
 def every_block_concludes() -> None:
     blocks = plan(GENESIS, 4)
-    world = after(*channel("A", span(blocks[:3]), blocks[3].singular))
-    assert [each.concluding for each in world.run()] == [True] * 4
+    chain = after(*channel("A", span(blocks[:3]), blocks[3].singular))
+    assert [each.concluding for each in chain.run()] == [True] * 4
 
 
 @case("stage_invalid_payload")
 def deposits_only() -> None:
-    """The second block of a span is invalid: its deposits stay, the rest of its span and what is behind it in its
-    channel go; the next channel is read."""
+    """The second block of a span is invalid: its deposits stay, the rest of its span and what follows in its channel
+    are flushed; the next channel is read."""
     blocks = plan(GENESIS, 3)
     empty = child(blocks[0].ref, ())
     third = child(empty.ref)
-    world = World(FORKS)
-    world.is_invalid = lambda attributes: attributes.timestamp == blocks[1].ref.timestamp
-    world.mine(*channel("A", span(blocks), child(empty.ref, (OTHER,)).singular), *channel("B", third.singular))
-    found = world.run()
+    chain = RollupChain(FORKS)
+    chain.is_invalid = lambda attributes: attributes.timestamp == blocks[1].ref.timestamp
+    chain.mine(*channel("A", span(blocks), child(empty.ref, (OTHER_USER,)).singular), *channel("B", third.singular))
+    found = chain.run()
     assert refs(found) == refs([blocks[0], empty, third])
     assert all(map(is_deposit, found[1].transactions))
-    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY)]
-    the_channel_being_put_together_goes()
+    assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
+    the_staging_channel_is_flushed()
 
 
-def the_channel_being_put_together_goes() -> None:
-    """Block 6 is the first of L1 block 1, in which it was read; its span goes on in L1 block 2, with block 7. By then
+def the_staging_channel_is_flushed() -> None:
+    """Block 6 is the first of L1 block 1, in which it was read; its span continues in L1 block 2, with block 7. By then
     the first half of channel B has come."""
     blocks = plan(GENESIS, 8)
     eighth = child(child(blocks[5].ref, ()).ref)
     first, second = channel("B", eighth.singular, pieces=2)
-    world = World(FORKS)
-    world.is_invalid = lambda attributes: attributes.timestamp == blocks[6].ref.timestamp
-    world.mine(*channel("A", span(blocks)), first)
-    assert refs(world.run()) == refs(blocks[:6])
-    world.mine(second)
-    assert [each.ref.parent_hash for each in world.run()] == [blocks[5].ref.hash]
-    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY), (Effect.IGNORED, Why.STAGING_NONE)]
-    world.mine(*channel("C", eighth.singular))
-    assert refs(world.run()) == refs([eighth])
+    chain = RollupChain(FORKS)
+    chain.is_invalid = lambda attributes: attributes.timestamp == blocks[6].ref.timestamp
+    chain.mine(*channel("A", span(blocks)), first)
+    assert refs(chain.run()) == refs(blocks[:6])
+    chain.mine(second)
+    assert [each.ref.parent_hash for each in chain.run()] == [blocks[5].ref.hash]
+    assert chain.take_drops() == [
+        (DropEffect.DISCARDED, PayloadReplacedByDeposits),
+        (DropEffect.IGNORED, FrameWithoutChannel),
+    ]
+    chain.mine(*channel("C", eighth.singular))
+    assert refs(chain.run()) == refs([eighth])
 
 
-def judged_invalid(world: World, times: int) -> Outcome | None:
-    """The engine says so often in a row that attributes of the world's first block are invalid."""
-    found = world.run()[0].output
+def find_invalid(chain: RollupChain, times: int) -> Outcome | None:
+    """The engine finds the attributes of the chain's first block invalid this many times in a row."""
+    found = chain.run()[0].output
     assert found is not None
-    driver = Driver(world.config)
+    driver = Driver(chain.config)
     driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
     call = driver.settle()
     assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
@@ -259,24 +273,24 @@ def judged_invalid(world: World, times: int) -> Outcome | None:
 
 @case("stage_invalid_deposits_only")
 def invalid_deposits() -> None:
-    """Once is answered by the deposits alone; twice stops the node. Before Holocene the attributes are given up."""
+    """Once is answered by the deposits alone; twice stops the node. Before Holocene the attributes are dropped."""
     encoded = plan(GENESIS, 1)[0].singular
-    assert judged_invalid(after(*channel("A", encoded)), 1) is None
+    assert find_invalid(after(*channel("A", encoded)), 1) is None
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        judged_invalid(after(*channel("A", encoded)), 2)
-    early = World(forks_until("granite"))
+        find_invalid(after(*channel("A", encoded)), 2)
+    early = RollupChain(forks_until("granite"))
     early.mine(*channel("A", encoded))
-    outcome = judged_invalid(early, 1)
+    outcome = find_invalid(early, 1)
     assert outcome is not None and (outcome.outcome, outcome.safe_head) == (AttributesOutcome.REFUSED, GENESIS)
 
 
 @case("stage_forced_empty")
 def window_over() -> None:
-    world = World(FORKS, seq_window_size=5)
-    world.mine_until(FIRST_L1 + 4)
-    assert world.run() == []
-    world.mine()
-    found = world.run()
+    chain = RollupChain(FORKS, seq_window_size=5)
+    chain.mine_until(FIRST_L1 + 4)
+    assert chain.run() == []
+    chain.mine()
+    found = chain.run()
     assert refs(found) == refs(plan(GENESIS, 5, ()))
     assert all(each.concluding for each in found)
     assert {each.inclusion for each in found} == {FIRST_L1 + 5}

@@ -1,4 +1,4 @@
-"""The table of cases against the tests: every case has one test, and no test is unknown."""
+"""The table of cases against the tests: every case has one test, in a file of its stage."""
 
 from collections import Counter
 
@@ -9,22 +9,22 @@ STAGES = (
     *("l1", "tx", "src", "blob", "altda", "frame", "fq", "bank", "asm", "zip", "rlp"),
     *("single", "span", "spantx", "check1", "prefix", "full", "queue", "stage", "reset"),
 )
-"""Those of the rule book's list of cases, in the order of the data's way."""
+"""The stages of derivation, in the order in which data pass them."""
 
 
-def test_the_table_has_all_cases_of_the_rule_book() -> None:
+def test_no_case_of_the_stages_is_lost() -> None:
     stages = Counter(case.stage for case in load_cases().values())
     assert sum(stages[stage] for stage in STAGES) == 388
 
 
-def test_every_case_has_one_test_and_no_test_is_unknown() -> None:
+def test_every_case_has_one_test_and_every_test_its_case() -> None:
     found = Counter(key for key, _ in ids_under_test())
     cases = load_cases().keys()
     assert {key: times for key, times in found.items() if times > 1} == {}
     assert (cases - found.keys(), found.keys() - cases) == (set(), set())
 
 
-def test_a_test_stands_in_a_file_of_its_stage() -> None:
+def test_a_case_is_tested_in_a_file_of_its_stage() -> None:
     cases = load_cases()
     wrong = [
         f"{key} in {path.name}"

@@ -1,17 +1,19 @@
-"""Which L1 transactions carry batches (derivation-rules 3): type, recipient, signature and sender, in this order."""
+"""Which L1 transactions are the batcher's: type, recipient, signature and sender, in this order [BF1 to BF6]."""
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
+from rollup_node.stages.derivation.reasons.frames import FramesEmpty
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.channels import Frame, batcher_data
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID, forks_until
-from tests.conformance.kit.endpoint import Endpoint, Transaction, config_event
-from tests.conformance.kit.intake import Front
-from tests.conformance.kit.notation import channel_id, item
-from tests.conformance.kit.signed import (
+from tests.conformance.kit.ingestion import IngestionHarness
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
+from tests.conformance.kit.l1_transactions import (
     ACCESS_LIST,
     DATA,
     DYNAMIC_FEE,
@@ -25,23 +27,24 @@ from tests.conformance.kit.signed import (
     signed,
     zero_r,
 )
-from tests.conformance.kit.worlds import World
+from tests.conformance.kit.notation import channel_id, item
+from tests.conformance.kit.rollup_chain import RollupChain
 
 ECOTONE = forks_until("ecotone")
 
 
 def naming(address: Address) -> bytes:
-    """A channel in whose frame an address stands, which does not make it one to that address."""
+    """A channel whose frame contains an address, which does not make it a transaction to that address."""
     return batcher_data([Frame(channel_id("A"), 0, address, True)])
 
 
 def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dropped]]:
     """The channels in an L1 block with this transaction and a good one behind it, and what is dropped."""
     good = signed(DYNAMIC_FEE, to=inbox, data=item("Z0!"))
-    front = Front(ECOTONE)
-    front.batcher = SIGNER
-    found = front.read(*inbox_transactions((transaction, good), inbox, L1_CHAIN_ID))
-    return found, front.dropped
+    harness = IngestionHarness(ECOTONE)
+    harness.batcher = SIGNER
+    found = harness.read(*inbox_transactions((transaction, good), inbox, L1_CHAIN_ID))
+    return found, harness.dropped
 
 
 @table(
@@ -67,7 +70,7 @@ def used(transaction: bytes) -> None:
     tx_zero_r=signed(DYNAMIC_FEE, change=zero_r),
 )
 def ignored(transaction: bytes) -> None:
-    """Nothing is said of these: they never come as far as derivation."""
+    """No drop is recorded for these: they never reach derivation."""
     assert read(transaction) == (["Z0"], [])
     assert inbox_transactions([transaction], INBOX, L1_CHAIN_ID) == ()
 
@@ -76,8 +79,8 @@ def ignored(transaction: bytes) -> None:
 def from_a_stranger() -> None:
     found, (dropped,) = read(signed(DYNAMIC_FEE, secret=OTHER_SECRET))
     assert found == ["Z0"]
-    assert dropped.effect is Effect.IGNORED
-    assert dropped.reason == Why.SENDER(sender=OTHER_SIGNER, batcher=SIGNER)
+    assert dropped.effect is DropEffect.IGNORED
+    assert dropped.reason == SenderNotBatcher(sender=OTHER_SIGNER, batcher=SIGNER)
 
 
 @case("tx_author_is_inbox")
@@ -90,26 +93,26 @@ def inbox_and_batcher_exchanged() -> None:
 @case("tx_reverted_tx")
 def failed_on_l1() -> None:
     """The block has a config event as well, so that the receipts are looked at."""
-    endpoint = Endpoint()
-    event = Transaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
-    block = endpoint.add(Transaction(signed(DYNAMIC_FEE), succeeded=False), event)
+    endpoint = L1Endpoint()
+    event = EndpointTransaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
+    block = endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), succeeded=False), event)
     verified = endpoint.verified(block.number)
     assert len(verified.config_updates) == 1
-    front = Front(ECOTONE)
-    front.batcher = SIGNER
-    assert front.read(*verified.inbox) == ["A0"]
+    harness = IngestionHarness(ECOTONE)
+    harness.batcher = SIGNER
+    assert harness.read(*verified.inbox) == ["A0"]
 
 
 @case("tx_empty_data")
 def without_data() -> None:
     found, (dropped,) = read(signed(DYNAMIC_FEE, data=b""))
-    assert (found, dropped.reason) == (["Z0"], Why.FRAMES_EMPTY())
+    assert (found, dropped.reason) == (["Z0"], FramesEmpty())
 
 
 @case("tx_empty_block")
 def without_transactions() -> None:
-    world = World(forks_until("ecotone"))
-    world.mine()
-    assert world.run() == []
-    assert world.last == NeedL1Block(world.head + 1)
-    assert world.said() == []
+    chain = RollupChain(forks_until("ecotone"))
+    chain.mine()
+    assert chain.run() == []
+    assert chain.last_output == NeedL1Block(chain.head + 1)
+    assert chain.take_reasons() == []

@@ -1,16 +1,23 @@
-"""Compressed channels (derivation-rules 9.1 to 9.3): which are read at all, and which items survive damage.
+"""Compressed channels: which are opened, and which items survive damage [RD1 to RD7, Z1 to Z11].
 
-Items are whole singular batches of the sizes that the cases name, so that what survives are batches."""
+Items are singular batches of the sizes that the cases name, so what survives are batches."""
 
 import tracemalloc
 import zlib
 
 from brotlicffi._brotlicffi import ffi, lib
 
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import (
+    BrotliNotAllowed,
+    CompressionUnknown,
+    StreamDamaged,
+    StreamLimitExceeded,
+    ZlibHeaderInvalid,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import L2_BLOCK_TIME, forks_until
-from tests.conformance.kit.reading import read
+from tests.conformance.kit.channel_reading import read_channel
 from tests.conformance.kit.streams import (
     batch,
     brotli,
@@ -37,7 +44,7 @@ LARGE_WINDOW_PARAMETER = 6
 
 def survivors(body: bytes, forks: dict[str, int] = FJORD) -> list[int]:
     """The block numbers of the batches that are read."""
-    return [time // L2_BLOCK_TIME for time in read(body, forks).times]
+    return [time // L2_BLOCK_TIME for time in read_channel(body, forks).times]
 
 
 def sizes(*of_items: int) -> list[bytes]:
@@ -54,16 +61,16 @@ def sizes(*of_items: int) -> list[bytes]:
     zip_fdict_1=(with_header(zlib_header(0x78, 1), compressed(TWO)), FJORD),
 )
 def opened(body: bytes, forks: dict[str, int]) -> None:
-    assert read(body, forks).dropped == []
+    assert read_channel(body, forks).dropped == []
     assert survivors(body, forks) == [1, 2]
 
 
 def bad_header(body: bytes) -> tuple[bytes, Reason]:
-    return body, Why.CHANNEL_ZLIB_HEADER(header=body[:6])
+    return body, ZlibHeaderInvalid(header=body[:6])
 
 
 @table(
-    zip_first_byte_02=(b"\2" + compressed(TWO), Why.CHANNEL_COMPRESSION(first=2)),
+    zip_first_byte_02=(b"\2" + compressed(TWO), CompressionUnknown(first=2)),
     zip_first_byte_28=bad_header(bytes.fromhex("28b52ffd") + compressed(TWO)),
     zip_nibble_15=bad_header(with_header(zlib_header(0x7F), compressed(TWO))),
     zip_cinfo_8=bad_header(with_header(zlib_header(0x88), compressed(TWO))),
@@ -72,26 +79,26 @@ def bad_header(body: bytes) -> tuple[bytes, Reason]:
     zip_one_byte_78=bad_header(b"\x78"),
 )
 def not_opened(body: bytes, reason: Reason) -> None:
-    found = read(body, FJORD)
+    found = read_channel(body, FJORD)
     assert (found.batches, found.reason) == ([], reason)
 
 
 @case("zip_brotli_pre_fjord")
 def brotli_too_early() -> None:
-    found = read(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
-    assert (found.batches, found.why) == ([], Why.CHANNEL_BROTLI)
+    found = read_channel(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
+    assert (found.batches, found.reason_type) == ([], BrotliNotAllowed)
 
 
 @case("zip_brotli_at_fjord")
 def brotli_at_the_fork() -> None:
-    found = read(brotli(TWO), forks_until("ecotone", fjord=12), seconds=12)
+    found = read_channel(brotli(TWO), forks_until("ecotone", fjord=12), seconds=12)
     assert (found.times, found.dropped) == ([2, 4], [])
 
 
 @case("zip_brotli_batch_pre_fjord")
 def brotli_by_the_time_of_l1() -> None:
     """Fjord comes ten minutes after the batches' own time."""
-    found = read(brotli(TWO), forks_until("ecotone", fjord=600), seconds=600)
+    found = read_channel(brotli(TWO), forks_until("ecotone", fjord=600), seconds=600)
     assert (found.times, found.dropped) == ([2, 4], [])
 
 
@@ -110,8 +117,8 @@ def brotli_by_the_time_of_l1() -> None:
 def wrong_checksum(of_items: tuple[int, ...], left: list[int]) -> None:
     body = wrong_sum(compressed(sizes(*of_items)))
     assert survivors(body) == left
-    assert read(body, FJORD).why is Why.STREAM_DAMAGED
-    assert CHECKSUM in str(read(body, FJORD).reason)
+    assert read_channel(body, FJORD).reason_type is StreamDamaged
+    assert CHECKSUM in str(read_channel(body, FJORD).reason)
 
 
 def test_where_the_buffer_ends() -> None:
@@ -129,7 +136,7 @@ def checksum_missing() -> None:
 
 @case("zip_adler_ok_junk")
 def bytes_behind_the_checksum() -> None:
-    found = read(compressed(sizes(100, 9000)) + b"junk", FJORD)
+    found = read_channel(compressed(sizes(100, 9000)) + b"junk", FJORD)
     assert (found.times, found.dropped) == ([2, 4], [])
 
 
@@ -160,7 +167,7 @@ def cut_in_the_middle() -> None:
         left = complete(items, output)
         assert left == complete(items, output[:-2]) == complete(items, output + b"..")
         assert survivors(body[:cut]) == list(range(1, left + 1))
-        assert CUT_OFF in str(read(body[:cut], FJORD).reason)
+        assert CUT_OFF in str(read_channel(body[:cut], FJORD).reason)
 
 
 @case("zip_deflate_flip")
@@ -176,7 +183,7 @@ def a_bit_flipped_in_the_middle() -> None:
     left = complete(items, output or b"")
     assert 5 < left < 15
     assert survivors(damaged) == list(range(1, left + 1))
-    assert CORRUPT in str(read(damaged, FJORD).reason)
+    assert CORRUPT in str(read_channel(damaged, FJORD).reason)
 
 
 def output_before_error(body: bytes) -> bytes | None:
@@ -206,7 +213,7 @@ def output_before_error(body: bytes) -> bytes | None:
 )
 def damaged_brotli(body: bytes, left: list[int]) -> None:
     assert survivors(body) == left
-    assert read(body, FJORD).why is Why.STREAM_DAMAGED
+    assert read_channel(body, FJORD).reason_type is StreamDamaged
 
 
 @case("zip_brotli_large_window")
@@ -214,8 +221,8 @@ def large_window() -> None:
     """0x11 begins a stream with a large window, and no other."""
     encoded = large_window_stream(stream(TWO))
     assert encoded[0] == 0x11
-    found = read(b"\1" + encoded, FJORD)
-    assert (found.batches, found.why) == ([], Why.STREAM_DAMAGED)
+    found = read_channel(b"\1" + encoded, FJORD)
+    assert (found.batches, found.reason_type) == ([], StreamDamaged)
 
 
 def large_window_stream(data: bytes) -> bytes:
@@ -247,16 +254,16 @@ def head_size(whole: int) -> int:
 
 @table(
     zip_limit_exact=(megabytes(10), 10, None),
-    zip_limit_minus1=(megabytes(9, 1_000_001), 9, Why.STREAM_LIMIT(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
+    zip_limit_minus1=(megabytes(9, 1_000_001), 9, StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
     zip_limit_in_header=(
         megabytes(9, 999_998, 1_000_000),
         10,
-        Why.STREAM_LIMIT(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
+        StreamLimitExceeded(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
     ),
 )
 def at_the_limit(items: list[bytes], left: int, reason: Reason | None) -> None:
     body = compressed(items, level=1)
-    found = read(body, DELTA)
+    found = read_channel(body, DELTA)
     assert found.times == [L2_BLOCK_TIME * number for number in range(1, left + 1)]
     assert found.reason == reason
 
@@ -265,8 +272,8 @@ def at_the_limit(items: list[bytes], left: int, reason: Reason | None) -> None:
 def larger_from_fjord() -> None:
     body = compressed([sized(4_999_996, number, zeros) for number in range(1, 11)], level=1)
     schedule = forks_until("ecotone", fjord=24)
-    before, after = read(body, schedule, seconds=12), read(body, schedule, seconds=24)
-    assert (before.times, before.why) == ([2, 4], None)
+    before, after = read_channel(body, schedule, seconds=12), read_channel(body, schedule, seconds=24)
+    assert (before.times, before.reason_type) == ([2, 4], None)
     assert (after.times, after.dropped) == ([2 * number for number in range(1, 11)], [])
 
 
@@ -281,7 +288,7 @@ def bomb() -> None:
         body += repeated_megabyte() * 1024
         tracemalloc.start()
         try:
-            found = read(body, DELTA)
+            found = read_channel(body, DELTA)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()

@@ -2,18 +2,21 @@
 them."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
-from rollup_node.stages.p2p.discv5.calls import Call, Purpose
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import Enr, OpStack, parse_record
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
 from tests.support.discv5_nodes import seeded
-from tests.support.discv5_servers import free_port, serving, serving_many
+from tests.support.discv5_servers import running_discv5, running_discv5_servers
 from tests.support.js_peers import JsPeer, js_peer, need_packages
+from tests.support.loopback import free_port, own_address
 from tests.support.p2p_hosts import config, until
 
 PROGRAM = "discv5_peer.mjs"
@@ -26,52 +29,62 @@ def packages() -> None:
 
 
 @asynccontextmanager
-async def foreign(secret: str = "01") -> AsyncIterator[JsPeer]:
-    async with js_peer(PROGRAM, secret=secret * 32, port=free_port(), opstack=OpStack(CHAIN).encode().hex()) as peer:
+async def running_js_node(secret: str = "01") -> AsyncIterator[JsPeer]:
+    async with js_peer(
+        PROGRAM,
+        secret=secret * 32,
+        ip=own_address(),
+        port=free_port(socket.SOCK_DGRAM),
+        opstack=OpStackEntry(CHAIN).encode().hex(),
+    ) as peer:
         yield peer
 
 
 def their_record(peer: JsPeer) -> Enr:
-    return parse_record(peer.ready["record"])
+    return parse_enr(peer.ready["record"])
 
 
-def test_their_record_is_read_and_our_ping_answered() -> None:
+def test_their_record_parses_and_our_ping_is_answered() -> None:
     async def check() -> None:
-        async with foreign() as theirs:
+        async with running_js_node() as theirs:
             record = their_record(theirs)
             assert record.node_id.hex() == theirs.ready["node"]
-            assert record.opstack == OpStack(CHAIN) and record.text == theirs.ready["record"]
-            async with serving("ours", bootnodes=(record.text,)) as ours:
+            assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
+            async with running_discv5("ours", bootnodes=(record.text,)) as ours:
                 await until(lambda: ours.found)
-                assert ours.found[0].record == record.text
+                assert ours.found[0].enr == record.text
                 assert ours.found[0].chain_id == CHAIN
-                assert not ours.service.drops
-                assert ours.record.text in await theirs.call("table")
+                assert not ours.node.drops
+                assert ours.enr.text in await theirs.call("table")
 
     asyncio.run(check())
 
 
-def test_they_begin_the_handshake() -> None:
+def test_they_initiate_the_handshake() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours") as ours:
-            pong = await theirs.call("ping", record=ours.record.text)
-            assert pong == {"seq": ours.record.seq, "port": their_port(theirs), "ip": [127, 0, 0, 1]}
-            await theirs.call("ping", record=ours.record.text)
-            assert await theirs.call("talk", record=ours.record.text, protocol="unknown") == ""
+        async with running_js_node() as theirs, running_discv5("ours") as ours:
+            pong = await theirs.call("ping", record=ours.enr.text)
+            assert pong == {
+                "seq": ours.enr.seq,
+                "port": their_endpoint(theirs).port,
+                "ip": list(parse_ip(own_address()).packed),
+            }
+            await theirs.call("ping", record=ours.enr.text)
+            assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
             await until(lambda: ours.found)
-            assert ours.found[0].record == theirs.ready["record"]
-            assert len(ours.service.channel.sessions) == 1
+            assert ours.found[0].enr == theirs.ready["record"]
+            assert len(ours.node.codec.sessions) == 1
 
     asyncio.run(check())
 
 
-def test_a_session_that_we_lost_is_made_anew() -> None:
+def test_a_lost_session_is_established_again() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours") as ours:
-            await theirs.call("ping", record=ours.record.text)
-            ours.service.channel.sessions.clear()
-            pong = await theirs.call("ping", record=ours.record.text)
-            assert pong["seq"] == ours.record.seq
+        async with running_js_node() as theirs, running_discv5("ours") as ours:
+            await theirs.call("ping", record=ours.enr.text)
+            ours.node.codec.sessions.clear()
+            pong = await theirs.call("ping", record=ours.enr.text)
+            assert pong["seq"] == ours.enr.seq
 
     asyncio.run(check())
 
@@ -79,68 +92,71 @@ def test_a_session_that_we_lost_is_made_anew() -> None:
 def test_their_lookups_go_through_our_nodes() -> None:
     async def check() -> None:
         async with (
-            foreign() as theirs,
-            serving("boot") as boot,
-            serving_many(16, bootnodes=(boot.record.text,)) as nodes,
+            running_js_node() as theirs,
+            running_discv5("boot") as boot,
+            running_discv5_servers(16, bootnodes=(boot.enr.text,)) as nodes,
         ):
             await until(lambda: all(len(node.found) >= 14 for node in nodes), 25)
-            await theirs.call("add", record=boot.record.text)
+            await theirs.call("add", record=boot.enr.text)
             found: set[str] = set()
             for _ in range(6):
                 found |= set(await theirs.call("random"))
-            assert len(found & {node.record.text for node in nodes}) >= 12
+            assert len(found & {node.enr.text for node in nodes}) >= 12
 
     asyncio.run(check())
 
 
 def test_our_lookups_go_through_their_node() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving_many(12) as nodes:
+        async with running_js_node() as theirs, running_discv5_servers(12) as nodes:
             record = their_record(theirs)
             for node in nodes:
-                await theirs.call("ping", record=node.record.text)
-                await theirs.call("add", record=node.record.text)
-            async with serving("late", bootnodes=(record.text,)) as late:
-                wanted = {node.record.text for node in nodes} & set(await theirs.call("table"))
+                await theirs.call("ping", record=node.enr.text)
+                await theirs.call("add", record=node.enr.text)
+            async with running_discv5("late", bootnodes=(record.text,)) as late:
+                wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
                 assert len(wanted) >= 10
-                await until(lambda: wanted <= {peer.record for peer in late.found}, 25)
+                await until(lambda: wanted <= {peer.enr for peer in late.found}, 25)
 
     asyncio.run(check())
 
 
 def test_many_requests_in_a_session() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
-            service = ours.service
+            calls = ours.node.calls
             contact = their_record(theirs).contact()
             assert contact is not None
             random = seeded("many")
             for _ in range(100):
-                call = Call(contact, Purpose.LOOKUP, (random(1)[0] + 1, 0))
-                await until(lambda: not service.calls.is_busy(contact.node_id))
-                assert service.calls.submit(call, 1, asyncio.get_running_loop().time())
-                ours._flush()
-                await until(lambda call=call: call.answers > 0)
+                call = OutgoingCall(contact, CallPurpose.LOOKUP, (random(1)[0] + 1, 0))
+                await until(lambda: not calls.has_call(contact.node_id))
+                assert calls.submit(call, 1, asyncio.get_running_loop().time())
+                ours.flush()
+                await until(partial(has_response, call))
                 assert contact.node_id in call.records
 
     asyncio.run(check())
 
 
-def their_port(theirs: JsPeer) -> int:
+def has_response(call: OutgoingCall) -> bool:
+    return call.responses > 0
+
+
+def their_endpoint(theirs: JsPeer) -> Endpoint:
     endpoint = their_record(theirs).udp(4)
-    assert isinstance(endpoint, Endpoint) and endpoint.ip == parse_ip("127.0.0.1")
-    return endpoint.port
+    assert isinstance(endpoint, Endpoint) and endpoint.ip == parse_ip(own_address())
+    return endpoint
 
 
 def test_garbage_from_our_address_does_not_end_the_session() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
-            transport = ours._transport
-            assert transport is not None
             for size in (10, 63, 200, 1280):
-                transport.sendto(bytes(size), ("127.0.0.1", their_port(theirs)))
-            await theirs.call("ping", record=ours.record.text)
+                ours.node.calls.outbox.append(OutgoingPacket(bytes(size), their_endpoint(theirs)))
+            ours.flush()
+            await theirs.call("ping", record=ours.enr.text)
 
     asyncio.run(check())

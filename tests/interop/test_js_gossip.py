@@ -1,4 +1,4 @@
-"""Our gossip of blocks, with all of the p2p process around it, against js-libp2p's gossipsub set as op-node's is."""
+"""Gossip of blocks of a whole p2p process against js-libp2p's gossipsub with op-node's parameters."""
 
 import time
 from hashlib import shake_128
@@ -9,27 +9,27 @@ import msgspec
 import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.gossipsub.message import IdRule, message_id
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import GossipPeer, gossip_peer, present_topic
+from tests.support.js_gossip import JsGossipPeer, gossip_peer, present_topic
 from tests.support.js_peers import by, need_packages
 from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
 GROUP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 REJECTED = 'op_node_default_p2p_gossip_events_total{type="REJECT_MESSAGE"}'
 NARROW = {"mesh_d": 1, "mesh_lo": 1, "mesh_hi": 1}
-"""A mesh of one: whoever comes second hears of blocks by gossip alone."""
+"""A mesh of one: the second peer gets blocks by lazy gossip only."""
 THEIR_NARROW = {"D": 1, "Dlo": 1, "Dhi": 1, "Dout": 0, "Dscore": 1}
 P4 = {"topicWeight": 1, "invalidMessageDeliveriesWeight": -1, "invalidMessageDeliveriesDecay": 0.99}
 OTHERS = ("timeInMesh", "firstMessageDeliveries", "meshMessageDeliveries", "meshFailurePenalty")
 ONLY_P4 = {"scoreParams": {"topics": {TOPIC: {**P4, **{f"{name}Weight": 0 for name in OTHERS}}}}}
-"""Their scores with refused messages as their only part."""
+"""Their scores with invalid messages (P4) as their only part."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,11 +39,11 @@ def packages() -> None:
 
 def message(payload: ExecutionPayload, version: int = 4, **changes: Any) -> bytes:
     """A block as it is published."""
-    return block_snappy.compress(signed(payload, version, **changes))
+    return snappy.compress(signed(payload, version, **changes))
 
 
 def id_of(data: bytes, topic: str = TOPIC) -> bytes:
-    return message_id(IdRule.OP_NODE, topic, data, block_snappy.decompress(data))
+    return message_id(MessageIdScheme.OP_NODE, topic, data, snappy.decompress(data))
 
 
 def large_block(number: int, size: int) -> ExecutionPayload:
@@ -51,21 +51,21 @@ def large_block(number: int, size: int) -> ExecutionPayload:
     return now_block(number, transactions=(b"\x02" + shake_128(bytes([number])).digest(size),))
 
 
-async def connected(node: P2pNode, *peers: GossipPeer) -> None:
+async def connected(node: P2pNode, *peers: JsGossipPeer) -> None:
     """We dial them, and are in each other's mesh."""
     for peer in peers:
         await peer.join(TOPIC)
         assert await node.call("connectPeer", peer.address) is None
-        await peer.in_mesh_with(node, TOPIC)
+        await peer.wait_for_mesh_with(node, TOPIC)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
-    """Each version on its topic, whoever dials, with the same id at both ends and nothing of an author."""
+    """Each version on its topic, whoever dials, with the same id at both ends and without an author."""
     rollup = chain_of_now(last_fork=LAST_FORK[version])
     topic = block_message.block_topic(CHAIN_ID, version)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node, gossip_peer(1) as theirs:
             assert present_topic(node) == topic
             await theirs.join(*node.stage.gossip.topics, "/another/topic")
@@ -73,45 +73,48 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
                 await theirs.dial(node)
             else:
                 assert await node.call("connectPeer", theirs.address) is None
-            await theirs.in_mesh_with(node, topic)
-            assert (await theirs.state(topic))["spoken"] == {node.peer: MESHSUB_12}
+            await theirs.wait_for_mesh_with(node, topic)
+            assert (await theirs.state(topic))["protocols"] == {node.peer: MESHSUB_12}
             assert "/another/topic" not in node.stage.gossip.router.peers.topics
             ours, given = now_block(1, version), now_block(2, version)
             assert await node.publish(ours) is None
             sent = message(ours, version)
-            heard = await theirs.received(id_of(sent, topic))
-            assert (heard["topic"], heard["data"], heard["peer"]) == (topic, sent, node.peer)
+            received = await theirs.received(id_of(sent, topic))
+            assert (received["topic"], received["data"], received["peer"]) == (topic, sent, node.peer)
             assert {tuple(each["fields"]) for each in theirs.rpcs("messages")} == {("data", "topic")}
             assert await theirs.publish(topic, message(given, version)) == {node.peer}
-            await node.until(lambda: node.arrived)
-            assert node.arrived == [given] and node.stage.gossip.accepted == 1
-            assert node.stage.gossip.router.inbox.has_seen(id_of(message(given, version), topic), time.monotonic())
+            await node.until(lambda: node.received_blocks)
+            assert node.received_blocks == [given] and node.stage.gossip.accepted == 1
+            assert node.stage.gossip.router.validation_queue.has_seen(
+                id_of(message(given, version), topic), time.monotonic()
+            )
             peers = (await node.call("peers", True))["peers"]
-            assert peers[theirs.name]["scores"]["gossip"]["total"] == 0 and peers[theirs.name]["gossipBlocks"]
+            assert peers[theirs.peer_text]["scores"]["gossip"]["total"] == 0 and peers[theirs.peer_text]["gossipBlocks"]
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_large_blocks_go_both_ways(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup, size = chain_of_now(), 1_500_000
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node, gossip_peer(1) as theirs:
             await connected(node, theirs)
             for number in (1, 2, 3):
                 ours, given = large_block(number, size), large_block(100 + number, size)
                 assert await node.publish(ours) is None
-                heard = await theirs.received(id_of(message(ours)))
-                assert heard["data"] == message(ours)
+                received = await theirs.received(id_of(message(ours)))
+                assert received["data"] == message(ours)
                 await theirs.publish(TOPIC, message(given))
-                await node.until(lambda given=given: node.arrived and node.arrived[-1] == given)
+                await node.wait_for_blocks(number)
+                assert node.received_blocks[-1] == given
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
-    """Our own blocks and those of others come to it by IHAVE and IWANT, never unasked."""
+def test_a_peer_outside_of_our_mesh_gets_ihave_and_sends_iwant(tmp_path: Path) -> None:
+    """It gets our blocks and those of others by IHAVE and IWANT only."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY, **NARROW).running() as node,
@@ -120,10 +123,10 @@ def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
         ):
             await member.join(TOPIC)
             await member.dial(node)
-            await member.in_mesh_with(node, TOPIC)
+            await member.wait_for_mesh_with(node, TOPIC)
             await outsider.join(TOPIC)
             await outsider.dial(node)
-            await outsider.said("prune", lambda prune: prune == {"topic": TOPIC, "backoff": 60})
+            await outsider.wait_for_rpc("prune", lambda prune: prune == {"topic": TOPIC, "backoff": 60})
             assert list(node.stage.gossip.router.meshes.members[TOPIC]) == [member.peer]
             own, given = large_block(1, 2000), now_block(2)
             assert await node.publish(own) is None
@@ -131,24 +134,24 @@ def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
             for each in map(message, (own, given)):
                 assert (await outsider.received(id_of(each)))["data"] == each
                 assert id_of(each).hex() in outsider.rpcs("ihave")
-                assert _told_before_sent(outsider, id_of(each))
+                assert _announced_before_sent(outsider, id_of(each))
                 assert outsider.copies(id_of(each)) == 1
             assert (await outsider.state(TOPIC))["mesh"] == []
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def _told_before_sent(peer: GossipPeer, id_: bytes) -> bool:
+def _announced_before_sent(peer: JsGossipPeer, id_: bytes) -> bool:
     rpcs = [event for event in peer.js.events if event["event"] == "rpc"]
-    told = next(at for at, rpc in enumerate(rpcs) if id_.hex() in rpc["ihave"])
+    announced = next(at for at, rpc in enumerate(rpcs) if id_.hex() in rpc["ihave"])
     sent = next(at for at, rpc in enumerate(rpcs) if any(each["id"] == id_.hex() for each in rpc["messages"]))
-    return told < sent
+    return announced < sent
 
 
-def test_outside_of_their_mesh_we_are_told_and_ask(tmp_path: Path) -> None:
-    """Their mesh of one is full of another node of ours; we obey the PRUNE, and ask for what we are told of."""
+def test_outside_of_their_mesh_we_get_ihave_and_send_iwant(tmp_path: Path) -> None:
+    """Their mesh of one holds another node of ours; we respect the PRUNE, and request what they announce."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path).running() as member,
@@ -158,44 +161,44 @@ def test_outside_of_their_mesh_we_are_told_and_ask(tmp_path: Path) -> None:
             await connected(member, theirs)
             assert await node.call("connectPeer", theirs.address) is None
             meshes = node.stage.gossip.router.meshes
-            await node.until(lambda: meshes.backoff.holds(TOPIC, theirs.peer))
+            await node.until(lambda: meshes.backoff.blocks_graft(TOPIC, theirs.peer))
             assert theirs.peer not in meshes.members[TOPIC]
             given = message(now_block(1))
             assert await theirs.publish(TOPIC, given) == {member.peer}
-            await node.until(lambda: node.arrived)
+            await node.until(lambda: node.received_blocks)
             assert id_of(given).hex() in theirs.rpcs("iwant", node.peer)
             assert id_of(given).hex() not in theirs.rpcs("iwant", member.peer)
-            assert node.stage.gossip.router.lazy.promises.broken(time.monotonic() + 10) == {}
+            assert node.stage.gossip.router.lazy_gossip.promises.broken(time.monotonic() + 10) == {}
             assert theirs.rpcs("graft", node.peer).count(TOPIC) == 1, "no GRAFT within the backoff"
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_a_broken_promise_is_held_against_them(tmp_path: Path) -> None:
-    """They tell of a message that they cannot bring: behaviour penalty (P7)."""
+def test_a_broken_promise_lowers_their_score(tmp_path: Path) -> None:
+    """They announce a message that they do not send: behaviour penalty (P7)."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with P2pNode(1, chain_of_now(), tmp_path).running() as node, gossip_peer(1) as theirs:
             await connected(node, theirs)
-            await theirs.js.call("tell", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
-            await theirs.said("iwant", lambda wanted: wanted == "ab" * 20)
-            scores = node.stage.scores
-            await node.until(lambda: scores.snapshot(theirs.peer).behaviour > 0.5)
-            assert scores.total(theirs.peer) == 0, "few broken promises are forgiven"
+            await theirs.js.call("ihave", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
+            await theirs.wait_for_rpc("iwant", lambda wanted: wanted == "ab" * 20)
+            scorer = node.stage.scorer
+            await node.until(lambda: scorer.snapshot(theirs.peer).behaviour_penalty > 0.5)
+            assert scorer.score(theirs.peer) == 0, "few broken promises are forgiven"
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def bad_messages() -> dict[str, bytes]:
-    """What we must refuse, by the name of the fault."""
+def invalid_messages() -> dict[str, bytes]:
+    """Messages that we must reject, by the name of the ValidationFailure."""
     now, stranger = int(time.time()), LocalSigner(b"\x77" * 32)
     wrong_hash = msgspec.structs.replace(now_block(4), block_hash=b"\x09" * 32)
     return {
         "snappy": b"\xff\xff\xff\xff\x7f no snappy",
-        "too_small": block_snappy.compress(bytes(65)),
-        "signature": block_snappy.compress(bytes(65) + signed(now_block(2))[65:]),
+        "too_small": snappy.compress(bytes(65)),
+        "signature": snappy.compress(bytes(65) + signed(now_block(2))[65:]),
         "wrong_signer": message(now_block(3), signer=stranger),
-        "ssz": block_snappy.compress(_signed_junk()),
+        "ssz": snappy.compress(_signed_junk()),
         "too_old": message(block(number=5, timestamp=now - 100)),
         "future": message(block(number=6, timestamp=now + 100)),
         "block_hash": message(wrong_hash),
@@ -208,11 +211,10 @@ def _signed_junk() -> bytes:
     return SIGNER.sign(CHAIN_ID, junk) + junk
 
 
-def test_what_we_reject_is_not_passed_on(tmp_path: Path) -> None:
-    """Each is refused by its name. Topics are not scored (node-behaviour 13.8): the sender stays, and a good block
-    of its passes."""
+def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
+    """Each is rejected for its reason. Topics are not scored [SCR4]: the sender stays, and its valid block passes."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path).running() as node,
@@ -220,27 +222,27 @@ def test_what_we_reject_is_not_passed_on(tmp_path: Path) -> None:
             gossip_peer(2) as witness,
         ):
             await connected(node, sender, witness)
-            bad = bad_messages()
-            for each in bad.values():
+            invalid = invalid_messages()
+            for each in invalid.values():
                 await sender.publish(TOPIC, each)
-            good = message(now_block(9))
-            await sender.publish(TOPIC, good)
-            await witness.received(id_of(good))
-            assert node.stage.gossip.refusals == dict.fromkeys(bad, 1)
-            assert [each["id"] for each in witness.rpcs("messages")] == [id_of(good).hex()]
-            assert len(node.arrived) == 1
-            score = (await node.call("peers", True))["peers"][sender.name]["scores"]["gossip"]
+            valid = message(now_block(9))
+            await sender.publish(TOPIC, valid)
+            await witness.received(id_of(valid))
+            assert node.stage.gossip.failures == dict.fromkeys(invalid, 1)
+            assert [each["id"] for each in witness.rpcs("messages")] == [id_of(valid).hex()]
+            assert len(node.received_blocks) == 1
+            score = (await node.call("peers", True))["peers"][sender.peer_text]["scores"]["gossip"]
             assert score["total"] == 0 and score["behavioralPenalty"] == 0
-            await node.until(lambda: node.counted(REJECTED) == len(bad))
+            await node.until(lambda: node.metric_sum(REJECTED) == len(invalid))
             assert sender.peer in node.stage.gossip.router.meshes.members[TOPIC]
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
+def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
     """A block without a known signer, and one seen before under another signature."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path).running() as node,
@@ -249,35 +251,35 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
         ):
             await connected(node, sender, witness)
             node.l1.set(RuntimeConfig(bytes(20)))
-            await node.until(lambda: node.stage._signers.current is None)
+            await node.until(lambda: node.stage.signers.current is None)
             await sender.publish(TOPIC, message(now_block(1)))
-            await node.until(lambda: node.stage.gossip.refusals["no_signer"] == 1)
+            await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
             node.l1.set(RuntimeConfig(SIGNER.address))
-            await node.until(lambda: node.stage._signers.current == SIGNER.address)
+            await node.until(lambda: node.stage.signers.current == SIGNER.address)
             content = signed(now_block(2))
-            once, again, last = block_snappy.compress(content), _with_high_s(content), message(now_block(3))
+            once, again, last = snappy.compress(content), _with_high_s(content), message(now_block(3))
             for each in (once, again, last):
                 await sender.publish(TOPIC, each)
             await witness.received(id_of(last))
-            assert node.stage.gossip.refusals == {"no_signer": 1, "seen": 1}
+            assert node.stage.gossip.failures == {"no_signer": 1, "seen": 1}
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
-            assert [each.block_number for each in node.arrived] == [2, 3]
-            assert node.stage.scores.total(sender.peer) == 0
+            assert [each.block_number for each in node.received_blocks] == [2, 3]
+            assert node.stage.scorer.score(sender.peer) == 0
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def _with_high_s(content: bytes) -> bytes:
     """The same block with the other signature that its signer's key allows."""
     s = GROUP_ORDER - int.from_bytes(content[32:64], "big")
-    return block_snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
+    return snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
 
 
-@pytest.mark.parametrize("verdict", ["accept", "ignore", "reject"])
-def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
-    """Accepted: passed on to another node of ours. Rejected: our score there falls (P4), they prune us, we obey."""
+@pytest.mark.parametrize("result", ["accept", "ignore", "reject"])
+def test_their_validation_results_of_our_blocks(tmp_path: Path, result: str) -> None:
+    """ACCEPT: forwarded to another node of ours. REJECT: our score falls there (P4), they prune us, we respect it."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node,
@@ -286,29 +288,29 @@ def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
         ):
             await connected(node, theirs)
             await connected(witness, theirs)
-            await theirs.js.call("judge", topic=TOPIC, verdict=verdict)
+            await theirs.js.call("validate", topic=TOPIC, result=result)
             first, second = now_block(1), now_block(2)
             assert await node.publish(first) is None
-            await theirs.js.event("judged", by(verdict=verdict, id=id_of(message(first)).hex(), peer=node.peer))
-            if verdict == "reject":
-                await theirs.until(TOPIC, lambda state: state["scores"][node.peer] <= -0.9)
+            await theirs.js.event("validated", by(result=result, id=id_of(message(first)).hex(), peer=node.peer))
+            if result == "reject":
+                await theirs.wait_for_state(TOPIC, lambda state: state["scores"][node.peer] <= -0.9)
                 meshes = node.stage.gossip.router.meshes
                 await node.until(lambda: theirs.peer not in meshes.members[TOPIC])
-                assert meshes.backoff.holds(TOPIC, theirs.peer)
+                assert meshes.backoff.blocks_graft(TOPIC, theirs.peer)
             else:
                 assert (await theirs.state(TOPIC))["scores"] == {node.peer: 0, witness.peer: 0}
-            await theirs.js.call("judge", topic=TOPIC, verdict="accept")
+            await theirs.js.call("validate", topic=TOPIC, result="accept")
             assert await node.publish(second) is None
-            await witness.until(lambda: second in witness.arrived)
-            assert (first in witness.arrived) == (verdict == "accept")
+            await witness.until(lambda: second in witness.received_blocks)
+            assert (first in witness.received_blocks) == (result == "accept")
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_we_say_what_we_do_not_want_again(tmp_path: Path) -> None:
-    """IDONTWANT (v1.2): the rest of the mesh hears at once of a large message that came."""
+def test_we_send_idontwant(tmp_path: Path) -> None:
+    """IDONTWANT (v1.2) for a large message is sent to the rest of the mesh at once."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             P2pNode(1, chain_of_now(), tmp_path).running() as node,
             gossip_peer(1) as sender,
@@ -321,13 +323,13 @@ def test_we_say_what_we_do_not_want_again(tmp_path: Path) -> None:
             await other.received(id_of(large))
             assert other.rpcs("idontwant") == [id_of(large).hex()] and sender.rpcs("idontwant") == []
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
-    """`theirs` has a block from one node of ours and tells the other, which gets the same block elsewhere."""
+def test_their_idontwant_is_respected(tmp_path: Path) -> None:
+    """`theirs` has a block from one node of ours and sends IDONTWANT to the other, which gets the block elsewhere."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
@@ -337,26 +339,26 @@ def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
         ):
             await connected(source, theirs)
             await connected(node, theirs, elsewhere)
-            await theirs.js.call("judge", topic=TOPIC, verdict="ignore")
+            await theirs.js.call("validate", topic=TOPIC, result="ignore")
             large = large_block(1, 2000)
             assert await source.publish(large) is None
-            state = node.stage.gossip.router.peers.all[theirs.peer]
+            state = node.stage.gossip.router.peers.states[theirs.peer]
             await node.until(lambda: id_of(message(large)) in state.unwanted)
             await elsewhere.publish(TOPIC, message(large))
-            await node.until(lambda: node.arrived == [large])
+            await node.until(lambda: node.received_blocks == [large])
             last = message(now_block(2))
             await elsewhere.publish(TOPIC, last)
-            await theirs.js.event("judged", by(id=id_of(last).hex(), peer=node.peer))
+            await theirs.js.event("validated", by(id=id_of(last).hex(), peer=node.peer))
             assert theirs.copies(id_of(message(large)), node.peer) == 0
             assert theirs.copies(id_of(message(large)), source.peer) == 1
 
-    play(scene)
+    run_scenario(scenario)
 
 
-def test_messages_with_an_author_are_refused(tmp_path: Path) -> None:
-    """A peer that signs its messages (StrictSign) gives us nothing, and refuses ours."""
+def test_signed_messages_are_rejected(tmp_path: Path) -> None:
+    """A peer with StrictSign sends nothing that we accept, and rejects our messages."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node,
@@ -364,20 +366,20 @@ def test_messages_with_an_author_are_refused(tmp_path: Path) -> None:
         ):
             await connected(node, theirs)
             await theirs.publish(TOPIC, message(now_block(1)))
-            await node.until(lambda: node.counted(REJECTED) == 1)
-            assert node.arrived == [] and not node.stage.gossip.refusals
+            await node.until(lambda: node.metric_sum(REJECTED) == 1)
+            assert node.received_blocks == [] and not node.stage.gossip.failures
             ours = now_block(2)
             assert await node.publish(ours) is None
-            await theirs.said("messages", lambda each: each["id"] == id_of(message(ours)).hex())
-            assert [event for event in theirs.js.events if event["event"] in ("judged", "message")] == []
+            await theirs.wait_for_rpc("messages", lambda each: each["id"] == id_of(message(ours)).hex())
+            assert [event for event in theirs.js.events if event["event"] in ("validated", "message")] == []
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
-    """A peer that leaves a topic is sent nothing of it unasked; it is grafted again once its backoff is over."""
+    """A peer that left a topic gets its messages by IWANT only; it is grafted again after the backoff."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node,
@@ -394,8 +396,8 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             await node.until(lambda: theirs.peer in router.topic_peers(TOPIC))
             assert await node.publish(last) is None
             await theirs.received(id_of(message(last)))
-            assert not theirs.copies(id_of(message(missed))) or _told_before_sent(theirs, id_of(message(missed)))
-            await theirs.in_mesh_with(node, TOPIC)
-            assert node.stage.scores.snapshot(theirs.peer).behaviour == 0
+            assert not theirs.copies(id_of(message(missed))) or _announced_before_sent(theirs, id_of(message(missed)))
+            await theirs.wait_for_mesh_with(node, TOPIC)
+            assert node.stage.scorer.snapshot(theirs.peer).behaviour_penalty == 0
 
-    play(scene)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""Our transport against js-libp2p: dialling both ways, identify, ping, long streams, and the ends of connections."""
+"""Our host against js-libp2p: dialling both ways, identify, ping, long streams, and disconnecting."""
 
 import asyncio
 import hashlib
@@ -8,32 +8,32 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.stages.p2p.host.host_api import PeerDisconnected, PeerIdentified, StreamError
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import parse_peer, peer_text
-from tests.support.js_peers import JsFailure, JsPeer, by, js_peer, need_packages
-from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
+from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
+from tests.support.js_peers import JsError, JsPeer, by, js_peer, need_packages
+from tests.support.p2p_hosts import ECHO, RecordingHost, echo_through, running_host, until
 
 PROGRAM = "libp2p_peer.mjs"
 SIZES = (0, 1, 100_000, 1_500_000)
 
 
 class Pair(NamedTuple):
-    """Our host, the foreign one, and its peer id."""
+    """Our host, the JavaScript one, and its peer id."""
 
-    ours: TestHost
+    ours: RecordingHost
     theirs: JsPeer
     peer: bytes
 
     @property
     def our_text(self) -> str:
-        return peer_text(self.ours.peer_id)
+        return peer_id_text(self.ours.peer_id)
 
 
 @asynccontextmanager
 async def pair(**options: bool) -> AsyncIterator[Pair]:
-    async with running(2, user_agent="optimism", **options) as ours, js_peer(PROGRAM, secret="01" * 32) as theirs:
-        yield Pair(ours, theirs, parse_peer(theirs.ready["peer"]))
+    async with running_host(2, user_agent="optimism", **options) as ours, js_peer(PROGRAM, secret="01" * 32) as theirs:
+        yield Pair(ours, theirs, parse_peer_id(theirs.ready["peer"]))
 
 
 async def we_dial(both: Pair) -> None:
@@ -42,7 +42,7 @@ async def we_dial(both: Pair) -> None:
 
 
 async def they_dial(both: Pair) -> None:
-    found = await both.theirs.call("dial", address=both.ours.dial_text)
+    found = await both.theirs.call("dial", address=both.ours.multiaddr)
     assert found == {"encryption": "/noise", "multiplexer": "/yamux/1.0.0"}
 
 
@@ -53,100 +53,102 @@ def packages() -> None:
 
 @pytest.mark.parametrize("early", [True, False], ids=["early muxer", "negotiated muxer"])
 @pytest.mark.parametrize("dial", [we_dial, they_dial])
-def test_everything_works_whoever_dials(dial: Callable[[Pair], Awaitable[None]], early: bool) -> None:
-    async def check() -> None:
+def test_identify_ping_and_streams_whoever_dials(dial: Callable[[Pair], Awaitable[None]], early: bool) -> None:
+    async def run() -> None:
         async with pair(early_muxer=early) as both:
             await dial(both)
-            await _identified(both)
+            await _check_identify(both)
             assert 0 < await both.ours.ping.ping(both.peer) < 5
             assert 0 <= await both.theirs.call("ping", peer=both.our_text) < 5000
             for size in SIZES:
-                await _echoed_both_ways(both, size)
-            await _many_streams(both)
+                await _check_echo(both, size)
+            await _check_many_streams(both)
 
-    asyncio.run(check())
+    asyncio.run(run())
 
 
-async def _identified(both: Pair) -> None:
-    event = await both.ours.heard(PeerIdentified)
+async def _check_identify(both: Pair) -> None:
+    event = await both.ours.wait_for(PeerIdentified)
     assert event.peer == both.peer
-    assert ECHO in event.identified.protocols and "/ipfs/ping/1.0.0" in event.identified.protocols
-    assert str(event.identified.agent).startswith("js-libp2p")
-    assert event.identified.observed is not None
-    heard = await both.theirs.event("peer:identify", by(peer=both.our_text))
-    assert heard["agent"] == "optimism"
-    assert {ECHO, "/ipfs/id/1.0.0", "/ipfs/id/push/1.0.0", "/ipfs/ping/1.0.0"} <= set(heard["protocols"])
-    assert f"/ip4/127.0.0.1/tcp/{both.ours.port}" in heard["addresses"]
+    assert ECHO in event.identify.protocols and "/ipfs/ping/1.0.0" in event.identify.protocols
+    assert str(event.identify.agent_version).startswith("js-libp2p")
+    assert event.identify.observed_address is not None
+    received = await both.theirs.event("peer:identify", by(peer=both.our_text))
+    assert received["agent"] == "optimism"
+    assert {ECHO, "/ipfs/id/1.0.0", "/ipfs/id/push/1.0.0", "/ipfs/ping/1.0.0"} <= set(received["protocols"])
+    assert f"/ip4/127.0.0.1/tcp/{both.ours.port}" in received["addresses"]
 
 
-async def _echoed_both_ways(both: Pair, size: int) -> None:
+async def _check_echo(both: Pair, size: int) -> None:
     data = hashlib.shake_128(b"data").digest(size)
-    assert await through(both.ours, both.peer, data) == data
+    assert await echo_through(both.ours, both.peer, data) == data
     found = await both.theirs.call("echo", peer=both.our_text, size=size)
     pattern = (b"rollup" * (size // 6 + 1))[:size]
     assert found == {"size": size, "hash": hashlib.sha256(pattern).hexdigest()}
 
 
-async def _many_streams(both: Pair) -> None:
+async def _check_many_streams(both: Pair) -> None:
     for _ in range(50):
-        assert await through(both.ours, both.peer, b"short") == b"short"
-    answers = await asyncio.gather(*(through(both.ours, both.peer, bytes([number]) * 5000) for number in range(20)))
+        assert await echo_through(both.ours, both.peer, b"short") == b"short"
+    answers = await asyncio.gather(
+        *(echo_through(both.ours, both.peer, bytes([number]) * 5000) for number in range(20))
+    )
     assert answers == [bytes([number]) * 5000 for number in range(20)]
-    await until(lambda: sum(len(link.streams) for link in both.ours.live(both.peer)) <= 2)
+    await until(lambda: sum(len(link.streams) for link in both.ours.connections_to_peer(both.peer)) <= 2)
 
 
-def test_pushes_pass_both_ways() -> None:
-    async def check() -> None:
+def test_identify_push_both_ways() -> None:
+    async def run() -> None:
         async with pair() as both:
             await we_dial(both)
-            await both.ours.heard(PeerIdentified)
+            await both.ours.wait_for(PeerIdentified)
             await both.theirs.event("peer:identify", by(peer=both.our_text))
             await both.theirs.call("serve", protocol="/later/1")
             await until(lambda: "/later/1" in _protocols(both))
-            both.ours.handle("/ours/later/1", _nothing)
+            both.ours.set_stream_handler("/ours/later/1", _ignore)
 
-            async def learned() -> bool:
+            async def has_learned() -> bool:
                 return "/ours/later/1" in await both.theirs.call("protocols", peer=both.our_text)
 
             async with asyncio.timeout(10):
-                while not await learned():
+                while not await has_learned():
                     await asyncio.sleep(0.05)
 
-    asyncio.run(check())
+    asyncio.run(run())
 
 
 def _protocols(both: Pair) -> tuple[str, ...]:
     info = both.ours.connection(both.peer)
-    return info.identified.protocols if info is not None and info.identified is not None else ()
+    return info.identify.protocols if info is not None and info.identify is not None else ()
 
 
-async def _nothing(_: object) -> None:
+async def _ignore(_: object) -> None:
     return None
 
 
-def test_what_is_not_spoken_is_refused_both_ways() -> None:
-    async def check() -> None:
+def test_unsupported_protocols_both_ways() -> None:
+    async def run() -> None:
         async with pair() as both:
             await we_dial(both)
-            with pytest.raises(StreamError, match="does not speak /unknown/1"):
+            with pytest.raises(StreamError, match="does not support /unknown/1"):
                 await both.ours.open_stream(both.peer, ["/unknown/1"])
             protocol, stream = await both.ours.open_stream(both.peer, ["/unknown/1", ECHO])
             assert protocol == ECHO
             stream.reset()
-            with pytest.raises(JsFailure):
+            with pytest.raises(JsError):
                 await both.theirs.call("echo", peer=both.our_text, size=1, protocol="/unknown/1")
-            assert await through(both.ours, both.peer, b"still here") == b"still here"
+            assert await echo_through(both.ours, both.peer, b"still here") == b"still here"
 
-    asyncio.run(check())
+    asyncio.run(run())
 
 
-def test_either_end_hangs_up() -> None:
-    async def check() -> None:
+def test_either_end_disconnects() -> None:
+    async def run() -> None:
         async with pair() as both:
             await we_dial(both)
             await both.theirs.event("peer:connect", by(peer=both.our_text))
             await both.theirs.call("hangup", peer=both.our_text)
-            await both.ours.heard(PeerDisconnected)
+            await both.ours.wait_for(PeerDisconnected)
             assert both.ours.connections() == []
             await we_dial(both)
             both.theirs.events.clear()
@@ -154,15 +156,15 @@ def test_either_end_hangs_up() -> None:
             await both.theirs.event("peer:disconnect", by(peer=both.our_text))
             assert await both.theirs.call("connections") == []
 
-    asyncio.run(check())
+    asyncio.run(run())
 
 
-def test_another_identity_than_dialled_is_refused() -> None:
-    async def check() -> None:
+def test_an_unexpected_identity_is_rejected() -> None:
+    async def run() -> None:
         async with pair() as both:
-            address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer
-            stranger = TestHost(9)
-            with pytest.raises(Exception, match="the other end is"):
+            address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
+            stranger = RecordingHost(9)
+            with pytest.raises(Exception, match="the remote end is"):
                 await both.ours.connect(stranger.peer_id, [address])
 
-    asyncio.run(check())
+    asyncio.run(run())

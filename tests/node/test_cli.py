@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.exit_codes import ExitCode
 
 NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
 
@@ -30,9 +30,9 @@ def run(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProc
     )
 
 
-def refused(*words: str, folder: Path, **variables: str) -> str:
+def error_of(*words: str, folder: Path, **variables: str) -> str:
     done = run(*words, folder=folder, **variables)
-    assert done.returncode == Exit.SETUP
+    assert done.returncode == ExitCode.SETUP
     assert done.stderr.startswith("rollup-node: ")
     assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n")
     assert done.stdout == ""
@@ -53,31 +53,31 @@ def test_help(tmp_path: Path) -> None:
 
 
 def test_a_wrong_flag(tmp_path: Path) -> None:
-    assert refused("--l1.becon=x", folder=tmp_path) == "unknown flag --l1.becon; did you mean --l1.beacon?"
+    assert error_of("--l1.becon=x", folder=tmp_path) == "unknown flag --l1.becon; did you mean --l1.beacon?"
 
 
-def test_nothing_at_all(tmp_path: Path) -> None:
-    assert refused(folder=tmp_path).startswith("flag l2 is required")
+def test_no_options(tmp_path: Path) -> None:
+    assert error_of(folder=tmp_path).startswith("flag l2 is required")
 
 
 def test_a_wrong_variable(tmp_path: Path) -> None:
-    text = refused(*NEEDED, folder=tmp_path, NODE_L1_CACHE_SIZE="many")
+    text = error_of(*NEEDED, folder=tmp_path, NODE_L1_CACHE_SIZE="many")
     assert text.startswith('invalid value "many" for variable NODE_L1_CACHE_SIZE (--l1.cache-size): expected')
 
 
 def test_a_malformed_rollup_file(tmp_path: Path) -> None:
     (tmp_path / "rollup.json").write_text(json.dumps({"genesis": 5}))
-    text = refused("--l2=http://a", "--rollup.config=rollup.json", folder=tmp_path)
+    text = error_of("--l2=http://a", "--rollup.config=rollup.json", folder=tmp_path)
     assert text == "rollup config error: L1 chain ID must not be nil (file rollup.json)"
 
 
 def test_a_malformed_jwt_file(tmp_path: Path) -> None:
     (tmp_path / "jwt").write_text("nonsense")
-    assert "is malformed" in refused(*NEEDED, "--l2.jwt-secret=jwt", folder=tmp_path)
+    assert "is malformed" in error_of(*NEEDED, "--l2.jwt-secret=jwt", folder=tmp_path)
 
 
-def test_a_part_that_comes_later(tmp_path: Path) -> None:
-    assert refused(*NEEDED, "--pprof.enabled", folder=tmp_path).startswith("not available yet: profiling")
+def test_a_missing_feature(tmp_path: Path) -> None:
+    assert error_of(*NEEDED, "--pprof.enabled", folder=tmp_path).startswith("not available yet: profiling")
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
         port = listener.getsockname()[1]
-        text = refused(*NEEDED, "--rpc.addr=127.0.0.1", f"--rpc.port={port}", folder=tmp_path)
+        text = error_of(*NEEDED, "--rpc.addr=127.0.0.1", f"--rpc.port={port}", folder=tmp_path)
     assert text.startswith(f"port {port} is in use on 127.0.0.1")
 
 
-class Answers(BaseHTTPRequestHandler):
-    """An L1, an engine and a beacon node on one port, of chain 5."""
+class EndpointsOfChain5(BaseHTTPRequestHandler):
+    """L1, engine and beacon node of chain 5 on one port."""
 
     def do_POST(self) -> None:
         call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -100,10 +100,10 @@ class Answers(BaseHTTPRequestHandler):
         self._send({"data": {"genesis_time": "1"}})
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
-    def _send(self, answer: object) -> None:
-        body = json.dumps(answer).encode()
+    def _send(self, response: object) -> None:
+        body = json.dumps(response).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -111,16 +111,16 @@ class Answers(BaseHTTPRequestHandler):
 
 
 def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), EndpointsOfChain5) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
-        words = ("--network=op-sepolia", f"--l1={url}", f"--l2={url}", f"--l1.beacon={url}", "--rpc.port=0")
-        words += ("--p2p.disable", "--runtime.dir=run")
-        done = run(*words, "--rpc.addr=127.0.0.1", folder=tmp_path)
+        endpoints = (f"--l1={url}", f"--l2={url}", f"--l1.beacon={url}")
+        words = ("--network=op-sepolia", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--p2p.disable", "--runtime.dir=run")
+        done = run(*endpoints, *words, folder=tmp_path)
         server.shutdown()
         thread.join()
-    assert done.returncode == Exit.SETUP
+    assert done.returncode == ExitCode.SETUP
     assert done.stderr.count("\n") == 1
     assert " RPC chain id 5, expected 111554" in done.stderr or " RPC chain id 5, expected 11155111" in done.stderr
     assert "Traceback" not in done.stdout
@@ -128,7 +128,7 @@ def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
 
 
 def test_an_unknown_command(tmp_path: Path) -> None:
-    text = refused("devnt", folder=tmp_path)
+    text = error_of("devnt", folder=tmp_path)
     assert text == "unknown command 'devnt'; did you mean devnet?; commands are " + ", ".join(cli.COMMANDS)
 
 
@@ -146,15 +146,15 @@ def test_a_command_gets_its_arguments(tmp_path: Path, monkeypatch: pytest.Monkey
         ("no_such_package", "command gone needs the package no_such_package"),
     ],
 )
-def test_a_command_that_is_not_there(
+def test_a_missing_command(
     module: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(cli.COMMANDS, "gone", module)
-    assert cli.main(["gone"]) == Exit.SETUP
+    assert cli.main(["gone"]) == ExitCode.SETUP
     assert capsys.readouterr().err.startswith(f"rollup-node: {text}")
 
 
-def test_the_command_line_loads_little(tmp_path: Path) -> None:
+def test_the_command_line_imports_no_heavy_package(tmp_path: Path) -> None:
     code = "import sys, rollup_node.node.cli; print(sorted({'aiohttp', 'zmq', 'ckzg', 'web3'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "[]"

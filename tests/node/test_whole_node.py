@@ -1,5 +1,5 @@
-"""A whole node as a program with real endpoints: what ends its start, each with one clear line, and what it lives
-through when an endpoint goes away later."""
+"""A whole node as a program with real endpoints: errors that end its start, each with one line, and endpoints that are
+unreachable for a while."""
 
 import json
 import socket
@@ -8,151 +8,156 @@ from typing import Any
 
 import pytest
 
-from tests.support.parts import LOOPBACK, Parts, Relay
-from tests.support.programs import Program, is_told, reasons, wait_for
+from tests.support.leftovers import Leftovers
+from tests.support.local_chain import LocalChain
+from tests.support.programs import Program, reports_problem, unready_reasons, wait_for
+from tests.support.tcp_relay import LOOPBACK, TcpRelay
 
 END_SECONDS = 50.0
 OTHER_HASH = "0x" + "ab" * 32
 
 
 @pytest.fixture(scope="module")
-def parts(module_leftovers: Any) -> Iterator[Parts]:
-    with Parts(module_leftovers) as found:
+def chain(module_leftovers: Leftovers) -> Iterator[LocalChain]:
+    with LocalChain(module_leftovers) as found:
         yield found
 
 
 def port_of(node: Program, server: str) -> int:
-    """Where a server of the node listens, as its log says."""
-    line = node.say(f'"{server} server is listening"')
+    """The port on which a server of the node listens, from its log."""
+    line = node.wait_for_line(f'"{server} server is listening"')
     return int(dict(word.split("=", 1) for word in line.split() if "=" in word)["port"])
 
 
-def not_json(parts: Parts) -> dict[str, Any]:
-    return {"rollup_config": parts.write("text.json", "not JSON at all {")}
+def not_json(chain: LocalChain) -> dict[str, Any]:
+    return {"rollup_config": chain.write("text.json", "not JSON at all {")}
 
 
-def truncated(parts: Parts) -> dict[str, Any]:
-    return {"rollup_config": parts.write("half.json", json.dumps(parts.rollup)[:400])}
+def truncated(chain: LocalChain) -> dict[str, Any]:
+    return {"rollup_config": chain.write("half.json", json.dumps(chain.rollup)[:400])}
 
 
-def another_l1_chain(parts: Parts) -> dict[str, Any]:
-    config = json.loads(parts.places.l1_chain.read_text()) | {"chainId": 905}
+def another_l1_chain(chain: LocalChain) -> dict[str, Any]:
+    config = json.loads(chain.files.l1_chain.read_text()) | {"chainId": 905}
     return {
-        "rollup_config": parts.changed_rollup("l1-id.json", l1_chain_id=905),
-        "rollup_l1__chain__config": parts.write("l1-chain.json", json.dumps(config)),
+        "rollup_config": chain.changed_rollup("l1-id.json", l1_chain_id=905),
+        "rollup_l1__chain__config": chain.write("l1-chain.json", json.dumps(config)),
     }
 
 
-BAD_INPUT: dict[str, tuple[Callable[[Parts], dict[str, Any]], str]] = {
+INVALID_INPUTS: dict[str, tuple[Callable[[LocalChain], dict[str, Any]], str]] = {
     "wrong JWT": (
-        lambda parts: {"l2_jwt__secret": parts.write("other-jwt.txt", "11" * 32)},
-        "the execution engine refuses our JWT",
+        lambda chain: {"l2_jwt__secret": chain.write("other-jwt.txt", "11" * 32)},
+        "the execution engine rejects our JWT",
     ),
     "malformed JWT": (
-        lambda parts: {"l2_jwt__secret": parts.write("bad-jwt.txt", "secret")},
+        lambda chain: {"l2_jwt__secret": chain.write("bad-jwt.txt", "secret")},
         "bad-jwt.txt is malformed: expected 32 bytes",
     ),
     "wrong L1 chain id": (another_l1_chain, "incorrect L1 RPC chain id 900, expected 905"),
     "wrong L2 chain id": (
-        lambda parts: {"rollup_config": parts.changed_rollup("l2-id.json", l2_chain_id=902)},
+        lambda chain: {"rollup_config": chain.changed_rollup("l2-id.json", l2_chain_id=902)},
         "incorrect L2 RPC chain id 901, expected 902",
     ),
     "another L1": (
-        lambda parts: {"rollup_config": parts.changed_rollup("l1-genesis-hash.json", l1={"hash": OTHER_HASH})},
+        lambda chain: {"rollup_config": chain.changed_rollup("l1-genesis-hash.json", l1={"hash": OTHER_HASH})},
         "incorrect L1 genesis block hash 0x",
     ),
     "another L2": (
-        lambda parts: {"rollup_config": parts.changed_rollup("l2-genesis-hash.json", l2={"hash": OTHER_HASH})},
+        lambda chain: {"rollup_config": chain.changed_rollup("l2-genesis-hash.json", l2={"hash": OTHER_HASH})},
         "incorrect L2 genesis block hash 0x",
     ),
     "no beacon node": (
-        lambda parts: {"l1_beacon": parts.public},
+        lambda chain: {"l1_beacon": chain.public},
         "failed to check L1 Beacon API version: the L1 beacon node cannot be used",
     ),
     "the engine without its Engine API": (
-        lambda parts: {"l2": parts.beacon},
+        lambda chain: {"l2": chain.beacon},
         "the execution engine cannot be used",
     ),
     "no rollup.json": (
-        lambda parts: {"rollup_config": parts.places.root / "absent.json"},
+        lambda chain: {"rollup_config": chain.files.root / "absent.json"},
         "absent.json: No such file or directory",
     ),
     "a folder as rollup.json": (
-        lambda parts: {"rollup_config": parts.places.root},
+        lambda chain: {"rollup_config": chain.files.root},
         "Is a directory",
     ),
     "no JSON": (not_json, "rollup config error: "),
     "half a rollup.json": (truncated, "rollup config error: "),
     "a wrong field": (
-        lambda parts: {"rollup_config": parts.changed_rollup("field.json", block_time="two")},
+        lambda chain: {"rollup_config": chain.changed_rollup("field.json", block_time="two")},
         "rollup config error: ",
     ),
     "an unknown network": (
-        lambda parts: {"network": "op-sepolja", "rollup_config": None},
+        lambda chain: {"network": "op-sepolja", "rollup_config": None},
         "op-sepolja",
     ),
     "a runtime directory that is a file": (
-        lambda parts: {"runtime_dir": parts.places.rollup},
+        lambda chain: {"runtime_dir": chain.files.rollup},
         "is not a directory",
     ),
 }
 
 
-@pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_ends_the_start_with_one_line(parts: Parts, case: str) -> None:
-    changes, expected = BAD_INPUT[case]
-    with parts.node(**changes(parts)) as node:
-        line = node.end(END_SECONDS).one_line()
+@pytest.mark.parametrize("case", INVALID_INPUTS)
+def test_invalid_input_ends_the_start_with_one_line(chain: LocalChain, case: str) -> None:
+    changes, expected = INVALID_INPUTS[case]
+    with chain.node(**changes(chain)) as node:
+        line = node.wait_for_exit(END_SECONDS).error_line()
     assert line.startswith("rollup-node: ") and expected in line
 
 
-def test_an_unknown_flag_ends_the_start_with_one_line(parts: Parts) -> None:
-    with parts.node("--l1.becon=http://127.0.0.1:1") as node:
-        assert node.end(END_SECONDS).one_line() == "rollup-node: unknown flag --l1.becon; did you mean --l1.beacon?"
+def test_an_unknown_flag_ends_the_start_with_one_line(chain: LocalChain) -> None:
+    with chain.node("--l1.becon=http://127.0.0.1:1") as node:
+        assert (
+            node.wait_for_exit(END_SECONDS).error_line()
+            == "rollup-node: unknown flag --l1.becon; did you mean --l1.beacon?"
+        )
 
 
 @pytest.mark.parametrize("server", ["rpc", "metrics"])
-def test_a_port_in_use_ends_the_start_with_one_line(parts: Parts, server: str) -> None:
+def test_a_port_in_use_ends_the_start_with_one_line(chain: LocalChain, server: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         changes = {f"{server}_port": port, "metrics_enabled": "true"}
-        with parts.node(**changes) as node:
-            line = node.end(END_SECONDS).one_line()
+        with chain.node(**changes) as node:
+            line = node.wait_for_exit(END_SECONDS).error_line()
     assert line.startswith(f"rollup-node: port {port} is in use on {LOOPBACK}: stop the program that uses it, or give")
 
 
-def test_a_runtime_directory_in_use_ends_the_start_with_one_line(parts: Parts) -> None:
-    directory = parts.places.root / "run"
-    with parts.node(runtime_dir=directory) as first:
-        first.say('"node is ready"')
-        with parts.node(runtime_dir=directory) as second:
-            line = second.end(END_SECONDS).one_line()
+def test_a_runtime_directory_in_use_ends_the_start_with_one_line(chain: LocalChain) -> None:
+    directory = chain.files.root / "run"
+    with chain.node(runtime_dir=directory) as first:
+        first.wait_for_line('"node is ready"')
+        with chain.node(runtime_dir=directory) as second:
+            line = second.wait_for_exit(END_SECONDS).error_line()
         assert f"directory {directory} is in use by another node (pid {first.pid})" in line
         assert first.running and first.stop().code == 0
     assert not directory.exists()
 
 
-def test_endpoints_that_go_away_are_retried_and_told(parts: Parts) -> None:
-    l1, engine = (Relay(int(url.rpartition(":")[2])) for url in (parts.l1, parts.engine))
-    with l1, engine, parts.node(l1=l1.url, l2=engine.url) as node:
+def test_unreachable_endpoints_are_retried_and_reported(chain: LocalChain) -> None:
+    l1, engine = (TcpRelay(int(url.rpartition(":")[2])) for url in (chain.l1, chain.engine))
+    with l1, engine, chain.node(l1=l1.url, l2=engine.url) as node:
         rpc = f"http://{LOOPBACK}:{port_of(node, 'rpc')}"
 
-        def wait_told(process: str, relay: Relay) -> None:
+        def wait_for_problem(process: str, relay: TcpRelay) -> None:
             text = f"{relay.name}: cannot connect (Connection refused)"
-            wait_for(lambda: is_told(rpc, process, text), f"{process} to tell that {text}")
+            wait_for(lambda: reports_problem(rpc, process, text), f"{process} reports {text}")
 
         def wait_ready() -> None:
-            wait_for(lambda: not reasons(rpc), "the node to be ready")
+            wait_for(lambda: not unready_reasons(rpc), "the node is ready")
 
         wait_ready()
         l1.cut()
-        wait_told("l1", l1)
+        wait_for_problem("l1", l1)
         l1.restore()
         wait_ready()
         engine.cut()
-        wait_told("engine", engine)
+        wait_for_problem("engine", engine)
         l1.cut()
-        wait_told("l1", l1)
+        wait_for_problem("l1", l1)
         for relay in (l1, engine):
             relay.restore()
         wait_ready()
@@ -161,14 +166,16 @@ def test_endpoints_that_go_away_are_retried_and_told(parts: Parts) -> None:
     assert "Traceback" not in ended.out and "process died" not in ended.out
 
 
-def test_a_node_waits_for_endpoints_that_come_up_late_and_leaves_no_file(parts: Parts, module_leftovers: Any) -> None:
-    port = int(parts.l1.rpartition(":")[2])
-    with Relay(port) as relay:
+def test_a_node_waits_for_endpoints_that_start_late_and_leaves_no_file(
+    chain: LocalChain, module_leftovers: Leftovers
+) -> None:
+    port = int(chain.l1.rpartition(":")[2])
+    with TcpRelay(port) as relay:
         relay.cut()
-        with parts.node(l1=relay.url) as node:
-            node.say("L1 does not answer, trying again")
+        with chain.node(l1=relay.url) as node:
+            node.wait_for_line("L1 does not respond, retrying")
             relay.restore()
-            node.say('"node is ready"')
+            node.wait_for_line('"node is ready"')
             assert [path.name[:12] for path in module_leftovers.temporary.iterdir()] == ["rollup-node-"]
             assert node.stop().code == 0
     assert list(module_leftovers.temporary.iterdir()) == []

@@ -1,17 +1,26 @@
-"""Derivation as slowly and plainly as the rule book says it: from what stands on L1 since a reset to the L2 blocks that
-follow, all of it again for every question. Bytes do not occur: batches and frames are what the test says they are."""
+"""Derivation in the plainest way, by the wording of the rules: from the L1 blocks since a reset to the L2 blocks that
+follow, computed from the start at each call. Bytes do not occur: batches and frames are plain values."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Frame, Single, Span
+from tests.support.derivation_values import (
+    ORDER,
+    ModelBlock,
+    ModelFrame,
+    ModelL1,
+    ModelL2,
+    ModelRollup,
+    ModelSingular,
+    ModelSpan,
+)
 
 EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
 END = object()
 
 
-def reset_start(chain: Chain, l1: Sequence[L1], l2: Sequence[L2]) -> int:
-    """RS1: the number of the L2 block whose L1 origin is to be read first, for the newest of `l2` as safe head."""
+def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2]) -> int:
+    """The number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
     safe, at = l2[-1], len(l2) - 1
     while at > 0 and l2[at].epoch > chain.first_l1:
         time = l1[l2[at].epoch - chain.first_l1].time
@@ -22,7 +31,7 @@ def reset_start(chain: Chain, l1: Sequence[L1], l2: Sequence[L2]) -> int:
 
 
 @dataclass
-class _Open:
+class _OpenChannel:
     """A channel in the bank."""
 
     opened: int
@@ -30,24 +39,24 @@ class _Open:
     end: int | None = None
 
 
-class Model:
+class DerivationModel:
     """One run over the L1 chain, from `base` on, on top of the safe chain `l2` (which starts at genesis)."""
 
-    def __init__(self, chain: Chain, l1: Sequence[L1], l2: Sequence[L2], base: int) -> None:
+    def __init__(self, chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2], base: int) -> None:
         self.chain, self.l1, self.l2 = chain, l1, list(l2)
-        self.built: list[Built] = []
+        self.built: list[ModelBlock] = []
         self.origin = l1[base - chain.first_l1]
         self.seen = self.origin
         self.window = [self.origin]
-        self.bank: dict[bytes, _Open] = {}
-        self.queue: list[tuple[Single | Span, L1]] = []
-        self.rest: list[Single] = []
+        self.bank: dict[bytes, _OpenChannel] = {}
+        self.queue: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
+        self.pending: list[ModelSingular] = []
         self.flushed = False
         self.new = chain.active("holocene", self.origin.time)
-        self.source: Iterator[Single | Span] = iter(())
+        self.source: Iterator[ModelSingular | ModelSpan] = iter(())
 
     @property
-    def safe(self) -> L2:
+    def safe(self) -> ModelL2:
         return self.l2[-1]
 
     @property
@@ -58,11 +67,11 @@ class Model:
         """How it ends: `waits` for more L1 blocks, or `reset`."""
         while True:
             self.source = self._readable_batches()
-            said = "more"
-            while said == "more":
-                said = self._new_stage() if self.new else self._old_stage()
-            if said == "reset":
-                return said
+            ended = "more"
+            while ended == "more":
+                ended = self._new_stage() if self.new else self._old_stage()
+            if ended == "reset":
+                return ended
             place = self.origin.number + 1 - self.chain.first_l1
             if place == len(self.l1):
                 return "waits"
@@ -72,23 +81,23 @@ class Model:
             self.origin = self.l1[place]
 
     def _cross(self, old: int, new: int) -> None:
-        """PS3, PS4."""
+        """Holocene replaces the stages if it is the first fork of this L1 step [PS3, PS4]."""
         crossed = [f for f in ORDER if not self.chain.active(f, old) and self.chain.active(f, new)]
         if crossed[:1] == ["holocene"]:
             self.new = True
-            self.bank, self.queue, self.rest = {}, [], []
+            self.bank, self.queue, self.pending = {}, [], []
 
-    # --- 3 to 9: from L1 blocks to batches -------------------------------------------------------------------------
+    # --- from L1 blocks to batches ------------------------------------------------------------------------------
 
     def _batcher(self) -> bytes:
-        """T5."""
+        """The batcher by the updates up to the origin [T5]."""
         found = self.chain.batcher
         for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
             found = block.batcher or found
         return found
 
-    def _readable_batches(self) -> Iterator[Single | Span]:
-        """What the reader gives in this L1 block."""
+    def _readable_batches(self) -> Iterator[ModelSingular | ModelSpan]:
+        """The batches that are read in this L1 block."""
         if self.new:
             self.bank = {name: each for name, each in self.bank.items() if not self._timed_out(each)}
         for sender, frames in self.origin.items:
@@ -105,11 +114,11 @@ class Model:
         if not self.new:
             yield from self._ready_in_bank()
 
-    def _timed_out(self, channel: _Open) -> bool:
+    def _timed_out(self, channel: _OpenChannel) -> bool:
         return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
 
-    def _ready_in_bank(self) -> Iterator[Single | Span]:
-        """CB1 to CB6."""
+    def _ready_in_bank(self) -> Iterator[ModelSingular | ModelSpan]:
+        """The batches of the channels that are ready in the bank [CB1 to CB6]."""
         while self.bank:
             oldest = next(iter(self.bank))
             if self._timed_out(self.bank[oldest]):
@@ -122,13 +131,13 @@ class Model:
             channel = self.bank.pop(ready[0])
             yield from self._read(b"".join(channel.pieces[number] for number in sorted(channel.pieces)))
 
-    def _is_ready(self, channel: _Open) -> bool:
+    def _is_ready(self, channel: _OpenChannel) -> bool:
         complete = channel.end is not None and sorted(channel.pieces) == list(range(channel.end + 1))
         return complete and not self._timed_out(channel)
 
-    def _ingest(self, frame: Frame) -> None:
-        """CB7 to CB10, CB14."""
-        channel = self.bank.setdefault(frame.channel, _Open(self.origin.number))
+    def _ingest(self, frame: ModelFrame) -> None:
+        """Adds a frame to the bank [CB7 to CB10, CB14]."""
+        channel = self.bank.setdefault(frame.channel, _OpenChannel(self.origin.number))
         closed = channel.end is not None
         if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
             return
@@ -139,10 +148,10 @@ class Model:
             channel.end = frame.number
             channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
 
-    def _assemble(self, frame: Frame) -> Iterator[Single | Span]:
-        """CA3 to CA7."""
+    def _assemble(self, frame: ModelFrame) -> Iterator[ModelSingular | ModelSpan]:
+        """Adds a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
         if frame.number == 0:
-            self.bank = {frame.channel: _Open(self.origin.number)}
+            self.bank = {frame.channel: _OpenChannel(self.origin.number)}
         channel = self.bank.get(frame.channel)
         if channel is None or frame.number != len(channel.pieces):
             return
@@ -151,13 +160,13 @@ class Model:
             self.bank = {}
             yield from self._read(b"".join(channel.pieces.values()))
 
-    def _read(self, body: bytes) -> Iterator[Single | Span]:
-        """RD3, BE5."""
+    def _read(self, body: bytes) -> Iterator[ModelSingular | ModelSpan]:
+        """The batches of a channel that may be read here [RD3, BE5]."""
         channel = self.chain.channels[body]
         if channel.brotli and not self.chain.active("fjord", self.origin.time):
             return
         for batch in channel.batches:
-            if isinstance(batch, Span) and not self.chain.active("delta", self.origin.time):
+            if isinstance(batch, ModelSpan) and not self.chain.active("delta", self.origin.time):
                 continue
             self.flushed = False
             yield batch
@@ -165,15 +174,15 @@ class Model:
                 return
 
     def _flush(self) -> None:
-        """E5b."""
-        self.rest, self.flushed = [], True
+        """Drops the pending span, the channel being read and the staging channel [E5b]."""
+        self.pending, self.flushed = [], True
         if self.new:
             self.bank = {}
 
-    # --- 17 to 19: the stages --------------------------------------------------------------------------------------
+    # --- the stages --------------------------------------------------------------------------------------
 
     def _update_origins(self) -> bool:
-        """E2, E3; whether the L1 block lies behind the parent's origin."""
+        """Updates the L1 window; whether the L1 block is behind the parent's origin [E2, E3]."""
         behind = self.origin.number < self.safe.epoch
         if self.origin is not self.seen:
             self.seen = self.origin
@@ -183,36 +192,36 @@ class Model:
         return behind
 
     def _does_not_fit(self) -> bool:
-        """E6."""
+        """Whether the parent's origin does not fit the window [E6]."""
         first = self.window[0]
         return (self.safe.epoch, self.safe.epoch_hash) != (first.number, first.hash) and (
             self.safe.epoch != first.number - 1
         )
 
-    def _usable_rest(self) -> Single | None:
-        """X6."""
-        if self.rest and self.rest[0].time == self.next_time:
-            return self.rest.pop(0)
-        self.rest = []
+    def _next_pending(self) -> ModelSingular | None:
+        """The next block of the pending span, if its time is the next one [X6]."""
+        if self.pending and self.pending[0].time == self.next_time:
+            return self.pending.pop(0)
+        self.pending = []
         return None
 
     def _old_stage(self) -> str:
-        """BQ1 to BQ10."""
-        held = self._usable_rest()
-        if held is not None:
-            return self._build(held, not self.rest)
+        """One step of the batch queue [BQ1 to BQ10]."""
+        pending = self._next_pending()
+        if pending is not None:
+            return self._build(pending, not self.pending)
         behind = self._update_origins()
         batch = next(self.source, END)
         if behind:
             return "eof" if batch is END else "more"
-        if isinstance(batch, Single | Span) and self._judge(batch, self.origin) != "drop":
+        if isinstance(batch, ModelSingular | ModelSpan) and self._check(batch, self.origin) != "drop":
             self.queue.append((batch, self.origin))
         if self._does_not_fit():
             return "reset"
-        kept: list[tuple[Single | Span, L1]] = []
+        kept: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
         while self.queue:
             entry = self.queue.pop(0)
-            verdict = self._judge(*entry)
+            verdict = self._check(*entry)
             if verdict == "accept":
                 self.queue = kept + self.queue
                 return self._take(entry[0])
@@ -222,29 +231,29 @@ class Model:
             if verdict == "future":
                 kept.append(entry)
         self.queue = kept
-        said = self._expired(batch is END)
-        return "more" if said == "eof" and batch is not END else said
+        ended = self._expired(batch is END)
+        return "more" if ended == "eof" and batch is not END else ended
 
-    def _take(self, batch: Single | Span) -> str:
-        """BQ10."""
-        if isinstance(batch, Single):
+    def _take(self, batch: ModelSingular | ModelSpan) -> str:
+        """An accepted batch, block by block [BQ10]."""
+        if isinstance(batch, ModelSingular):
             return self._build(batch, True)
         found = self._extract(batch)
         assert found, "an accepted span has no new block"
-        self.rest = found[1:]
-        return self._build(found[0], not self.rest)
+        self.pending = found[1:]
+        return self._build(found[0], not self.pending)
 
     def _new_stage(self) -> str:
-        """BS1 to BS9."""
+        """One step of the batch stage [BS1 to BS9]."""
         if self._update_origins() or self.safe.epoch == self.origin.number:
             return "eof" if next(self.source, END) is END else "more"
         assert len(self.window) >= 2
         if self._does_not_fit():
             return "reset"
-        batch: object = self._usable_rest() or next(self.source, END)
+        batch: object = self._next_pending() or next(self.source, END)
         if batch is END:
             return self._expired(True)
-        if isinstance(batch, Span):
+        if isinstance(batch, ModelSpan):
             verdict = self._prefix(batch, self.origin)
             if verdict == "accept":
                 verdict = self._overlap(batch)
@@ -253,9 +262,9 @@ class Model:
                 if verdict in ("drop", "accept"):
                     self._flush()
                 return "more"
-            self.rest = found[1:]
+            self.pending = found[1:]
             batch = found[0]
-        assert isinstance(batch, Single)
+        assert isinstance(batch, ModelSingular)
         verdict = self._single(batch, self.origin)
         if verdict == "accept":
             return self._build(batch, True)
@@ -264,7 +273,7 @@ class Model:
         return "more"
 
     def _expired(self, out_of_data: bool) -> str:
-        """E7."""
+        """An empty batch, if one is due [E7]."""
         epoch = self.window[0]
         expiry = epoch.number + self.chain.window
         if not (expiry < self.origin.number or (expiry == self.origin.number and out_of_data)):
@@ -272,23 +281,23 @@ class Model:
         if len(self.window) < 2:
             return "eof"
         if self.next_time < self.window[1].time or epoch.number == self.safe.epoch + 1:
-            return self._build(Single(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
+            return self._build(ModelSingular(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
         self.window.pop(0)
         return "eof"
 
-    # --- 13 to 16: the judgement of batches ------------------------------------------------------------------------
+    # --- the validity of batches ------------------------------------------------------------------------
 
-    def _judge(self, batch: Single | Span, inclusion: L1) -> str:
-        return self._single(batch, inclusion) if isinstance(batch, Single) else self._span(batch, inclusion)
+    def _check(self, batch: ModelSingular | ModelSpan, inclusion: ModelL1) -> str:
+        return self._single(batch, inclusion) if isinstance(batch, ModelSingular) else self._span(batch, inclusion)
 
-    def _strict(self, inclusion: L1) -> bool:
+    def _strict(self, inclusion: ModelL1) -> bool:
         return self.chain.active("holocene", inclusion.time)
 
-    def _known(self, number: int) -> L1 | None:
+    def _known(self, number: int) -> ModelL1 | None:
         return next((each for each in self.window if each.number == number), None)
 
-    def _single(self, batch: Single, inclusion: L1) -> str:
-        """V1 to V15. A parent hash of nothing is that of whatever parent there is (X4)."""
+    def _single(self, batch: ModelSingular, inclusion: ModelL1) -> str:
+        """The checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
         if not self.window:
             return "undecided"
         if batch.time > self.next_time:
@@ -307,10 +316,10 @@ class Model:
         if batch.txs and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.time)):
             return "drop"
         verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
-        return verdict or ("drop" if any(self._refused(tx, batch.time, True) for tx in batch.txs) else "accept")
+        return verdict or ("drop" if any(self._rejected(tx, batch.time, True) for tx in batch.txs) else "accept")
 
-    def _drift(self, time: int, txs: tuple[bytes, ...], origin: L1, advanced: bool) -> str | None:
-        """V13, FU5."""
+    def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
+        """The drift check [V13, FU5]."""
         if time <= origin.time + self.chain.max_drift(origin.time):
             return None
         if txs:
@@ -322,30 +331,30 @@ class Model:
             return "undecided"
         return "drop" if time >= following.time else None
 
-    def _refused(self, tx: bytes, time: int, alone: bool) -> bool:
-        """V14, FU6."""
+    def _rejected(self, tx: bytes, time: int, alone: bool) -> bool:
+        """The check of transaction types [V14, FU6]."""
         if tx[:1] in (b"", b"\x7e"):
             return True
         if tx[0] == 4:
             return not self.chain.active("isthmus", time)
         return alone and tx[0] == 0x7D and not self.chain.active("lagoon", time)
 
-    def _time(self, span: Span, place: int) -> int:
+    def _time(self, span: ModelSpan, place: int) -> int:
         return span.time + place * self.chain.block_time
 
-    def _parent(self, span: Span) -> L2 | None:
-        """PX6."""
+    def _parent(self, span: ModelSpan) -> ModelL2 | None:
+        """The parent of a span [PX6]."""
         if span.time >= self.next_time:
             return self.safe
         number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
         return self.l2[number] if number >= 0 else None
 
-    def _prefix(self, span: Span, inclusion: L1) -> str:
-        """PX1 to PX12."""
+    def _prefix(self, span: ModelSpan, inclusion: ModelL1) -> str:
+        """The prefix checks of a span [PX1 to PX12]."""
         if not self.window:
             return "undecided"
         start, end = span.epochs[0], span.epochs[-1]
-        origin: L1 | None = self.window[0]
+        origin: ModelL1 | None = self.window[0]
         if start == self.window[0].number + 1:
             origin = self._known(start)
         if origin is None:
@@ -371,8 +380,8 @@ class Model:
             return "undecided"
         return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
 
-    def _span(self, span: Span, inclusion: L1) -> str:
-        """FU1 to FU8."""
+    def _span(self, span: ModelSpan, inclusion: ModelL1) -> str:
+        """The full check of a span [FU1 to FU8]."""
         verdict = self._prefix(span, inclusion)
         parent = self._parent(span)
         if verdict != "accept" or parent is None:
@@ -388,12 +397,12 @@ class Model:
             late = self._drift(time, txs, origin, advanced)
             if late is not None:
                 return late
-            if any(self._refused(tx, time, False) for tx in txs):
+            if any(self._rejected(tx, time, False) for tx in txs):
                 return "drop"
         return self._overlap(span)
 
-    def _overlap(self, span: Span) -> str:
-        """FU7, N1."""
+    def _overlap(self, span: ModelSpan) -> str:
+        """The comparison of an overlap [FU7, N1]."""
         parent = self._parent(span)
         assert parent is not None
         for place, block in enumerate(self.l2[parent.number + 1 :]):
@@ -401,20 +410,20 @@ class Model:
                 return "drop"
         return "accept"
 
-    def _extract(self, span: Span) -> list[Single] | None:
-        """X1 to X4."""
-        found: list[Single] = []
+    def _extract(self, span: ModelSpan) -> list[ModelSingular] | None:
+        """The blocks of a span after the safe head [X1 to X4]."""
+        found: list[ModelSingular] = []
         for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
             if self._time(span, place) > self.safe.time:
                 if epoch < self.safe.epoch or self._known(epoch) is None:
                     return None
-                found.append(Single(self._time(span, place), b"", epoch, b"", txs))
+                found.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
         return found
 
-    # --- 20: the block, and what the engine makes of it ------------------------------------------------------------
+    # --- the block, and what the engine makes of it ---------------------------------------------------------------
 
-    def _build(self, batch: Single, concluding: bool) -> str:
-        """AQ2, AQ3, BQ13."""
+    def _build(self, batch: ModelSingular, concluding: bool) -> str:
+        """Builds a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""
         safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
         starts = epoch.number != safe.epoch
         if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):
@@ -432,17 +441,17 @@ class Model:
             self._flush()
         key = self.chain.hash_of(safe, batch.time, epoch.number, epoch.hash, users)
         sequence = 0 if starts else safe.sequence + 1
-        block = L2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
+        block = ModelL2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
         gas_limit = self.chain.gas_limit
         for each in self.l1[: epoch.number - self.chain.first_l1 + 1]:
             gas_limit = each.gas_limit or gas_limit
-        self.built.append(Built(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
+        self.built.append(ModelBlock(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
         self.l2.append(block)
         return "more"
 
 
-def pruned(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Q3."""
+def pruned(frames: Sequence[ModelFrame]) -> tuple[ModelFrame, ...]:
+    """The frames that the frame queue keeps [Q3]."""
     found, at = list(frames), 0
     while at + 1 < len(found):
         current, following = found[at], found[at + 1]

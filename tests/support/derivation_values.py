@@ -1,5 +1,4 @@
-"""What the derivation model speaks of: L1 and L2 blocks, frames, channels and batches as plain values, and a chain's
-constants."""
+"""The values of the derivation model: L1 and L2 blocks, frames, channels and batches, and a chain's constants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ ORDER = (
 
 
 @dataclass(frozen=True)
-class Frame:
+class ModelFrame:
     channel: bytes
     number: int
     piece: bytes
@@ -19,7 +18,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Single:
+class ModelSingular:
     """A singular batch."""
 
     time: int
@@ -30,7 +29,7 @@ class Single:
 
 
 @dataclass(frozen=True)
-class Span:
+class ModelSpan:
     """A span batch: the epochs and transactions of its blocks, the first at `time`."""
 
     time: int
@@ -41,21 +40,21 @@ class Span:
 
 
 @dataclass(frozen=True)
-class L1:
+class ModelL1:
     """An L1 block; `items` are senders with the frames in their data, None for data that has none."""
 
     number: int
     hash: bytes
     parent_hash: bytes
     time: int
-    items: tuple[tuple[bytes, tuple[Frame, ...] | None], ...] = ()
+    items: tuple[tuple[bytes, tuple[ModelFrame, ...] | None], ...] = ()
     batcher: bytes | None = None
     gas_limit: int | None = None
     deposits: int = 0
 
 
 @dataclass(frozen=True)
-class L2:
+class ModelL2:
     """An L2 block; `users` are its transactions but deposits."""
 
     hash: bytes
@@ -68,11 +67,11 @@ class L2:
 
 
 @dataclass(frozen=True)
-class Built:
+class ModelBlock:
     """A block that was derived: at which L1 block, whether it concluded its batch, its gas limit (without what upgrades
     add) and number of user deposits."""
 
-    block: L2
+    block: ModelL2
     origin: int
     concluding: bool
     gas_limit: int
@@ -80,16 +79,16 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Channel:
+class ModelChannel:
     """What the body of a channel holds."""
 
     brotli: bool
-    batches: tuple[Single | Span, ...]
+    batches: tuple[ModelSingular | ModelSpan, ...]
 
 
 @dataclass(frozen=True)
-class Chain:
-    """A rollup's constants, and what the test can do: tell bodies, count hashes, and refuse transactions."""
+class ModelRollup:
+    """A rollup's constants, and what the test provides: channel contents, block hashes, invalid transactions."""
 
     forks: Mapping[str, int]
     block_time: int
@@ -99,15 +98,15 @@ class Chain:
     first_l1: int
     batcher: bytes
     gas_limit: int
-    channels: Mapping[bytes, Channel]
-    hash_of: Callable[[L2, int, int, bytes, tuple[bytes, ...]], bytes]
+    channels: Mapping[bytes, ModelChannel]
+    hash_of: Callable[[ModelL2, int, int, bytes, tuple[bytes, ...]], bytes]
     is_invalid: Callable[[tuple[bytes, ...]], bool]
 
     def active(self, fork: str, time: int) -> bool:
         return fork in self.forks and self.forks[fork] <= time
 
     def activating(self, time: int) -> list[str]:
-        """Rule C2."""
+        """The forks whose activation block has this time [FK2]."""
         before = time - self.block_time
         return [fork for fork in ORDER if self.active(fork, time) and before >= 0 and not self.active(fork, before)]
 

@@ -1,4 +1,4 @@
-"""Discovery nodes that exchange datagrams in memory, by a clock of their own: no sockets and no waiting."""
+"""Discovery nodes that exchange datagrams in memory and in simulated time."""
 
 import hashlib
 import heapq
@@ -6,12 +6,20 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from rollup_node.stages.p2p.discv5.calls import ToSend
+from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet
+from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
-from rollup_node.stages.p2p.discv5.service import Alive, Discovery, Found, Gone, Moved, Output, Settings
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
+from rollup_node.stages.p2p.discv5.node import (
+    ChainNodeFound,
+    Discv5Node,
+    Discv5Output,
+    Discv5Settings,
+    LocalEnrUpdated,
+    NodeAlive,
+    NodeGone,
+)
 
 CHAIN = 901
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -19,7 +27,7 @@ DELAY = 0.01
 
 
 def seeded(seed: object) -> Callable[[int], bytes]:
-    """Bytes that are the same for the same seed."""
+    """A source of bytes that are the same for the same seed."""
     count = 0
 
     def random(size: int) -> bytes:
@@ -37,9 +45,9 @@ def secret_of(seed: object) -> bytes:
 def record_of(
     seed: object, ip: str | None = "127.0.0.1", port: int = 9222, *, chain: int = CHAIN, seq: int = 1, tcp: int = 9222
 ) -> Enr:
-    """The signed record of some node."""
+    """The signed record of a node whose key is derived from the seed."""
     address = ipaddress.ip_address(ip) if ip else None
-    return LocalRecord(secret_of(seed), Advertised(chain, address, port, tcp), seq).record
+    return LocalEnr(secret_of(seed), AdvertisedEndpoint(chain, address, port, tcp), seq).enr
 
 
 def contact_of(record: Enr) -> Contact:
@@ -53,40 +61,40 @@ def endpoint(ip: str, port: int = 9222) -> Endpoint:
 
 
 @dataclass
-class Node:
-    """A node of the simulation, where it is, and what it has given out."""
+class SimulatedNode:
+    """A node of the simulation, its endpoint, and its outputs."""
 
-    service: Discovery
-    at: Endpoint
-    found: list[Found] = field(default_factory=list)
-    others: list[Output] = field(default_factory=list)
+    node: Discv5Node
+    endpoint: Endpoint
+    found: list[ChainNodeFound] = field(default_factory=list)
+    others: list[Discv5Output] = field(default_factory=list)
     sent: int = 0
 
     @property
     def record(self) -> Enr:
-        return self.service.local.record
+        return self.node.local_enr.enr
 
     @property
     def contact(self) -> Contact:
-        return Contact(self.service.channel.node_id, self.record.public_key, self.at, self.record)
+        return Contact(self.node.codec.node_id, self.record.public_key, self.endpoint, self.record)
 
     @property
-    def known(self) -> set[bytes]:
-        return {entry.record.node_id for entry in self.service.table.live}
+    def live_ids(self) -> set[bytes]:
+        return {entry.record.node_id for entry in self.node.table.live}
 
-    def outputs(self, kind: type[Alive] | type[Gone] | type[Moved]) -> list[Output]:
+    def outputs(self, kind: type[NodeAlive] | type[NodeGone] | type[LocalEnrUpdated]) -> list[Discv5Output]:
         return [output for output in self.others if isinstance(output, kind)]
 
 
-class Network:
-    """Nodes by address. `wire` may drop a datagram (None), or change it; it sees the sender's address."""
+class Discv5Simulation:
+    """Nodes by endpoint. `filter` may drop a datagram (None) or change it; it is called with the sender's endpoint."""
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.nodes: dict[Endpoint, Node] = {}
-        self.wire: Callable[[Endpoint, ToSend], ToSend | None] = lambda sender, sending: sending
-        self.log: list[tuple[Endpoint, ToSend]] = []
-        self._flying: list[tuple[float, int, Endpoint, ToSend]] = []
+        self.nodes: dict[Endpoint, SimulatedNode] = {}
+        self.filter: Callable[[Endpoint, OutgoingPacket], OutgoingPacket | None] = lambda sender, sending: sending
+        self.log: list[tuple[Endpoint, OutgoingPacket]] = []
+        self._in_flight: list[tuple[float, int, Endpoint, OutgoingPacket]] = []
         self._count = 0
         self._next_tick = 0.0
 
@@ -95,70 +103,70 @@ class Network:
         name: object,
         at: Endpoint,
         *,
-        says: IpAddress | None = None,
-        chain: int = CHAIN,
-        restricted_to: tuple[Subnet, ...] = LOOPBACK,
-        wanted: bool = True,
-        learns: bool = False,
-        hides: bool = False,
-    ) -> Node:
-        """A node; its record says where it is unless it `hides`, or says another address."""
-        settings = Settings(chain, restricted_to, learns_address=learns)
-        advertised = Advertised(chain, None if hides else says or at.ip, at.port, at.port)
-        local = LocalRecord(secret_of(name), advertised, 1)
-        node = Node(Discovery(settings, secret_of(name), local, seeded(name)), at)
-        node.service.wanted = wanted
+        advertised_ip: IpAddress | None = None,
+        chain_id: int = CHAIN,
+        allowed_networks: tuple[Subnet, ...] = LOOPBACK,
+        peers_wanted: bool = True,
+        learn_address: bool = False,
+        advertises_ip: bool = True,
+    ) -> SimulatedNode:
+        """Adds a node. Its record has its own address unless `advertised_ip` is another or `advertises_ip` is false."""
+        settings = Discv5Settings(chain_id, allowed_networks, learn_address=learn_address)
+        advertised = AdvertisedEndpoint(chain_id, (advertised_ip or at.ip) if advertises_ip else None, at.port, at.port)
+        local = LocalEnr(secret_of(name), advertised, 1)
+        node = SimulatedNode(Discv5Node(settings, secret_of(name), local, seeded(name)), at)
+        node.node.peers_wanted = peers_wanted
         self.nodes[at] = node
         return node
 
-    def add_many(self, count: int, *, first: int = 1, boot: Iterable[Node] = (), **options: bool) -> list[Node]:
-        """Nodes at 127.1.0.x that begin with `boot`."""
-        made = []
+    def add_many(self, count: int, *, first: int = 1, boot: Iterable[SimulatedNode] = ()) -> list[SimulatedNode]:
+        """Adds nodes at 127.1.x.y with the bootnodes `boot`."""
+        nodes = []
         for number in range(first, first + count):
-            node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"), **options)
-            node.service.add_bootnodes(known.contact for known in boot)
-            made.append(node)
-        return made
+            node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"))
+            node.node.add_bootnodes(known.contact for known in boot)
+            nodes.append(node)
+        return nodes
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
-        """Lets time pass, or until something is so; how long it took."""
-        begin = self.now
-        while self.now < begin + seconds and not until():
-            self._step(begin + seconds)
-        return self.now - begin
+        """Runs for a time, or until a condition holds; returns the seconds that took."""
+        start = self.now
+        while self.now < start + seconds and not until():
+            self._step(start + seconds)
+        return self.now - start
 
     def inject(self, sender: Endpoint, datagram: bytes, to: Endpoint) -> None:
-        """A datagram with this address of its sender, true or not."""
-        self.nodes[to].service.receive(datagram, sender, self.now)
+        """Delivers a datagram as if from that sender."""
+        self.nodes[to].node.receive_datagram(datagram, sender, self.now)
         self._collect(self.nodes[to])
 
     def _step(self, end: float) -> None:
-        if self._flying and self._flying[0][0] <= self._next_tick:
-            self.now, _, sender, sending = heapq.heappop(self._flying)
-            self._arrive(sender, sending)
+        if self._in_flight and self._in_flight[0][0] <= self._next_tick:
+            self.now, _, sender, sending = heapq.heappop(self._in_flight)
+            self._deliver(sender, sending)
             return
         self.now = min(max(self._next_tick, self.now), end)
         self._next_tick = self.now + 0.1
         for node in list(self.nodes.values()):
-            node.service.tick(self.now)
+            node.node.tick(self.now)
             self._collect(node)
 
-    def _arrive(self, sender: Endpoint, sending: ToSend) -> None:
+    def _deliver(self, sender: Endpoint, sending: OutgoingPacket) -> None:
         node = self.nodes.get(sending.endpoint)
         if node is not None:
-            node.service.receive(sending.datagram, sender, self.now)
+            node.node.receive_datagram(sending.datagram, sender, self.now)
             self._collect(node)
 
-    def _collect(self, node: Node) -> None:
-        for output in node.service.take():
-            if isinstance(output, Found):
+    def _collect(self, node: SimulatedNode) -> None:
+        for output in node.node.take_outputs():
+            if isinstance(output, ChainNodeFound):
                 node.found.append(output)
-            elif not isinstance(output, ToSend):
+            elif not isinstance(output, OutgoingPacket):
                 node.others.append(output)
             else:
                 node.sent += 1
-                self.log.append((node.at, output))
-                passed = self.wire(node.at, output)
-                if passed is not None:
+                self.log.append((node.endpoint, output))
+                filtered = self.filter(node.endpoint, output)
+                if filtered is not None:
                     self._count += 1
-                    heapq.heappush(self._flying, (self.now + DELAY, self._count, node.at, passed))
+                    heapq.heappush(self._in_flight, (self.now + DELAY, self._count, node.endpoint, filtered))

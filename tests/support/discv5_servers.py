@@ -1,4 +1,4 @@
-"""Discovery over real sockets for tests: on the loopback interface alone, nothing on disk unless asked for."""
+"""Discovery servers on the loopback interface; they use the disk only with `discovery_path`."""
 
 import asyncio
 import contextlib
@@ -7,43 +7,41 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer, FoundPeer
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.discv5_nodes import secret_of
+from tests.support.loopback import free_port, own_address
 from tests.support.p2p_hosts import config
 
 
-class TestServer(DiscoveryServer):
-    """A server that remembers whom it found."""
+class RecordingDiscv5Server(Discv5Server):
+    """A server that records the peers it found."""
 
     __test__ = False
 
     def __init__(self, name: object, **options: Any) -> None:
-        self.found: list[FoundPeer] = []
+        self.found: list[DiscoveredPeer] = []
         self.meter = Meter("p2p")
-        self.identity = Identity(secret_of(name))
-        settings = config(**{"listen_udp": free_port(), "no_discovery": False, **options})
+        self.identity = NetworkIdentity(secret_of(name))
+        defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
+        settings = config(**{**defaults, **options})
         assert settings.netrestrict == ("127.0.0.0/8",)
         super().__init__(settings, self.identity, self.meter, self.found.append)
 
+    def has_found(self) -> bool:
+        """Whether it has found a peer."""
+        return bool(self.found)
+
     @property
-    def known(self) -> set[str]:
+    def table_texts(self) -> set[str]:
         """The records in the table, as text."""
         return {record.text for record in self.table}
 
 
-def free_port() -> int:
-    """A UDP port on the loopback interface that nobody uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextlib.asynccontextmanager
-async def serving(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[TestServer]:
+async def running_discv5(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[RecordingDiscv5Server]:
     """A server that runs until the end of the block."""
-    server = TestServer(name, **options)
+    server = RecordingDiscv5Server(name, **options)
     await server.start(tcp)
 
     async def run() -> None:
@@ -62,7 +60,7 @@ async def serving(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIter
 
 
 @contextlib.asynccontextmanager
-async def serving_many(count: int, **options: Any) -> AsyncIterator[list[TestServer]]:
+async def running_discv5_servers(count: int, **options: Any) -> AsyncIterator[list[RecordingDiscv5Server]]:
     """Several servers."""
     async with contextlib.AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(serving(number, **options)) for number in range(count)]
+        yield [await stack.enter_async_context(running_discv5(number, **options)) for number in range(count)]

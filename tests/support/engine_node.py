@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.stage import EngineStage, build
 from rollup_node.stages.io.metrics import Meter
@@ -54,7 +54,7 @@ class EngineNode:
         self.read: list[PayloadResponse] = []
         self.asking: ProcessId | None = None
         roles = {"l1": 1, "derivation": 1, "engine": 1, "p2p": 1, "rpc": 1}
-        self.buses = Bus.for_test(CHANNELS, directory, roles, incarnation=incarnation)
+        self.buses = in_process_buses(CHANNELS, directory, roles, incarnation=incarnation)
         settings = {"engine_kind": "geth", "rollup": world.rollup, "l1_chain": world.l1_chain, **config}
         self.config = EngineConfig(url=engine.url, jwt_secret=SECRET, timeout=2.0, **settings)
         self.meter = Meter("engine")
@@ -129,9 +129,9 @@ class EngineNode:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["EngineNode"]:
         self.tell_l1(self.l1_head)
-        async with pumping(self.buses), asyncio.TaskGroup() as group:
+        async with running_buses(self.buses), asyncio.TaskGroup() as group:
             await self.stage.start()
-            tasks = [group.create_task(self.drive(activity)) for activity in self.stage.activities]
+            tasks = [group.create_task(self.drive(activity)) for activity in self.stage.periodic_tasks]
             try:
                 yield self
             finally:

@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.protobuf import Fields
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, decode_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import peer_text
+from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 
 DAEMON = "ROLLUP_NODE_P2PD"
 """The environment variable with the path of the daemon, which is else looked for on PATH."""
 SCENE_SECONDS = 50
 _ALONE = ("unshare", "--map-root-user", "--net")
-_INSIDE = "from tests.support.go_peers import play_inside; play_inside()"
+_INSIDE = "from tests.support.go_peers import namespace_main; namespace_main()"
 _OFF = ("relay", "relayService", "relayDiscovery", "natPortMap", "autonat", "quic", "tls", "dht", "b")
 _UNSIGNED = ("pubsubSign", "pubsubSignStrict")
 _SIOCSIFFLAGS, _UP_AND_RUNNING = 0x8914, 0x41
@@ -53,7 +53,7 @@ def _daemon() -> str | None:
     return shutil.which(os.environ.get(DAEMON, "p2pd"))
 
 
-def play_alone(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
+def run_in_namespace(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
     """Plays a scene, a function of a test module, in a process with a network of its own."""
     module = sys.modules[scene.__module__].__file__
     command = (*_ALONE, sys.executable, "-c", _INSIDE, str(module), scene.__name__, str(folder))
@@ -64,7 +64,7 @@ def play_alone(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
     assert done.returncode == 0, f"{scene.__name__}:\n{done.stdout}\n{done.stderr}"
 
 
-def play_inside() -> None:
+def namespace_main() -> None:
     """The main function of that process."""
     file, name, folder = sys.argv[1:]
     with socket.socket() as any_socket:
@@ -81,11 +81,11 @@ def play_inside() -> None:
     asyncio.run(bounded())
 
 
-class GoFailure(Exception):
+class GoDaemonError(Exception):
     """The daemon answered with an error."""
 
 
-class Conversation(NamedTuple):
+class DaemonConnection(NamedTuple):
     """A connection to the daemon after its answer, which may go on as a stream to a peer."""
 
     answer: Fields
@@ -107,40 +107,45 @@ class GoPeer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.peer = b""
-        self.at: Multiaddr | None = None
-        self.heard: list[bytes] = []
+        self.listen_address: Multiaddr | None = None
+        self.received: list[bytes] = []
         self._servers: list[asyncio.Server] = []
 
     @property
-    def name(self) -> str:
-        return peer_text(self.peer)
+    def peer_text(self) -> str:
+        return peer_id_text(self.peer)
 
     @property
     def address(self) -> str:
         """Its whole multiaddr."""
-        return f"{self.at}/p2p/{self.name}"
+        return f"{self.listen_address}/p2p/{self.peer_text}"
 
     async def identify(self) -> None:
         """Learns who it is, once it runs."""
         while not self.peer:
             with contextlib.suppress(OSError):
-                found = next(map(_parsed, (await self._ask(_IDENTIFY)).views(4)))
-                self.peer, self.at = found.raw(1) or b"", decode_multiaddr(found.all_raw(2)[0])
+                found = next(map(_parsed, (await self._call(_IDENTIFY)).repeated_views(4)))
+                self.peer, self.listen_address = (
+                    found.bytes_value(1) or b"",
+                    decode_multiaddr(found.repeated_bytes(2)[0]),
+                )
             await asyncio.sleep(0.02)
 
     async def connect(self, peer: bytes, address: Multiaddr) -> None:
         """Connects to a peer."""
-        await self._ask(_CONNECT, 2, protobuf.data(1, peer) + protobuf.data(2, address.encode()) + _timeout())
+        await self._call(
+            _CONNECT, 2, protobuf.bytes_field(1, peer) + protobuf.bytes_field(2, address.encode()) + _timeout()
+        )
 
     async def peers(self) -> list[bytes]:
         """The peers it is connected to."""
-        found = await self._ask(_LIST_PEERS)
-        return [_parsed(each).raw(1) or b"" for each in found.views(6)]
+        found = await self._call(_LIST_PEERS)
+        return [_parsed(each).bytes_value(1) or b"" for each in found.repeated_views(6)]
 
     async def request(self, peer: bytes, protocol: str, request: bytes) -> bytes:
         """Opens a stream to a peer, sends a request, and gives the answer."""
-        wanted = protobuf.data(1, peer) + protobuf.data(2, protocol) + _timeout()
-        return await (await self._begin(_STREAM_OPEN, 3, wanted)).exchange(request)
+        wanted = protobuf.bytes_field(1, peer) + protobuf.bytes_field(2, protocol) + _timeout()
+        return await (await self._open(_STREAM_OPEN, 3, wanted)).exchange(request)
 
     async def serve(self, protocol: str, size: int, served: Served) -> None:
         """Answers requests, of a size, of a protocol."""
@@ -154,40 +159,46 @@ class GoPeer:
         path = str(self.folder / f"served{len(self._servers)}")
         self._servers.append(await asyncio.start_unix_server(take, path))
         address = varint.encode(400) + varint.encode(len(path)) + path.encode()
-        await self._ask(_STREAM_HANDLER, 4, protobuf.data(1, address) + protobuf.data(2, protocol) + _balanced())
+        await self._call(
+            _STREAM_HANDLER, 4, protobuf.bytes_field(1, address) + protobuf.bytes_field(2, protocol) + _balanced()
+        )
 
     async def topic_peers(self, topic: str) -> list[bytes]:
         """The peers that have joined a topic."""
-        found = await self._ask(_PUBSUB, 8, protobuf.number(1, _PUBSUB_PEERS) + protobuf.data(2, topic))
-        return next(map(_parsed, found.views(7))).all_raw(2)
+        found = await self._call(_PUBSUB, 8, protobuf.varint_field(1, _PUBSUB_PEERS) + protobuf.bytes_field(2, topic))
+        return next(map(_parsed, found.repeated_views(7))).repeated_bytes(2)
 
     async def publish(self, topic: str, message: bytes) -> None:
         """Publishes a message, which always has an author."""
-        wanted = protobuf.number(1, _PUBSUB_PUBLISH) + protobuf.data(2, topic) + protobuf.data(3, message)
-        await self._ask(_PUBSUB, 8, wanted)
+        wanted = (
+            protobuf.varint_field(1, _PUBSUB_PUBLISH)
+            + protobuf.bytes_field(2, topic)
+            + protobuf.bytes_field(3, message)
+        )
+        await self._call(_PUBSUB, 8, wanted)
 
-    async def listen(self, topic: str) -> None:
+    async def collect(self, topic: str) -> None:
         """Joins a topic and collects its messages in `heard`, until the daemon ends."""
-        wanted = protobuf.number(1, _PUBSUB_SUBSCRIBE) + protobuf.data(2, topic)
-        heard = await self._begin(_PUBSUB, 8, wanted)
+        wanted = protobuf.varint_field(1, _PUBSUB_SUBSCRIBE) + protobuf.bytes_field(2, topic)
+        heard = await self._open(_PUBSUB, 8, wanted)
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                self.heard.append((await _read_message(heard.reader)).raw(2) or b"")
+                self.received.append((await _read_message(heard.reader)).bytes_value(2) or b"")
 
-    async def _ask(self, kind: int, field: int = 0, part: bytes | None = None) -> Fields:
-        conversation = await self._begin(kind, field, part)
+    async def _call(self, kind: int, field: int = 0, part: bytes | None = None) -> Fields:
+        conversation = await self._open(kind, field, part)
         conversation.writer.close()
         return conversation.answer
 
-    async def _begin(self, kind: int, field: int, part: bytes | None) -> Conversation:
+    async def _open(self, kind: int, field: int, part: bytes | None) -> DaemonConnection:
         reader, writer = await asyncio.open_unix_connection(str(self.folder / "control"), limit=_MOST)
-        request = protobuf.number(1, kind) + (b"" if part is None else protobuf.data(field, part))
+        request = protobuf.varint_field(1, kind) + (b"" if part is None else protobuf.bytes_field(field, part))
         writer.write(varint.encode(len(request)) + request)
         answer = await _read_message(reader)
-        for error in map(_parsed, answer.views(2)):
+        for error in map(_parsed, answer.repeated_views(2)):
             writer.close()
-            raise GoFailure(error.text(1))
-        return Conversation(answer, reader, writer)
+            raise GoDaemonError(error.string(1))
+        return DaemonConnection(answer, reader, writer)
 
     def close(self) -> None:
         for server in self._servers:
@@ -195,15 +206,15 @@ class GoPeer:
 
 
 def _parsed(raw: bytes | memoryview) -> Fields:
-    return protobuf.parse(memoryview(raw), protobuf.MOST_FIELDS)
+    return protobuf.parse(memoryview(raw), protobuf.MAX_FIELDS)
 
 
 def _timeout() -> bytes:
-    return protobuf.number(3, 10)
+    return protobuf.varint_field(3, 10)
 
 
 def _balanced() -> bytes:
-    return protobuf.number(3, 0)
+    return protobuf.varint_field(3, 0)
 
 
 async def _read_message(reader: asyncio.StreamReader) -> Fields:
@@ -217,7 +228,7 @@ async def _read_message(reader: asyncio.StreamReader) -> Fields:
 async def go_peer(folder: Path) -> AsyncIterator[GoPeer]:
     """Starts the daemon with nothing but TCP, noise, yamux and gossipsub; unsigned messages are let in."""
     folder.mkdir()
-    (folder / "key").write_bytes(protobuf.number(1, 2) + protobuf.data(2, b"\x99" * 32))
+    (folder / "key").write_bytes(protobuf.varint_field(1, 2) + protobuf.bytes_field(2, b"\x99" * 32))
     switches = [f"-{name}=false" for name in (*_OFF, *_UNSIGNED)]
     process = await asyncio.create_subprocess_exec(
         *("setpriv", "--pdeathsig", "KILL", str(_daemon()), f"-listen=/unix{folder / 'control'}"),

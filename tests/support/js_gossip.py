@@ -7,26 +7,26 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from rollup_node.stages.p2p.identity.peer_id import parse_peer
+from rollup_node.stages.p2p.identity.peer_id import parse_peer_id
 from tests.support.js_peers import JsPeer, by, js_peer
 from tests.support.p2p_nodes import P2pNode
 
 PROGRAM = "gossip_peer.mjs"
 
 
-class GossipPeer:
-    """One such node; `name` is its peer id in text, `peer` in bytes."""
+class JsGossipPeer:
+    """One such node; `peer_text` is its peer id as text."""
 
     def __init__(self, js: JsPeer) -> None:
         self.js = js
-        self.name: str = js.ready["peer"]
-        self.peer = parse_peer(self.name)
+        self.peer_text: str = js.ready["peer"]
+        self.peer = parse_peer_id(self.peer_text)
         self.address: str = js.ready["addresses"][0]
 
-    async def join(self, *topics: str, verdict: str = "accept") -> None:
-        """Joins topics, with a verdict on all that comes there."""
+    async def join(self, *topics: str, result: str = "accept") -> None:
+        """Joins topics, with a validation result for all their messages."""
         for topic in topics:
-            await self.js.call("judge", topic=topic, verdict=verdict)
+            await self.js.call("validate", topic=topic, result=result)
             await self.js.call("join", topic=topic)
 
     async def dial(self, node: P2pNode) -> None:
@@ -34,7 +34,7 @@ class GossipPeer:
         await self.js.call("dial", address=node.address)
 
     async def publish(self, topic: str, message: bytes) -> set[str]:
-        """Publishes a message as it stands; to whom it went at once."""
+        """Publishes raw message data; returns the peers it was sent to at once."""
         return set(await self.js.call("publish", topic=topic, data=b64encode(message).decode()))
 
     async def received(self, message_id: bytes) -> dict[str, Any]:
@@ -43,12 +43,12 @@ class GossipPeer:
         return {**event, "data": b64decode(event["data"])}
 
     def rpcs(self, part: str, peer: str | None = None) -> list[Any]:
-        """What peers, or one of them, have said so far of a part of gossip, in order."""
+        """A part of all RPCs that peers, or one of them, have sent so far, in order."""
         events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
         return [each for event in events for each in event[part]]
 
-    async def said(self, part: str, wanted: Callable[[Any], object]) -> Any:
-        """What some peer says of a part of gossip, once it is as wanted."""
+    async def wait_for_rpc(self, part: str, wanted: Callable[[Any], object]) -> Any:
+        """An entry of a part of an RPC, once one is as wanted."""
         event = await self.js.event("rpc", lambda event: any(map(wanted, event[part])))
         return next(each for each in event[part] if wanted(each))
 
@@ -60,41 +60,47 @@ class GossipPeer:
         """Its mesh and subscribers in a topic, and the scores and protocols of all its peers."""
         return dict(await self.js.call("state", topic=topic))
 
-    async def until(self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0) -> None:
+    async def wait_for_state(
+        self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
+    ) -> None:
         """Waits until its state is as wanted."""
         async with asyncio.timeout(seconds):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)
 
-    async def in_mesh_with(self, node: P2pNode, topic: str) -> None:
+    async def wait_for_mesh_with(self, node: P2pNode, topic: str) -> None:
         """Waits until each is in the mesh of the other."""
         await node.until(lambda: self.peer in node.stage.gossip.router.meshes.members[topic])
-        await self.until(topic, lambda state: node.peer in state["mesh"])
+        await self.wait_for_state(topic, lambda state: node.peer in state["mesh"])
 
-    async def answer(self, number: int, data: bytes, broken: bool = False) -> None:
-        """What to answer to a request for a block; `broken`: the stream is reset in place of its end."""
+    async def set_response(self, number: int, data: bytes, broken: bool = False) -> None:
+        """Sets the response to a request for a block; `broken`: the stream is reset instead of closed."""
         await self.js.call("answer", number=number, data=b64encode(data).decode(), broken=broken)
 
     async def request(self, node: P2pNode, protocol: str, request: bytes) -> tuple[bytes, bytes | None]:
-        """Our answer to a request, and the block in it decompressed there."""
+        """Our response to a request, and its block as decompressed by the JavaScript peer."""
         found = await self.js.call(
             "request", peer=node.peer, protocol=protocol, data=b64encode(request).decode(), seconds=30.0
         )
         content = found["content"]
         return b64decode(found["answer"]), None if content is None else b64decode(content)
 
-    def asked(self) -> list[int]:
-        """The numbers of blocks it was asked for, in order."""
-        return [event["number"] for event in self.js.events if event["event"] == "asked"]
+    def requested_numbers(self) -> list[int]:
+        """The block numbers requested from it, in order."""
+        return [event["number"] for event in self.js.events if event["event"] == "request"]
+
+    def has_requested_more(self, count: int) -> bool:
+        """Whether more than `count` blocks have been requested from it."""
+        return len(self.requested_numbers()) > count
 
 
 @contextlib.asynccontextmanager
-async def gossip_peer(number: int, **options: Any) -> AsyncIterator[GossipPeer]:
+async def gossip_peer(number: int, **options: Any) -> AsyncIterator[JsGossipPeer]:
     """Starts one; `gossip` are settings of gossipsub, `sync` the ids under which it serves the sync protocol."""
     async with js_peer(PROGRAM, secret=bytes([100 + number] * 32).hex(), **options) as js:
-        yield GossipPeer(js)
+        yield JsGossipPeer(js)
 
 
 def present_topic(node: P2pNode) -> str:
-    """The topic of blocks of now."""
+    """The topic of blocks with the present timestamp."""
     return node.stage.gossip.topic(time.time())

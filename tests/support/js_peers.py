@@ -52,7 +52,7 @@ def _short(error: Exception) -> str:
     return " ".join(str(said).split())[-300:]
 
 
-class JsFailure(Exception):
+class JsError(Exception):
     """A command of the peer failed there."""
 
 
@@ -72,7 +72,7 @@ class JsPeer:
         return self.events[0]
 
     async def call(self, command: str, *, seconds: float = 20.0, **arguments: Any) -> Any:
-        """The result of a command; JsFailure if it failed there."""
+        """The result of a command; JsError if it failed there."""
         self._count += 1
         answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
         assert self._process.stdin is not None
@@ -80,7 +80,7 @@ class JsPeer:
         async with asyncio.timeout(seconds):
             line = await answer
         if "error" in line:
-            raise JsFailure(line["error"])
+            raise JsError(line["error"])
         return line["result"]
 
     async def event(self, name: str, matches: Callable[[dict[str, Any]], bool] = bool, seconds: float = 20.0) -> Any:
@@ -93,7 +93,7 @@ class JsPeer:
                 self._heard.clear()
                 await self._heard.wait()
 
-    async def listen(self) -> None:
+    async def read_output(self) -> None:
         """Reads its output to the end."""
         assert self._process.stdout is not None
         async for text in self._process.stdout:
@@ -118,7 +118,7 @@ async def js_peer(program: str, **options: Any) -> AsyncIterator[JsPeer]:
         limit=1 << 24,
     )
     peer = JsPeer(process)
-    listening = asyncio.get_running_loop().create_task(peer.listen())
+    listening = asyncio.get_running_loop().create_task(peer.read_output())
     try:
         await peer.event("ready")
         yield peer

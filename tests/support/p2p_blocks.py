@@ -1,10 +1,10 @@
-"""Blocks of a made-up chain for tests of gossip and sync: right hashes, links, and a signer."""
+"""Blocks of a test chain for gossip and sync, with valid hashes and parents, and their signer."""
 
 from typing import Any
 
 import msgspec
 
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
@@ -44,7 +44,7 @@ def chain_config(last_fork: str = "jovian") -> RollupConfig:
 
 
 def block(version: int = 4, number: int = 1, parent: bytes = bytes(32), **changes: Any) -> ExecutionPayload:
-    """A block of a version with its own hash; `changes` are made before it is computed."""
+    """A block of a version with its hash; `changes` are made before that is computed."""
     fields: dict[str, Any] = {
         "parent_hash": parent,
         "fee_recipient": b"\x42" * 20,
@@ -71,7 +71,7 @@ def block(version: int = 4, number: int = 1, parent: bytes = bytes(32), **change
 
 
 def chain(count: int, version: int = 4, first: int = 1) -> list[ExecutionPayload]:
-    """Blocks that link, from number `first` on."""
+    """Consecutive blocks from number `first` on."""
     blocks: list[ExecutionPayload] = []
     for number in range(first, first + count):
         blocks.append(block(version, number, blocks[-1].block_hash if blocks else bytes(32)))
@@ -82,5 +82,5 @@ def signed(
     payload: ExecutionPayload, version: int = 4, signer: LocalSigner = SIGNER, chain_id: int = CHAIN_ID
 ) -> bytes:
     """The decompressed gossip message of a block."""
-    part = block_message.signed_part(payload, version)
+    part = block_message.encode_signed_part(payload, version)
     return signer.sign(chain_id, part) + part

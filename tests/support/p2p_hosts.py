@@ -1,21 +1,22 @@
-"""Hosts of our own for tests: on the loopback interface alone, without discovery, nothing on disk."""
+"""Hosts for tests: on the loopback interface, without discovery, nothing on disk."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
 
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.host_api import HostEvent, Stream
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected, PeerIdentified, Stream
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
+E = TypeVar("E", PeerConnected, PeerIdentified, PeerDisconnected)
 ECHO = "/rollup-node/test/echo/1"
-MOST = 16 << 20
+MAX_ECHO_BYTES = 16 << 20
 
 
 def config(**options: Any) -> P2pConfig:
@@ -30,46 +31,67 @@ def config(**options: Any) -> P2pConfig:
     return P2pConfig(**{**defaults, **options})
 
 
-class TestHost(Host):
-    """A host that remembers its events."""
+class RecordingHost(Host):
+    """A host that records its events."""
 
     __test__ = False
 
     def __init__(self, number: int, **options: Any) -> None:
-        super().__init__(config(**options), Identity(bytes([number]) * 32), PeerStore(), Meter("p2p"))
+        super().__init__(config(**options), NetworkIdentity(bytes([number]) * 32), PeerStore(), Meter("p2p"))
         self.events: list[HostEvent] = []
-        self.on_event(self.events.append)
+        self.subscribe(self.events.append)
 
     @property
-    def dial_text(self) -> str:
+    def multiaddr(self) -> str:
         """Its whole multiaddr."""
-        return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_text(self.peer_id)}"
+        return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_id_text(self.peer_id)}"
 
-    async def heard(self, kind: type[HostEvent], seconds: float = 10.0) -> Any:
-        """The first event of a kind."""
-        return await until(lambda: next((event for event in self.events if isinstance(event, kind)), None), seconds)
+    async def wait_for(self, kind: type[E], seconds: float = 10.0) -> E:
+        """Waits for the first event of a kind."""
+        found: list[E] = []
+
+        def happened() -> bool:
+            found[:] = [event for event in self.events if isinstance(event, kind)]
+            return bool(found)
+
+        await until(happened, seconds)
+        return found[0]
 
 
 @contextlib.asynccontextmanager
-async def running(number: int, **options: Any) -> AsyncIterator[TestHost]:
+async def running_host(number: int, **options: Any) -> AsyncIterator[RecordingHost]:
     """A host that listens and echoes, and leaves no task behind."""
-    host = TestHost(number, **options)
-    host.handle(ECHO, echo)
+    host = RecordingHost(number, **options)
+    host.set_stream_handler(ECHO, echo)
     await host.start()
     try:
         yield host
     finally:
         await host.stop()
-        host.store.close()
+        host.peerstore.close()
+
+
+def with_two_hosts(test: Callable[[RecordingHost, RecordingHost], Coroutine[Any, Any, None]], **options: Any) -> None:
+    """Runs a test with two connected and identified hosts; no task may be left afterwards."""
+
+    async def run() -> None:
+        async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
+            await ours.connect(theirs.peer_id, theirs.addresses)
+            await theirs.wait_for(PeerIdentified)
+            await ours.wait_for(PeerIdentified)
+            await test(ours, theirs)
+        await until(lambda: len(asyncio.all_tasks()) == 1, 5)
+
+    asyncio.run(run())
 
 
 async def echo(stream: Stream) -> None:
-    """Sends back what it got."""
-    await stream.write(await stream.read_all(MOST))
+    """A handler that echoes."""
+    await stream.write(await stream.read_all(MAX_ECHO_BYTES))
 
 
-async def through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
-    """What a peer echoes."""
+async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
+    """Sends data to a peer and returns its echo."""
     _, stream = await host.open_stream(peer, [protocol])
 
     async def send() -> None:
@@ -78,12 +100,12 @@ async def through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) ->
 
     async with asyncio.TaskGroup() as group:
         group.create_task(send())
-        answer = group.create_task(stream.read_all(MOST))
-    return answer.result()
+        echoed = group.create_task(stream.read_all(MAX_ECHO_BYTES))
+    return echoed.result()
 
 
 async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Waits for a condition to give something that counts as true."""
+    """Waits until a condition is true; returns its value."""
     async with asyncio.timeout(seconds):
         while not (found := condition()):
             await asyncio.sleep(0.01)
@@ -91,19 +113,19 @@ async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def driven(*activities: PeriodicTask) -> AsyncIterator[None]:
-    """Drives activities as the runtime does; errors end the test."""
+async def running_tasks(*activities: PeriodicTask) -> AsyncIterator[None]:
+    """Runs periodic tasks as the runtime does; errors end the test."""
 
-    async def drive(activity: PeriodicTask) -> None:
+    async def run(activity: PeriodicTask) -> None:
         while True:
-            pause = await activity.step()
+            delay = await activity.step()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(delay):
                     await activity.wake.wait()
             activity.wake.clear()
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(drive(activity)) for activity in activities]
+        tasks = [group.create_task(run(activity)) for activity in activities]
         try:
             yield
         finally:

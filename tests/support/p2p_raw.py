@@ -1,4 +1,4 @@
-"""A peer that does what it likes: bare TCP, or yamux frames written by hand over a proper handshake."""
+"""A peer that does what it likes: tcp_connection TCP, or yamux frames written by hand over a proper handshake."""
 
 import asyncio
 import contextlib
@@ -6,10 +6,10 @@ import os
 import struct
 from collections.abc import AsyncIterator, Iterable
 
-from rollup_node.stages.p2p.encoding.multistream import HEADER, message
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.muxer.upgrade import Upgrade
-from rollup_node.stages.p2p.security.noise import SealedStream
+from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
+from rollup_node.stages.p2p.host.upgrader import Upgrader
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.security.noise import SecureSession
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
 DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)
@@ -23,27 +23,27 @@ def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"") ->
 
 def proposal(stream: int, protocol: str) -> bytes:
     """The frames that open a stream and propose a protocol."""
-    lines = message(HEADER) + message(protocol)
+    lines = encode_line(HEADER) + encode_line(protocol)
     return frame(WINDOW_UPDATE, SYN, stream, 0) + frame(DATA, 0, stream, len(lines), lines)
 
 
 class RawPeer:
     """An upgraded connection without any streams of its own."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SealedStream) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SecureSession) -> None:
         self._reader, self._writer, self._sealed = reader, writer, sealed
 
     async def send(self, plain: bytes) -> None:
         """Sends sealed bytes; the other end may be gone already."""
         with contextlib.suppress(ConnectionError):
-            self._writer.writelines(self._sealed.seal(plain))
+            self._writer.writelines(self._sealed.encrypt(plain))
             await self._writer.drain()
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
-        """Sends each in a noise message of its own."""
-        await self.send_unsealed(b"".join(piece for plain in plains for piece in self._sealed.seal(plain)))
+        """Sends each in a noise encode_line of its own."""
+        await self.send_raw(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))
 
-    async def send_unsealed(self, raw: bytes) -> None:
+    async def send_raw(self, raw: bytes) -> None:
         """Sends bytes that are no noise."""
         with contextlib.suppress(ConnectionError):
             self._writer.write(raw)
@@ -55,10 +55,10 @@ class RawPeer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while data := await self._reader.read(1 << 16):
-                    found += b"".join(self._sealed.receive(data))
+                    found += b"".join(self._sealed.receive_data(data))
         return found
 
-    async def is_cut(self, seconds: float = 5.0) -> bool:
+    async def is_disconnected(self, seconds: float = 5.0) -> bool:
         """Whether the other end closes the connection in time."""
         try:
             async with asyncio.timeout(seconds):
@@ -72,7 +72,7 @@ class RawPeer:
 
 
 @contextlib.asynccontextmanager
-async def bare(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def tcp_connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A TCP connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -87,14 +87,14 @@ async def bare(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.S
 async def raw_peer(port: int, number: int = 99) -> AsyncIterator[RawPeer]:
     """An upgraded connection of the peer with this number."""
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
-    upgrade = Upgrade(Identity(bytes([number]) * 32), keys, initiator=True)
-    async with bare(port) as (reader, writer):
+    upgrade = Upgrader(NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
+    async with tcp_connection(port) as (reader, writer):
         found = None
         while found is None:
-            writer.write(upgrade.take())
+            writer.write(upgrade.data_to_send())
             data = await reader.read(1 << 16)
             if not data:
                 raise ConnectionError("refused")
-            found = upgrade.receive(data)
-        writer.write(upgrade.take())
-        yield RawPeer(reader, writer, found.stream)
+            found = upgrade.receive_data(data)
+        writer.write(upgrade.data_to_send())
+        yield RawPeer(reader, writer, found.session)

@@ -128,7 +128,8 @@ class FinishedProgram:
 
 
 class Program:
-    """A Python module run as a program in the folder of `leftovers`."""
+    """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
+    sessions, so that a program gets as much as all the tests together."""
 
     _numbers = count()
 
@@ -143,6 +144,7 @@ class Program:
                 stderr=err,
                 cwd=leftovers.folder,
                 env=leftovers.environment(**environment),
+                start_new_session=True,
             )
 
     def __enter__(self) -> Self:
@@ -169,19 +171,20 @@ class Program:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def wait_for_line(self, text: str, seconds: float = WAIT_SECONDS) -> str:
+    def wait_for_line(self, text: str, *, on_stderr: bool = False) -> str:
         """The first line of its output that contains the text. Fails when the program exits before."""
 
         def line() -> str | None:
             has_exited = not self.running
-            found = next((line for line in self.out.splitlines() if text in line), None)
+            lines = (self.err if on_stderr else self.out).splitlines()
+            found = next((line for line in lines if text in line), None)
             assert found or not has_exited, f"it exited without the line {text!r}: {self.out} {self.err}"
             return found
 
         try:
-            found = wait_for(line, f"the line {text!r}", seconds)
+            found = wait_for(line, f"the line {text!r}")
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-1000:]}") from None
+            raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-3000:]}") from None
         assert found is not None
         return found
 

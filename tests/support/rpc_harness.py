@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypedDict, Unpack
 import orjson
 from aiohttp import ClientSession
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -64,7 +64,7 @@ class RpcHarness:
 
     def __init__(self, directory: Path, **options: Unpack[RpcOptions]) -> None:
         others = ("l1", "blobs", "derivation", "engine", *(("p2p",) if options.get("p2p") else ()))
-        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys((*others, "rpc"), 1))
+        self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys((*others, "rpc"), 1))
         self.config = RpcConfig(
             addr="127.0.0.1",
             port=0,
@@ -98,7 +98,7 @@ class RpcHarness:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["RpcHarness"]:
         """Runs the stage and the buses."""
-        async with pumping(self.buses), ClientSession() as self.http:
+        async with running_buses(self.buses), ClientSession() as self.http:
             await self.stage.start()
             self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
             try:

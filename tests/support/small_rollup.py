@@ -11,8 +11,14 @@ import msgspec
 
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
-from rollup_node.stages.derivation.reasons.reasons import Dropped
+from rollup_node.stages.derivation.pipeline.outputs import (
+    AttributesWithParent,
+    NeedBlobs,
+    NeedDecoded,
+    NeedL1Block,
+    NeedL2Blocks,
+)
+from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.engine.core.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload
@@ -85,12 +91,10 @@ class InProcessEngine:
         version = f"engine_forkchoiceUpdatedV{rules.attributes_version}"
         job = self._methods[version](_heads(parent), attributes_to_json(attributes))["payloadId"]
         payload = envelope_from_json(self._methods[f"engine_getPayloadV{rules.get_payload_version}"](job))
-        parameters: list[Any] = [payload_to_json(payload)]
-        if payload.parent_beacon_root is not None:
-            parameters += [[], to_hex(payload.parent_beacon_root)]
-        if rules.new_payload_version > 3:
-            parameters.append([])
-        status = self._methods[f"engine_newPayloadV{rules.new_payload_version}"](*parameters)
+        beside: tuple[Any, ...] = () if payload.parent_beacon_root is None else ([], to_hex(payload.parent_beacon_root))
+        requests: tuple[list[str]] | tuple[()] = ([],) if rules.new_payload_version > 3 else ()
+        insert = self._methods[f"engine_newPayloadV{rules.new_payload_version}"]
+        status = insert(payload_to_json(payload), *beside, *requests)
         assert status["status"] == "VALID", status
         self._methods[version](_heads(payload.block_hash))
         return payload
@@ -236,7 +240,7 @@ class SmallRollup:
                     )
                 case NeedL2Blocks(first=first, last=last):
                     deriver.add_l2_blocks(first, last, [self._content(number) for number in range(first, last + 1)])
-                case Attributes(attributes=attributes):
+                case AttributesWithParent(attributes=attributes):
                     payload = self.verifier.build(self._safe.hash, attributes)
                     self._safe = l2_ref_of_payload(self.config, payload)
                     self._safe_config = system_config_of_payload(self.config, payload)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics import Meter
@@ -33,11 +33,11 @@ class StartedStage(NamedTuple):
 async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[StartedStage]:
     """Starts the stage that `build` makes for a role, and closes it in the end."""
     with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-        buses = Bus.for_test(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
+        buses = in_process_buses(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
         meter = Meter(role)
         compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
         stage = build(buses[role], meter)
-        async with pumping(buses):
+        async with running_buses(buses):
             await stage.start()
             try:
                 yield StartedStage(stage, meter, buses)
@@ -49,8 +49,8 @@ async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -
 async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[dict[str, Bus]]:
     """Runs a stage with its periodic tasks; the buses of all roles. What a task raises is raised at the end."""
     async with started_stage(role, build, roles) as (stage, meter, buses):
-        driver = Driver(stage, meter, Problems(stage, meter), role)
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        driver = TaskRunner(stage, meter, Problems(stage, meter), role)
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]
         try:
             yield buses
         finally:

@@ -1,5 +1,5 @@
-"""Event loops whose clock stands still while anything runs: pauses take no time and last exactly as long as asked for,
-whatever else the machine does. For tests without sockets and without other threads."""
+"""An event loop whose clock stands still while anything runs: a pause takes no time and lasts exactly as long as it was
+asked for. For tests without sockets and without other threads."""
 
 import asyncio
 import selectors
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Selector(selectors.DefaultSelector):
-    """Does not wait, but adds up how long it was asked to."""
+class _VirtualSelector(selectors.DefaultSelector):
+    """Returns at once and adds the timeout to its clock instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,23 +19,23 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready:
-            assert timeout is not None, "every task waits for another"
+            assert timeout is not None, "deadlock: every task waits for another"
             self.now += timeout
         return ready
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time is the sum of all pauses, from 0."""
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Its time in seconds is the sum of all pauses, from 0."""
 
     def __init__(self) -> None:
-        self._pauses = _Selector()
-        super().__init__(self._pauses)
+        self._virtual_selector = _VirtualSelector()
+        super().__init__(self._virtual_selector)
 
     def time(self) -> float:
-        return self._pauses.now
+        return self._virtual_selector.now
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run` in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""The published wire vectors of discovery v5.1 and the example of a node record (discv5.json says from where)."""
+"""The wire test vectors of the discv5 specification, and EIP-778's example record (discv5.json names the sources)."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import decode_record, parse_record, sign_record
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.discv5.enr import decode_enr, parse_enr, sign_enr
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "discv5.json").read_text())
 IV = bytes(16)
@@ -31,27 +31,27 @@ def ping(vector: dict[str, Any]) -> messages.Ping:
     return messages.Ping(bytes.fromhex(vector["ping"]["request_id"]), vector["ping"]["record_seq"])
 
 
-def test_the_vectors_are_all_there() -> None:
+def test_all_packet_kinds_have_vectors() -> None:
     assert [vector["kind"] for vector in PACKETS] == ["message", "whoareyou", "handshake", "handshake"]
 
 
-def test_node_ids_are_those_of_the_keys() -> None:
+def test_node_ids_of_the_keys() -> None:
     assert crypto.node_id(crypto.public_key(SECRET_A)) == NODE_A
     assert crypto.node_id(crypto.public_key(SECRET_B)) == NODE_B
 
 
-def test_a_message_packet_is_read_and_made() -> None:
+def test_message_packet() -> None:
     datagram, key = bytes.fromhex(MESSAGE["packet"]), bytes.fromhex(MESSAGE["read_key"])
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.MessagePacket)
     assert (packet.source, packet.nonce) == (NODE_A, bytes.fromhex(MESSAGE["nonce"]))
-    plain = crypto.unseal(key, packet.nonce, packet.sealed, packet.data)
+    plain = crypto.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(MESSAGE)
     header = packets.message_header(NODE_A, NODE_B, packet.nonce, IV)
-    assert header.packet(crypto.seal(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
+    assert header.packet(crypto.encrypt(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
 
 
-def test_a_whoareyou_packet_is_read_and_made() -> None:
+def test_whoareyou_packet() -> None:
     datagram, challenge = bytes.fromhex(WHOAREYOU["packet"]), bytes.fromhex(WHOAREYOU["challenge"])
     packet = packets.decode(datagram, NODE_B)
     assert packet == packets.WhoAreYou(bytes.fromhex(WHOAREYOU["nonce"]), WHOAREYOU["record_seq"], challenge)
@@ -61,19 +61,19 @@ def test_a_whoareyou_packet_is_read_and_made() -> None:
 
 
 @pytest.mark.parametrize("vector", HANDSHAKES, ids=["known record", "with record"])
-def test_a_handshake_packet_is_read_and_made(vector: dict[str, Any]) -> None:
+def test_handshake_packet(vector: dict[str, Any]) -> None:
     datagram, challenge = bytes.fromhex(vector["packet"]), bytes.fromhex(vector["challenge"])
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.HandshakePacket)
-    assert packet.source == NODE_A and packet.ephemeral_key == bytes.fromhex(vector["ephemeral_key"])
+    assert packet.source == NODE_A and packet.ephemeral_public_key == bytes.fromhex(vector["ephemeral_key"])
     assert bool(packet.record) == vector["has_record"]
     if packet.record:
-        assert decode_record(packet.record).node_id == NODE_A
-    digest = crypto.identity_digest(challenge, packet.ephemeral_key, NODE_B)
-    assert crypto.verify(crypto.public_key(SECRET_A), packet.signature, digest)
-    key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_key, SECRET_B), challenge, NODE_A, NODE_B)
+        assert decode_enr(packet.record).node_id == NODE_A
+    digest = crypto.id_signature_hash(challenge, packet.ephemeral_public_key, NODE_B)
+    assert crypto.verify(crypto.public_key(SECRET_A), packet.id_signature, digest)
+    key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_public_key, SECRET_B), challenge, NODE_A, NODE_B)
     assert key == bytes.fromhex(vector["read_key"])
-    plain = crypto.unseal(key, packet.nonce, packet.sealed, packet.data)
+    plain = crypto.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(vector)
     header = packets.handshake_header(
         *(NODE_A, NODE_B, packet.nonce, IV),
@@ -81,7 +81,7 @@ def test_a_handshake_packet_is_read_and_made(vector: dict[str, Any]) -> None:
         ephemeral_key=crypto.public_key(bytes.fromhex(vector["ephemeral_secret"])),
         record=packet.record,
     )
-    assert header.packet(crypto.seal(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
+    assert header.packet(crypto.encrypt(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
 
 
 def test_ecdh() -> None:
@@ -101,22 +101,22 @@ def test_identity_signature() -> None:
     def value(name: str) -> bytes:
         return raw("identity_signature", name)
 
-    digest = crypto.identity_digest(value("challenge"), value("ephemeral_key"), value("node_b"))
+    digest = crypto.id_signature_hash(value("challenge"), value("ephemeral_key"), value("node_b"))
     assert crypto.sign(value("secret"), digest) == value("signature")
     assert crypto.verify(crypto.public_key(value("secret")), value("signature"), digest)
 
 
-def test_sealing() -> None:
+def test_message_encryption() -> None:
     key, nonce, plain, data, sealed = (raw("seal", name) for name in ("key", "nonce", "plain", "data", "sealed"))
-    assert crypto.seal(key, nonce, plain, data) == sealed
-    assert crypto.unseal(key, nonce, sealed, data) == plain
+    assert crypto.encrypt(key, nonce, plain, data) == sealed
+    assert crypto.decrypt(key, nonce, sealed, data) == plain
 
 
 def test_the_example_of_a_node_record() -> None:
     vector = VECTORS["record"]
-    record = parse_record(vector["text"])
+    record = parse_enr(vector["text"])
     endpoint = Endpoint(parse_ip(vector["ip"]), vector["udp"])
     assert (record.node_id.hex(), record.seq, record.udp(4)) == (vector["node"], vector["seq"], endpoint)
     assert record.text == vector["text"]
     values = {b"ip": endpoint.ip.packed, b"udp": endpoint.port.to_bytes(2, "big")}
-    assert sign_record(bytes.fromhex(vector["secret"]), vector["seq"], values) == record
+    assert sign_enr(bytes.fromhex(vector["secret"]), vector["seq"], values) == record

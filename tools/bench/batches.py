@@ -17,8 +17,8 @@ from typing import Any
 import brotlicffi
 import orjson
 
-from rollup_node.node.inspect.listed_batch import ListedBatch
-from rollup_node.node.inspect.listing import Listing
+from rollup_node.node.inspect.batch_summary import BatchSummary
+from rollup_node.node.inspect.listing import BatchListing
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs import tasks as blob_tasks
@@ -127,13 +127,13 @@ def _contents(recorded: Recording, wanted: tuple[BlobRef, ...]) -> tuple[Any, ..
     return tuple(found[ref.hash] for ref in wanted)
 
 
-def _list(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> list[ListedBatch]:
-    listing = Listing(config, blocks[0])
-    found: list[ListedBatch] = []
+def _list(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> list[BatchSummary]:
+    listing = BatchListing(config, blocks[0])
+    found: list[BatchSummary] = []
     for block in blocks:
         wanted = listing.open(block)
         contents = _contents(recorded, wanted) if wanted else ()
-        found += [each for each in listing.batches(contents) if isinstance(each, ListedBatch)]
+        found += [each for each in listing.batches(contents) if isinstance(each, BatchSummary)]
     return found
 
 

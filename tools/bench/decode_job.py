@@ -11,7 +11,7 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.processes import Row
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.io.log import Level
@@ -41,7 +41,7 @@ class DecodeJob:
     def __init__(self, config: DecodeJobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._pool = bus.dispatch("work.derivation")
-        self.activities = [PeriodicTask("decode", self._step)]
+        self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -74,7 +74,7 @@ def build(config: DecodeJobConfig, bus: Bus, meter: Meter) -> DecodeJob:
 class DecodeWorker:
     """A compute worker that serves `work.derivation` alone."""
 
-    activities: tuple[PeriodicTask, ...] = ()
+    periodic_tasks: tuple[PeriodicTask, ...] = ()
 
     def __init__(self, bus: Bus) -> None:
         self.worker = bus.work({"work.derivation": run})
@@ -116,13 +116,13 @@ def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
     from rollup_node.node.supervisor.supervisor import run_node
 
     rows = [
-        Row("compute", "rollup_node.tools.bench.decode_job:build_worker", None, copies=workers, numbered=True),
-        Row(
+        ProcessSpec("compute", "rollup_node.tools.bench.decode_job:build_worker", None, copies=workers, numbered=True),
+        ProcessSpec(
             "derivation",
             "rollup_node.tools.bench.decode_job:build",
             DecodeJobConfig(bodies, workers, output),
             one_shot=True,
-            keep=(output,),
+            keep_fds=(output,),
         ),
     ]
     return run_node(rows, NodeSettings(version="bench", log=LogSettings(Level.ERROR), log_output=2))

@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.config import PeerScoring
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
-from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Rpc, Subscription
-from rollup_node.stages.p2p.scoring.peer_score import peer_scores
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, PubsubMessage, Rpc, Subscription, encode_rpc
+from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 
@@ -50,16 +50,16 @@ class GossipBench:
     def __init__(self, peers: int, seed: int) -> None:
         self._chance = random.Random(seed)
         self._params = GossipParams()
-        self._router = Router(self._params, TOPICS, peer_scores("light", 2), random.Random(seed))
+        self._router = GossipSubRouter(self._params, TOPICS, peer_scorer(PeerScoring.LIGHT, 2), random.Random(seed))
         self._now = 1000.0
         for topic in TOPICS:
             self._router.join(topic)
-        hello = gossip_wire.encode(Rpc([Subscription(topic, True) for topic in TOPICS]))
+        hello = encode_rpc(Rpc([Subscription(topic, True) for topic in TOPICS]))
         self._peers = [number.to_bytes(4, "big") for number in range(peers)]
         for number, peer in enumerate(self._peers):
             self._router.add_peer(peer, MESHSUB_12, number % 2 == 0, [f"10.0.{number // 200}.{number % 200}"])
-            self._router.receive(peer, hello, self._now)
-        signers = Signers()
+            self._router.receive_rpc(peer, hello, self._now)
+        signers = UnsafeBlockSigners()
         signers.update(SIGNER.address, self._now)
         self._validator = BlockValidator(chain_config(GENESIS_TIME), signers)
 
@@ -67,16 +67,16 @@ class GossipBench:
         """CPU of the heartbeats in percent of a core, with messages arriving and peers breaking IHAVE promises."""
         spent = 0.0
         for number in range(count):
-            self._accept(gossip_wire.encode(Rpc(messages=[Message(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))])))
+            self._accept(encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))])))
             for peer in self._chance.sample(self._peers, 20):
                 ids = [self._chance.randbytes(20) for _ in range(3)]
-                self._router.receive(peer, gossip_wire.encode(Rpc(control=Control([Have(TOPIC, ids)]))), self._now)
-            self._now += self._params.heartbeat
+                self._router.receive_rpc(peer, encode_rpc(Rpc(control=ControlMessage([IHave(TOPIC, ids)]))), self._now)
+            self._now += self._params.heartbeat_interval
             start = time.process_time()
             self._router.heartbeat(self._now)
             spent += time.process_time() - start
             self._write_all()
-        return 100 * spent / (count * self._params.heartbeat)
+        return 100 * spent / (count * self._params.heartbeat_interval)
 
     def block_milliseconds(self, count: int) -> float:
         """Median milliseconds from a message's bytes to its validation result, with the frames for the mesh queued."""
@@ -92,16 +92,16 @@ class GossipBench:
     def raw_block(self, number: int) -> bytes:
         """An RPC frame with a signed block that the router has not seen."""
         message = signed_message(number, GENESIS_TIME, self._chance)
-        return gossip_wire.encode(Rpc(messages=[Message(TOPIC, message)]))
+        return encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, message)]))
 
     def _accept(self, raw: bytes) -> None:
-        found = self._router.receive(self._chance.choice(self._peers), raw, self._now)
-        assert not isinstance(found, Malformed)
+        found = self._router.receive_rpc(self._chance.choice(self._peers), raw, self._now)
+        assert not isinstance(found, MalformedRpc)
         for incoming in found:
-            judgement = self._validator.judge(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
+            judgement = self._validator.validate(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
             if len(raw) > 1000:
-                assert judgement.verdict is Verdict.ACCEPT, str(judgement)
-            self._router.verdict(incoming.id, Verdict.ACCEPT, self._now)
+                assert judgement.result is ValidationResult.ACCEPT, str(judgement)
+            self._router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self._now)
 
     def _write_all(self) -> None:
         for peer in self._router.take_ready():

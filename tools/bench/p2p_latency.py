@@ -14,19 +14,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
-from rollup_node.stages.p2p.gossipsub.rpc import Message, Rpc, Subscription
-from rollup_node.stages.p2p.host.host_api import Stream
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.host.io.host_api import Stream
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.topology import CHANNELS
@@ -64,11 +62,11 @@ async def median_milliseconds(blocks: int) -> float:
             arrived.set()
 
     with tempfile.TemporaryDirectory() as directory:
-        buses = Bus.for_test(CHANNELS, Path(directory), dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
+        buses = in_process_buses(CHANNELS, Path(directory), dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
         buses["l1"].publish("status.l1").set(RuntimeConfig(SIGNER.address))
         stage = build(_config(RECEIVER), buses["p2p"], Meter("p2p"))
         engine = buses["engine"].connect("p2p.blocks", on_message)
-        async with pumping(buses):
+        async with running_buses(buses):
             await stage.start()
             engine.send(UnsafeBlocksRequest(0, None))
             try:
@@ -111,16 +109,16 @@ def _send_blocks(port: int, blocks: int, results: Connection) -> None:
 
 
 async def _connect_and_send(port: int, blocks: int, results: Connection) -> None:
-    host = Host(_config(SENDER), Identity(SENDER), PeerStore(), Meter("p2p"))
+    host = Host(_config(SENDER), NetworkIdentity(SENDER), PeerStore(), Meter("p2p"))
     chance, departures = random.Random(port), {}
-    host.handle(MESHSUB_12, _drain)
-    receiver = Identity(RECEIVER).peer_id
+    host.set_stream_handler(MESHSUB_12, _drain)
+    receiver = NetworkIdentity(RECEIVER).peer_id
     await host.start()
     try:
-        address = parse_multiaddr(f"/ip4/127.0.0.1/tcp/{port}/p2p/{peer_text(receiver)}")
+        address = parse_multiaddr(f"/ip4/127.0.0.1/tcp/{port}/p2p/{peer_id_text(receiver)}")
         await host.connect(receiver, [address])
         _, stream = await host.open_stream(receiver, [MESHSUB_12])
-        await stream.write(gossip_wire.frame(Rpc([Subscription(topic, True) for topic in TOPICS])))
+        await stream.write(encode_frame(Rpc([Subscription(topic, True) for topic in TOPICS])))
         frames = [_frame(number, chance) for number in range(1, blocks + 1)]
         for number, frame in enumerate(frames, 1):
             await asyncio.sleep(PAUSE)
@@ -138,7 +136,7 @@ async def _drain(stream: Stream) -> None:
 
 
 def _frame(number: int, chance: random.Random) -> bytes:
-    return gossip_wire.frame(Rpc(messages=[Message(TOPIC, signed_message(number, int(time.time()), chance))]))
+    return encode_frame(Rpc(messages=[PubsubMessage(TOPIC, signed_message(number, int(time.time()), chance))]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import random
 
 import msgspec
 
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
@@ -63,5 +63,5 @@ def signed_message(number: int, timestamp: int, chance: random.Random) -> bytes:
         parent_beacon_root=bytes(32),
     )
     payload = msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
-    part = block_message.signed_part(payload, VERSION)
-    return block_message.compose(SIGNER.sign(CHAIN_ID, part), part)
+    part = block_message.encode_signed_part(payload, VERSION)
+    return block_message.encode_message(SIGNER.sign(CHAIN_ID, part), part)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollup_node.node.setup.networks import find_network
-from rollup_node.stages.derivation.codec.batches import RefusedBatch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.keccak import keccak256
@@ -87,7 +87,7 @@ def real_transactions(channels: Path) -> list[bytes]:
     rules = SpanRules(10, find_network("op-mainnet").config.genesis.l2_time, BLOCK_TIME)
     found: list[bytes] = []
     for batch in read_batches(body, MAX_BYTES, True, rules):
-        if not isinstance(batch, Reason | RefusedBatch):
+        if not isinstance(batch, Reason | RejectedBatch):
             found.extend(batch.transactions)
     return found
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.child_programs import ProgramExited
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         print("interrupted before the output roots were compared", file=sys.stderr)
-        return Exit.INTERRUPTED
+        return ExitCode.INTERRUPTED
     _print(result, settings.json)
     return 0 if result.output_roots_equal else 1
 

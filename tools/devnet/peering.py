@@ -2,7 +2,7 @@
 
 import coincurve
 
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 from rollup_node.tools.devnet.ports import LOOPBACK
 from rollup_node.tools.devnet.settings import SEQUENCER
@@ -10,14 +10,14 @@ from rollup_node.tools.devnet.settings import SEQUENCER
 NETRESTRICT = "127.0.0.0/8"
 
 
-def identity(files: NetworkFiles, name: str) -> Identity:
+def identity(files: NetworkFiles, name: str) -> NetworkIdentity:
     """The libp2p identity of a node, from its key file."""
-    return Identity(bytes.fromhex(files.peer_key(name).read_text().strip()))
+    return NetworkIdentity(bytes.fromhex(files.peer_key(name).read_text().strip()))
 
 
 def address(files: NetworkFiles, name: str, port: int) -> str:
     """The multiaddress of a node with its peer id."""
-    return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_text(identity(files, name).peer_id)}"
+    return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_id_text(identity(files, name).peer_id)}"
 
 
 def bootnode(files: NetworkFiles, name: str, port: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollup_node.node.options.kinds import HTTP_URL, LOG_LEVEL
+from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 

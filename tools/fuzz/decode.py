@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.tools.fuzz.decode_child import DecodeRun
 from rollup_node.tools.fuzz.inputs import Input, Inputs, real_files
 
@@ -28,11 +28,11 @@ MAX_MEMORY_MB = 300
 MAX_ADDRESS_SPACE_MB = 1000
 """Stops a run that allocates without bound before the machine is out of memory."""
 
-RULE = re.compile(r"\(rule ([A-Z0-9.a-z]+)\)$")
+RULE = re.compile(r" \[([A-Z0-9.a-z]+)\]$")
 LOCATION = re.compile(r"^rollup-node: .+: (channel [0-9a-f]{32}, )?(decompressed )?offset \d+: ")
 WITHOUT_RULE = re.compile(r"(: longer than \d+ bytes, which|: not hex text$|: an odd number of hex digits$)")
-COUNT = re.compile(r"^rollup-node: \d+ more like this \(rule ")
-RULES = {why.value.id for why in Why} | {"BL", *(f"BL{number}" for number in range(1, 10))}
+COUNT = re.compile(r"^rollup-node: \d+ more like this \[")
+RULES = {reason.rule for reason in REASONS} | {"BL", *(f"BL{number}" for number in range(1, 10))}
 
 
 class CheckFailed(Exception):

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from rollup_node.node.inspect.listed_batch import hashes_digest
-from rollup_node.node.inspect.outline import outline
-from rollup_node.stages.derivation.codec.batches import RefusedBatch, SpanBatch
+from rollup_node.node.inspect.batch_summary import hashes_digest
+from rollup_node.node.inspect.lazy_batches import lazy_batch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch, read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
 from rollup_node.stages.protocol.config import SystemConfig
@@ -61,13 +61,13 @@ def channel(data: bytes) -> None:
 
 
 def batch(data: bytes) -> None:
-    """A batch: the deriver and `decode` read the same."""
-    decoded, outlined = decode_batch(data, RULES), outline(data, RULES)
-    if isinstance(decoded, Reason | RefusedBatch):
-        assert outlined == decoded
+    """A batch: the deriver's reading and that of `decode`."""
+    decoded, lazy = decode_batch(data, RULES), lazy_batch(data, RULES)
+    if isinstance(decoded, Reason | RejectedBatch):
+        assert lazy == decoded
         return
-    assert not isinstance(outlined, Reason | RefusedBatch)
-    listed = outlined.listed(None)
+    assert not isinstance(lazy, Reason | RejectedBatch)
+    listed = lazy.summary(None)
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))
 
 

@@ -7,7 +7,7 @@ import ast
 import sys
 from collections.abc import Iterator, Mapping
 
-from rollup_node.node.system.processes import PROCESSES
+from rollup_node.node.system.process_table import PROCESSES
 from rollup_node.tools.dev.folder_graph import Graph, folder_graph, levels, modules
 from rollup_node.tools.importers.generated_sections import ROOT, Sections, mermaid, rewrite, table
 from rollup_node.tools.importers.topology_diagram import channel_table

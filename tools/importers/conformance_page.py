@@ -1,14 +1,16 @@
-"""Writes docs/conformance.md: every conformance case with its rules, its test and the result of a test run.
+"""Writes docs/conformance.md: every conformance case with its rules, its test and the result of a run.
 
 pytest tests/conformance --junitxml=report.xml
 python -m rollup_node.tools.importers.conformance_page report.xml [--out FILE]
 """
 
 import argparse
+import re
 import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -18,72 +20,96 @@ _TABLES = _ROOT / "tests" / "vectors" / "conformance"
 TABLE = _TABLES / "cases.toml"
 TABLES = (TABLE, _TABLES / "differs.toml", _TABLES / "faults.toml")
 PAGE = _ROOT / "docs" / "conformance.md"
+RULES = _ROOT / "docs" / "rules"
 MISSING = "no test"
+_MEASURED = " (M)"
+
+_RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]+\d+(?:\.\d+|[a-z])?)\*\*')
 
 _HEAD = """# Conformance
 
-What derivation makes of any L1 data, case by case. The rules are those of [docs/rules](rules/README.md); (M) marks
-results that were measured with the libraries that op-node reads with. The last sections cover the points on which
-specs, op-node and kona differ, with the side taken, and the faults that users of other nodes have reported. Generated
-from a test run by `python -m rollup_node.tools.importers.conformance_page`; do not edit. `pytest tests/conformance -k
-CASE` runs one case.
+What derivation does with any L1 data, case by case, with the [rules](rules/README.md) that decide it; (M) marks results
+that were measured on the readers that op-node uses. After the stages come the points where specs, op-node and kona
+differ, with the side taken, and the faults that users of other nodes have reported. Generated from a test run by
+`python -m rollup_node.tools.importers.conformance_page`; do not edit. One case alone is run by
+`pytest tests/conformance -k CASE`.
 """
 
 
-class ConformanceCase(NamedTuple):
-    """A row of the table; `rule` names rule ids, with (M) for a measured result."""
+class Case(NamedTuple):
+    """A row of the table; `rules` are ids of docs/rules in their order, each `A-B` for a whole range; `measured` when
+    the outcome was measured on op-node's readers."""
 
     id: str
     stage: str
-    rule: str
+    rules: tuple[str, ...]
+    measured: bool
     expectation: str
 
 
 class CaseResult(NamedTuple):
-    """The file of a case's test, and its result: passed, failed or skipped."""
+    """How the test of a case ended, and the file it is in."""
 
     file: str
     result: str
 
 
-def load_cases(*paths: Path) -> dict[str, ConformanceCase]:
+def load_cases(*paths: Path) -> dict[str, Case]:
     """The cases of all tables, or of those given, by case id."""
     stages = [found for path in paths or TABLES for found in tomllib.loads(path.read_text()).items()]
-    return {key: ConformanceCase(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
+    return {key: _case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
 
 
 def load_report(path: Path) -> dict[str, CaseResult]:
-    """The results of a test run by test name, from pytest's JUnit report.
-
-    Raises OSError or ElementTree.ParseError for a file that is no report."""
+    """The results of a run by test name, from pytest's JUnit report."""
     found = {}
     for test in ElementTree.parse(path).iter("testcase"):
-        problems = {child.tag for child in test} & {"failure", "error", "skipped"}
-        result = "skipped" if problems == {"skipped"} else "failed" if problems else "passed"
+        failures = {child.tag for child in test} & {"failure", "error", "skipped"}
+        result = "skipped" if failures == {"skipped"} else "failed" if failures else "passed"
         file = test.get("classname", "").replace(".", "/") + ".py"
         found[test.get("name", "")] = CaseResult(file, result)
     return found
 
 
-def page(cases: Mapping[str, ConformanceCase], report: Mapping[str, CaseResult]) -> str:
-    """The text of the document."""
-    return "\n".join([_HEAD, *_summary(cases, report), *_stages(cases, report), ""])
+@cache
+def rule_links() -> Mapping[str, str]:
+    """The place of each rule, from the folder of the page."""
+    return {
+        rule: f"{path.relative_to(PAGE.parent)}#{anchor}"
+        for path in sorted(RULES.glob("*.md"))
+        for anchor, rule in _RULE.findall(path.read_text())
+    }
 
 
-def _summary(cases: Mapping[str, ConformanceCase], report: Mapping[str, CaseResult]) -> Iterator[str]:
+def page(cases: Mapping[str, Case], report: Mapping[str, CaseResult]) -> str:
+    """The whole document. Raises KeyError when a case names a rule that docs/rules lacks."""
+    return "\n".join([_HEAD, *_summary(cases, report), *_stages(cases, report, rule_links()), ""])
+
+
+def _case(key: str, stage: str, rules: str, expectation: str) -> Case:
+    ids = rules.removesuffix(_MEASURED)
+    return Case(key, stage, tuple(ids.split(", ")), ids != rules, expectation)
+
+
+def _summary(cases: Mapping[str, Case], report: Mapping[str, CaseResult]) -> Iterator[str]:
     results = Counter(report[key].result if key in report else MISSING for key in cases)
     yield f"{len(cases)} cases: " + ", ".join(f"{count} {result}" for result, count in sorted(results.items())) + "."
 
 
-def _stages(cases: Mapping[str, ConformanceCase], report: Mapping[str, CaseResult]) -> Iterator[str]:
+def _stages(cases: Mapping[str, Case], report: Mapping[str, CaseResult], links: Mapping[str, str]) -> Iterator[str]:
     for stage in dict.fromkeys(case.stage for case in cases.values()):
         own = [case for case in cases.values() if case.stage == stage]
         files = sorted({report[case.id].file for case in own if case.id in report})
         yield f"\n## {stage}\n\n{', '.join(f'`{file}`' for file in files) or MISSING}\n"
-        yield "| ConformanceCase | Rule | What must come out | CaseResult |\n|---|---|---|---|"
+        yield "| Case | Rules | Expected outcome | Result |\n|---|---|---|---|"
         for case in own:
             result = report[case.id].result if case.id in report else MISSING
-            yield f"| `{case.id}` | {case.rule} | {case.expectation} | {result} |"
+            yield f"| `{case.id}` | {_linked(case, links)} | {case.expectation} | {result} |"
+
+
+def _linked(case: Case, links: Mapping[str, str]) -> str:
+    rules = (" to ".join(f"[{rule}]({links[rule]})" for rule in each.split("-")) for each in case.rules)
+    return ", ".join(rules) + (_MEASURED if case.measured else "")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -95,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         report = load_report(options.report)
     except (OSError, ElementTree.ParseError) as error:
-        print(f"error: {options.report} is not a JUnit report: {error}", file=sys.stderr)
+        print(f"error: {options.report} is not a report of pytest: {error}", file=sys.stderr)
         return 1
     cases = load_cases()
     options.out.parent.mkdir(parents=True, exist_ok=True)

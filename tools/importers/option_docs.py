@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollup_node.node.options.model import Option
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import SECTIONS
 
 OPTIONS_FILE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
@@ -61,20 +61,20 @@ def _sections() -> Iterator[str]:
         yield ""
 
 
-def _row(option: Option) -> str:
+def _row(option: AnyOption) -> str:
     default = f"`{option.default}`" if option.default else "-"
-    cells = (f"`{option.name}`", option.kind.label, default, f"`{option.variable}`", " ".join(_meaning(option)))
+    cells = (f"`{option.name}`", option.value_type.label, default, f"`{option.variable}`", " ".join(_meaning(option)))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _meaning(option: Option) -> Iterator[str]:
+def _meaning(option: AnyOption) -> Iterator[str]:
     yield option.help
-    if option.kind.allowed:
-        yield f"One of {', '.join(f'`{word}`' for word in option.kind.allowed)}."
+    if option.value_type.allowed:
+        yield f"One of {', '.join(f'`{word}`' for word in option.value_type.allowed)}."
     for name, variable in option.old_names:
         yield f"Also `--{name}`, `{variable}`."
-    if option.missing is not None:
-        yield f"Later: {option.missing}."
+    if option.missing_feature is not None:
+        yield f"Later: {option.missing_feature}."
     if option.hidden:
         yield "Hidden."
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from enum import IntEnum
 
-from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.tools.importers.generated_sections import ROOT, Sections, rewrite, table
 from rollup_node.tools.importers.topology_diagram import diagram
 
@@ -19,7 +19,7 @@ README = ROOT / "README.md"
 
 def exit_codes() -> str:
     """A row per exit code with its meaning."""
-    return table(("Exit code", "Meaning"), [(str(member.value), text) for member, text in members_with_texts(Exit)])
+    return table(("Exit code", "Meaning"), [(str(member.value), text) for member, text in members_with_texts(ExitCode)])
 
 
 def members_with_texts(enum: type[IntEnum]) -> Iterator[tuple[IntEnum, str]]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -41,7 +41,7 @@ class BlobsStage:
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
-        self.activities: Sequence[PeriodicTask] = [self._work]
+        self.periodic_tasks: Sequence[PeriodicTask] = [self._work]
         self._verifier = BlobVerifier(bus.dispatch("work.blobs"))
         self._publisher = bus.publish("status.blobs")
         self._server = bus.serve("blobs.contents", self._on_request)

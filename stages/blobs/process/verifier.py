@@ -3,7 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
-from rollup_node.ipc.bus.worker_pool import WorkerPool
+from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from rollup_node.stages.protocol.types import Hash
@@ -22,7 +22,7 @@ class _Job(NamedTuple):
 class BlobVerifier:
     """Gathers jobs while MAX_TASKS tasks run: one linear combination costs little more for many blobs than for one."""
 
-    def __init__(self, workers: WorkerPool) -> None:
+    def __init__(self, workers: TaskDispatcher) -> None:
         self._workers = workers
         self._waiting: list[_Job] = []
         self._running: set[asyncio.Task[None]] = set()

@@ -1,5 +1,4 @@
-"""A stateless worker: pure tasks of derivation, l1 and blobs, derivation's first. Whatever it was doing when it dies is
-given to another."""
+"""A stateless compute worker: runs pure tasks of derivation, l1 and blobs. When it dies, its task goes to another."""
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import tasks as blob_tasks
@@ -11,11 +10,12 @@ from rollup_node.stages.l1 import tasks as l1_tasks
 
 
 class ComputeStage:
-    """Has no activities of its own: the bus runs a task whenever there is one."""
+    """Has no loop of its own: the bus runs a task whenever there is one, derivation's first."""
 
     def __init__(self, config: ComputeConfig, bus: Bus) -> None:
-        self.activities: tuple[PeriodicTask, ...] = ()
+        self.periodic_tasks: tuple[PeriodicTask, ...] = ()
         self._kzg = config.kzg
+        # The bus serves the channels in this order.
         self.worker = bus.work(
             {
                 "work.derivation": derivation_tasks.run,
@@ -25,18 +25,18 @@ class ComputeStage:
         )
 
     async def start(self) -> None:
-        """Loads what the first task of a kind would otherwise wait for."""
+        """Loads the KZG set-up, which the first task of blobs would otherwise wait for."""
         if self._kzg:
             blob_tasks.prepare()
 
     async def close(self) -> None:
-        """Has nothing to close."""
+        """Nothing to close."""
 
     def reset(self, error: Exception) -> None:
-        """Has no state."""
+        """Nothing to reset: a worker has no state."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Has no status channel: a worker that cannot work is replaced."""
+        """Nothing to publish: a worker that fails is replaced."""
 
 
 def build(config: ComputeConfig, bus: Bus, meter: Meter) -> ComputeStage:

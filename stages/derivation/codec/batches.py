@@ -1,17 +1,17 @@
-"""Batches as a channel body gives them: what compute workers send back and the batch stages judge."""
+"""Batches as they are decoded from a channel body: what compute workers return and the batch stages check."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.protocol.types import U64_MASK, Hash
 
 Transactions = tuple[bytes, ...]
 
 
 class SingularBatch(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """One L2 block (derivation-rules 10); `timestamp` in seconds."""
+    """One L2 block [SB1]; `timestamp` in seconds."""
 
     parent_hash: Hash
     epoch_number: int
@@ -29,9 +29,9 @@ class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A run of L2 blocks (derivation-rules 11, 12), kept packed: `origin_bits` and `transaction_counts` are the
-    batch's own bytes, so that a span of ten million empty blocks is no larger than it was on L1. The two checks are
-    20 bytes; `post_exec_time` is the time of the earliest block with a post-exec transaction."""
+    """Consecutive L2 blocks [CV10], kept packed: `origin_bits` and `transaction_counts` are the batch's own bytes, so a
+    span of ten million empty blocks is no larger than it was on L1. The two checks have 20 bytes; times are in seconds,
+    `post_exec_time` is that of the earliest block with a post-exec transaction."""
 
     parent_check: bytes
     origin_check: bytes
@@ -47,6 +47,7 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     @property
     def last_timestamp(self) -> int:
+        """The time of the last block."""
         return (self.first_timestamp + (self.block_count - 1) * self.block_time) & U64_MASK
 
     def blocks(self) -> Iterator[SpanBlock]:
@@ -57,8 +58,8 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class SpanCursor:
-    """Walks over the blocks of a span batch; `timestamp` and `next_epoch` are those of the next block, `taken` is the
-    number of transactions in the blocks before it."""
+    """Walks over the blocks of a span batch. `index`, `timestamp` and `next_epoch` are those of the next block, `taken`
+    is the number of transactions in the blocks before it [CV1, CV2]."""
 
     def __init__(self, span: SpanBatch) -> None:
         self.span = span
@@ -98,10 +99,10 @@ class SpanCursor:
         return count
 
 
-class RefusedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A span batch that is dropped alone while its channel goes on (derivation-rules BE6)."""
+class RejectedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A span batch whose transactions cannot be restored: it is dropped alone, and its channel goes on [BE6]."""
 
-    reason: Reason
+    reason: SpanTransactionInvalid
 
 
-DecodedBatch = SingularBatch | SpanBatch | RefusedBatch
+DecodedBatch = SingularBatch | SpanBatch | RejectedBatch

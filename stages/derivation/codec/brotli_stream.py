@@ -1,5 +1,5 @@
-"""Brotli channels through the stream calls of Google's decoder, fed and pulled with the sizes op-node uses, so that the
-same output comes out before damage (derivation-rules 9.3 Z8)."""
+"""Brotli channels through the stream calls of Google's C decoder, fed and pulled with the sizes that op-node uses,
+so that the same output comes out before damage [Z8, Z9]."""
 
 from typing import TypeAlias
 
@@ -8,6 +8,7 @@ from brotlicffi._brotlicffi import ffi, lib
 from rollup_node.stages.derivation.codec.inflate import CORRUPT, CUT_OFF, END
 
 FIRST_INPUT = 4095
+"""Bytes of the first piece of input: a buffer of 4,096 without the version byte."""
 INPUT = 32768
 JUNK = "bytes after the end of the compressed stream"
 _CHUNK = 1 << 20
@@ -18,7 +19,7 @@ _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
 
 class _Decoder:
-    """One decoder and the input it was given."""
+    """A decoder and its input; `unread` is the number of input bytes that are left."""
 
     def __init__(self, data: Data) -> None:
         self.unread = len(data)
@@ -40,7 +41,8 @@ class _Decoder:
         return bool(lib.BrotliDecoderIsFinished(self._decoder))
 
     def step(self, available: int, size: int) -> tuple[int, bytes, int]:
-        """One call with the next `available` bytes of input: result, output of at most `size` bytes, input unread."""
+        """One call with the next `available` bytes of input: the result code, at most `size` bytes of output, and
+        how many of the input bytes were not read."""
         if len(self._room) < size:
             self._room = _allocate("uint8_t[]", size)
         self._next_in[0] = self._data + self._offset
@@ -57,8 +59,8 @@ class _Decoder:
 
 
 def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
-    """The output of a complete stream without anything behind it, or the beginning of one longer than the limit; None
-    when it must be read piece by piece. `data` is without the version byte."""
+    """The output of a complete stream with nothing behind it, or the first `limit + slack` bytes of a longer one;
+    None when it must be read piece by piece. `data` is without the version byte."""
     decoder = _Decoder(data)
     parts: list[bytes] = []
     total = 0
@@ -72,7 +74,7 @@ def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
 
 
 class BrotliSource:
-    """The stream as op-node's reader hands it out. `data` is without the version byte."""
+    """The stream piece by piece, as op-node's decoder hands it out. `data` is without the version byte."""
 
     def __init__(self, data: Data) -> None:
         self._decoder = _Decoder(data)
@@ -86,7 +88,7 @@ class BrotliSource:
         return self._available > 0
 
     def read(self, size: int) -> tuple[bytes, str | None]:
-        """At most `size` bytes, with what is wrong if it came to light with them."""
+        """At most `size` bytes, with the final status if the decoder reports it with them."""
         if not self._available and not self._decoder.has_output() and not self._feed():
             return b"", END if self._decoder.is_finished() else CUT_OFF
         while True:

@@ -1,64 +1,79 @@
-"""From the bytes of a complete channel to its batches: decompression, the stream of items, the batches in them
-(derivation-rules 9 to 12). A pure function of the bytes and of the rules of the L1 block at which it is read."""
+"""From the bytes of a complete channel to its batches: decompression, the stream of RLP items, the batches in them. A
+pure function of the bytes and of the rules of the L1 block at which the channel is read [W3]."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rollup_node.stages.derivation.codec import brotli_stream, zlib_stream
-from rollup_node.stages.derivation.codec.batches import DecodedBatch, RefusedBatch
-from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, Reader, WholeReader, read_items
+from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch
+from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, StreamReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.singular_batch import SingularBatchError, decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchEmpty,
+    BatchTypeUnknown,
+    BrotliNotAllowed,
+    ChannelEmpty,
+    ChannelEnd,
+    CompressionUnknown,
+    SingularBatchMalformed,
+    SpanBatchMalformed,
+    SpanTransactionInvalid,
+    ZlibHeaderInvalid,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
 
 SINGULAR, SPAN = 0, 1
-BROTLI_MARK = 1
+"""Batch types [BE2]."""
+BROTLI_VERSION = 1
+MAX_WHOLE = 16_000_000
+"""Bytes of output that are held in memory at once; longer outputs are read piece by piece."""
+
 S = TypeVar("S")
 P = TypeVar("P")
-MAX_WHOLE = 16_000_000
-"""Longer outputs are not held at once but read piece by piece."""
 
 
-def open_body(body: bytes, max_bytes: int, brotli: bool) -> Reader | Reason:
-    """A reader of the decompressed bytes, or why there is none."""
+def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | ChannelEnd:
+    """A reader of the decompressed bytes, or why the channel is dropped [RD1 to RD6]. `max_bytes` is the limit of RLP
+    bytes that the reader will be used with; `brotli`: it is allowed."""
     if not body:
-        return Why.CHANNEL_EMPTY()
+        return ChannelEmpty()
     if body[0] & 15 in (8, 15):
         return _open_zlib(body, max_bytes)
-    if body[0] != BROTLI_MARK:
-        return Why.CHANNEL_COMPRESSION(first=body[0])
-    return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else Why.CHANNEL_BROTLI()
+    if body[0] != BROTLI_VERSION:
+        return CompressionUnknown(body[0])
+    return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else BrotliNotAllowed()
 
 
-def _open_zlib(body: bytes, max_bytes: int) -> Reader | Reason:
+def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | ChannelEnd:
     start = zlib_stream.deflate_start(body)
     if start is None:
-        return Why.CHANNEL_ZLIB_HEADER(header=body[:6])
+        return ZlibHeaderInvalid(body[:6])
     output = zlib_stream.whole_output(body, start, min(max_bytes, MAX_WHOLE))
     if output is None:
         return BufferedReader(zlib_stream.ZlibSource(body, start))
-    if _is_held(output, max_bytes):
+    if _is_all(output, max_bytes):
         return WholeReader(output)
     del output
     long = zlib_stream.LongStream(body, start, max_bytes)
     return BufferedReader(long if long.is_sound() else zlib_stream.ZlibSource(body, start))
 
 
-def _open_brotli(data: memoryview, max_bytes: int) -> Reader:
+def _open_brotli(data: memoryview, max_bytes: int) -> StreamReader:
     output = brotli_stream.whole_output(data, min(max_bytes, MAX_WHOLE), zlib_stream.SLACK)
-    if output is not None and _is_held(output, max_bytes):
+    if output is not None and _is_all(output, max_bytes):
         return WholeReader(output)
     return BufferedReader(brotli_stream.BrotliSource(data))
 
 
-def _is_held(output: bytes, max_bytes: int) -> bool:
-    """Whether the output is all that a reader with this limit can come to see."""
+def _is_all(output: bytes, max_bytes: int) -> bool:
+    """Whether a reader with this limit can see no more than this output."""
     return max_bytes <= MAX_WHOLE or len(output) < MAX_WHOLE + zlib_stream.SLACK
 
 
 def read_batches(
     body: bytes, max_bytes: int, brotli: bool, rules: SpanRules, first: int = 0
-) -> Iterator[DecodedBatch | Reason]:
+) -> Iterator[DecodedBatch | ChannelEnd]:
     """The batches from number `first` on, one by one, then why there are no more."""
     reader = open_body(body, max_bytes, brotli)
     if isinstance(reader, Reason):
@@ -67,40 +82,43 @@ def read_batches(
     for number, item in enumerate(read_items(reader, max_bytes)):
         if number < first and not isinstance(item, Reason):
             continue
-        outcome = item if isinstance(item, Reason) else decode_batch(item, rules)
-        yield outcome
-        if isinstance(outcome, Reason):
+        batch = item if isinstance(item, Reason) else decode_batch(item, rules)
+        yield batch
+        if isinstance(batch, Reason):
             return
 
 
-def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | Reason:
-    """One batch; a Reason when nothing behind it is read any more."""
-    return envelope(item, lambda: decode_singular(item, 1), lambda: decode_span(item, 1, rules))
+def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | ChannelEnd:
+    """The batch in an RLP item, its type byte first; or why the channel ends with it."""
+    return decode_envelope(item, lambda: decode_singular(item, 1), lambda: decode_span(item, 1, rules))
 
 
-def envelope(item: bytes, singular: Callable[[], S], span: Callable[[], P | Reason]) -> S | P | RefusedBatch | Reason:
-    """What the decoder that the first byte asks for makes of a batch (9.4)."""
+def decode_envelope(
+    item: bytes, singular: Callable[[], S], span: Callable[[], P | SpanTransactionInvalid]
+) -> S | P | RejectedBatch | ChannelEnd:
+    """What the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4]."""
     if not item:
-        return Why.BATCH_EMPTY()
+        return BatchEmpty()
     if item[0] == SINGULAR:
-        return guarded_singular(singular)
+        return singular_or_end(singular)
     if item[0] == SPAN:
-        return guarded_span(span)
-    return Why.BATCH_TYPE(kind=item[0])
+        return span_or_end(span)
+    return BatchTypeUnknown(item[0])
 
 
-def guarded_singular(decode: Callable[[], S]) -> S | Reason:
-    """A singular batch, or what is wrong with its bytes."""
+def singular_or_end(decode: Callable[[], S]) -> S | SingularBatchMalformed:
+    """A singular batch, or why the channel ends with it [BE4]."""
     try:
         return decode()
     except SingularBatchError as error:
-        return Why.SINGULAR_MALFORMED(problem=str(error))
+        return SingularBatchMalformed(str(error))
 
 
-def guarded_span(decode: Callable[[], P | Reason]) -> P | RefusedBatch | Reason:
-    """A span batch; refused alone if its transactions cannot be restored; or what is wrong with its bytes."""
+def span_or_end(decode: Callable[[], P | SpanTransactionInvalid]) -> P | RejectedBatch | SpanBatchMalformed:
+    """A span batch; a rejected one if its transactions cannot be restored; or why the channel ends with it
+    [BE4, BE6]."""
     try:
         span = decode()
     except SpanBatchError as error:
-        return Why.SPAN_MALFORMED(offset=error.offset, problem=str(error))
-    return RefusedBatch(span) if isinstance(span, Reason) else span
+        return SpanBatchMalformed(error.offset, str(error))
+    return RejectedBatch(span) if isinstance(span, SpanTransactionInvalid) else span

@@ -1,14 +1,14 @@
 """Raw deflate (RFC 1951) in plain Python, for streams that are damaged or end too early.
 
-It gives out what Go's reader gives out, in the same pieces, because op-node keeps what came before the damage
-(derivation-rules 9.3): a piece ends at every multiple of 32,768 bytes and at every empty stored block, and the last
-one comes together with the final status."""
+The output comes in the same pieces as from Go's compress/flate, because op-node keeps what came before the damage: a
+piece ends at every multiple of 32,768 bytes and at every empty stored block, and the last one comes together with the
+final status [Z3, Z7]."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 Piece = tuple[bytes, str | None]
-"""Output, and how the stream ended if it ended with it: END, or what is wrong."""
+"""Output, and the final status with the last piece: END or an error."""
 
 END = "end"
 CUT_OFF = "compressed stream cut off"
@@ -29,13 +29,14 @@ _DISTANCES = (
 )
 
 
-class _Failed(Exception):
-    """The stream goes no further."""
+class _StreamError(Exception):
+    """The stream is cut off or corrupt."""
 
 
 class _Code(NamedTuple):
-    """A Huffman code: by the next bits, symbol << 4 | length, 0 for none. `need` is how many bits must be there before
-    any symbol is read: Go asks for those of the end-of-block mark, or of the shortest symbol if that is longer."""
+    """A Huffman code. `table` gives, for the next bits under `mask`, symbol << 4 | length, or 0 for no symbol.
+    `need` is the number of bits that must be available before any symbol is read: Go asks for those of the
+    end-of-block symbol, or of the shortest one if that is longer [Z9]."""
 
     table: list[int]
     mask: int
@@ -43,6 +44,7 @@ class _Code(NamedTuple):
 
 
 def _code(lengths: Sequence[int], end_of_block: bool = False) -> _Code:
+    """The canonical code with these lengths of symbols."""
     used = [length for length in lengths if length]
     if not used:
         return _Code([0], 0, 0)
@@ -50,7 +52,7 @@ def _code(lengths: Sequence[int], end_of_block: bool = False) -> _Code:
     size = 1 << longest
     filled = sum(size >> length for length in used)
     if filled != size and not (longest == 1 and filled == 1):
-        raise _Failed(CORRUPT)
+        raise _StreamError(CORRUPT)
     table = [0] * size
     code = 0
     for length in range(1, longest + 1):
@@ -69,7 +71,7 @@ _FIXED_DISTANCES = _code([5] * 32)
 
 
 class Inflater:
-    """Inflates `data` from `at`. After the last piece `at` is where the stream ended."""
+    """Inflates `data` from offset `at`; after the last piece, `at` is the offset behind the stream."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.at = at
@@ -81,7 +83,7 @@ class Inflater:
         self._boundary = WINDOW
 
     def pieces(self) -> Iterator[Piece]:
-        """The output, piece by piece; only the last has a status, and may be empty."""
+        """The output, piece by piece; only the last one has a status, and may be empty."""
         try:
             final = 0
             while not final:
@@ -89,14 +91,14 @@ class Inflater:
                 if kind == 0:
                     yield from self._stored(bool(final))
                 elif kind == 3:
-                    raise _Failed(CORRUPT)
+                    raise _StreamError(CORRUPT)
                 else:
                     codes = (_FIXED_LITERALS, _FIXED_DISTANCES) if kind == 1 else self._dynamic_codes()
                     yield from self._symbols(*codes)
-        except _Failed as failed:
-            yield self._pending(len(self._out)), str(failed)
+        except _StreamError as error:
+            yield self._pending(len(self._out)), str(error)
             return
-        self._give_back()
+        self._align()
         yield self._pending(len(self._out)), END
 
     def _pending(self, end: int) -> bytes:
@@ -105,7 +107,7 @@ class Inflater:
         return piece
 
     def _full_piece(self) -> bytes:
-        """The piece up to the boundary; what is too old for any reference is forgotten."""
+        """The piece up to the boundary; output that is too old for any distance is discarded."""
         piece = self._pending(self._boundary)
         del self._out[: self._boundary - WINDOW]
         self._given, self._boundary = WINDOW, 2 * WINDOW
@@ -121,7 +123,7 @@ class Inflater:
         if self._count < count:
             self._refill()
             if self._count < count:
-                raise _Failed(CUT_OFF)
+                raise _StreamError(CUT_OFF)
         value = self._bits & ((1 << count) - 1)
         self._bits >>= count
         self._count -= count
@@ -133,27 +135,27 @@ class Inflater:
         entry = code.table[self._bits & code.mask]
         length = entry & 15
         if not length:
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         if self._count < max(length, code.need):
-            raise _Failed(CUT_OFF)
+            raise _StreamError(CUT_OFF)
         self._bits >>= length
         self._count -= length
         return entry >> 4
 
-    def _give_back(self) -> None:
-        """Goes to the next whole byte of the input."""
+    def _align(self) -> None:
+        """Skips to the next whole byte of the input."""
         self.at -= self._count >> 3
         self._bits = self._count = 0
 
     def _stored(self, final: bool) -> Iterator[Piece]:
-        self._give_back()
+        self._align()
         head = self._data[self.at : self.at + 4]
         self.at += len(head)
         if len(head) < 4:
-            raise _Failed(CUT_OFF)
+            raise _StreamError(CUT_OFF)
         size = int.from_bytes(head[:2], "little")
         if size ^ 0xFFFF != int.from_bytes(head[2:], "little"):
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         if not size and not final and (piece := self._pending(len(self._out))):
             yield piece, None
         content = self._data[self.at : self.at + size]
@@ -162,12 +164,12 @@ class Inflater:
         while len(self._out) >= self._boundary:
             yield self._full_piece(), None
         if len(content) < size:
-            raise _Failed(CUT_OFF)
+            raise _StreamError(CUT_OFF)
 
     def _dynamic_codes(self) -> tuple[_Code, _Code]:
         literals, distances, lengths = self._take(5) + 257, self._take(5) + 1, self._take(4) + 4
         if literals > 286 or distances > 30:
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         widths = [0] * len(_CODE_ORDER)
         for place in _CODE_ORDER[:lengths]:
             widths[place] = self._take(3)
@@ -179,16 +181,17 @@ class Inflater:
                 found.append(symbol)
                 continue
             if symbol == 16 and not found:
-                raise _Failed(CORRUPT)
+                raise _StreamError(CORRUPT)
             base, extra = _REPEATS[symbol]
             found += [found[-1] if symbol == 16 else 0] * (base + self._take(extra))
         if len(found) > literals + distances:
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         return _code(found[:literals], end_of_block=True), _code(found[literals:])
 
     def _symbols(self, literals: _Code, distances: _Code) -> Iterator[Piece]:
-        """A compressed block. The bit buffer is held in locals: this loop is all the time there is."""
+        """A compressed block."""
         table, mask, need = literals
+        # The bit buffer is in locals for speed: nearly all the time is spent in this loop.
         out, bits, count = self._out, self._bits, self._count
         while True:
             if count < 15:
@@ -198,7 +201,7 @@ class Inflater:
             entry = table[bits & mask]
             length = entry & 15
             if not length or count < length or count < need:
-                raise _Failed(CUT_OFF if length else CORRUPT)
+                raise _StreamError(CUT_OFF if length else CORRUPT)
             bits >>= length
             count -= length
             symbol = entry >> 4
@@ -215,17 +218,17 @@ class Inflater:
 
     def _copy(self, symbol: int, distances: _Code) -> None:
         if symbol > 285:
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         base, extra = _LENGTHS[symbol - 257]
         length = base + self._take(extra)
         symbol = self._symbol(distances)
         if symbol > 29:
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         base, extra = _DISTANCES[symbol]
         distance = base + self._take(extra)
         out = self._out
         if distance > len(out) or distance > WINDOW:
-            raise _Failed(CORRUPT)
+            raise _StreamError(CORRUPT)
         start = len(out) - distance
         if distance >= length:
             out += out[start : start + length]

@@ -1,41 +1,53 @@
-"""The decompressed channel as a stream of RLP byte strings, read one at a time within a budget (derivation-rules 9.2).
+"""The decompressed channel as a stream of RLP byte strings, read one at a time within a budget.
 
 A damaged stream is read through the same buffers as in op-node, because they decide which items before the damage
-survive (9.3, Z1 and Z2)."""
+survive [Z1, Z2]."""
 
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Protocol
 
 from rollup_node.stages.derivation.codec.inflate import END
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import (
+    ChannelEnd,
+    StreamDamaged,
+    StreamExhausted,
+    StreamItemIsList,
+    StreamLengthNotMinimal,
+    StreamLimitExceeded,
+    StreamTruncated,
+)
 
 BUFFER = 4096
+"""Bytes of Go's bufio.StreamReader."""
 _EMPTY_READS = 100
+"""Reads without data after which Go's bufio.StreamReader gives up."""
 
 
-class Source(Protocol):
-    """Where decompressed bytes come from."""
+class Decompressor(Protocol):
+    """A decompressor."""
 
     def read(self, size: int) -> tuple[bytes, str | None]:
-        """At most `size` bytes, and how the stream ended (END or a problem) if it did with these."""
+        """At most `size` bytes, and the final status, END or an error, if the stream ended with them."""
 
 
-class Reader(Protocol):
-    """What items are read from; None when the bytes cannot be had."""
+class StreamReader(Protocol):
+    """What items are read from. `error` is the status with which the stream ended, END included."""
 
-    problem: str | None
+    error: str | None
 
-    def byte(self) -> int | None: ...
+    def byte(self) -> int | None:
+        """The next byte; None if there is none."""
 
-    def exact(self, size: int) -> bytes | None: ...
+    def exact(self, size: int) -> bytes | None:
+        """The next `size` bytes; None if there are fewer."""
 
 
 class WholeReader:
-    """Reads from bytes that are all there."""
+    """Reads from output that is all in memory."""
 
     def __init__(self, data: bytes) -> None:
-        self.problem: str | None = None
+        self.error: str | None = None
         self._data = data
         self._at = 0
 
@@ -53,25 +65,24 @@ class WholeReader:
 
 
 class BufferedReader:
-    """Reads from a source through a buffer of 4,096 bytes. A problem that came with bytes shows when they are used up;
-    one that comes with bytes read past the buffer loses them."""
+    """Reads from a source through a buffer of 4,096 bytes. An error that came with buffered bytes shows when they
+    are used up; one that comes with bytes read directly, past the buffer, loses them [Z1, Z2]."""
 
-    def __init__(self, source: Source) -> None:
-        self.problem: str | None = None
+    def __init__(self, source: Decompressor) -> None:
+        self.error: str | None = None
         self._source = source
         self._buffer = b""
 
     def _fill(self) -> bool:
-        if self.problem is not None:
+        if self.error is not None:
             return False
         for _ in range(_EMPTY_READS):
-            self._buffer, self.problem = self._source.read(BUFFER)
-            if self._buffer or self.problem is not None:
+            self._buffer, self.error = self._source.read(BUFFER)
+            if self._buffer or self.error is not None:
                 break
         return bool(self._buffer)
 
     def byte(self) -> int | None:
-        """The next byte."""
         if not self._buffer and not self._fill():
             return None
         first = self._buffer[0]
@@ -79,18 +90,18 @@ class BufferedReader:
         return first
 
     def exact(self, size: int) -> bytes | None:
-        """The next `size` bytes."""
         parts = BytesIO()
         missing = size
         while missing:
             if not self._buffer:
-                if self.problem is not None:
+                if self.error is not None:
                     return None
                 if missing >= BUFFER:
-                    part, self.problem = self._source.read(missing)
+                    # A direct read: an error fails the item even if the data is complete, only END is forgiven.
+                    part, self.error = self._source.read(missing)
                     parts.write(part)
                     missing -= len(part)
-                    if self.problem is not None and (missing or self.problem != END):
+                    if self.error is not None and (missing or self.error != END):
                         return None
                     continue
                 if not self._fill():
@@ -101,8 +112,9 @@ class BufferedReader:
         return parts.getvalue()
 
 
-def read_items(reader: Reader, limit: int) -> Iterator[bytes | Reason]:
-    """The content of each byte string, then why there are no more. Heads count towards the `limit`."""
+def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | ChannelEnd]:
+    """The content of each byte string, then why there are no more [ST1 to ST6]. `limit` is in bytes of the stream, the
+    strings' heads included."""
     left = limit
     while True:
         offset = limit - left
@@ -114,51 +126,49 @@ def read_items(reader: Reader, limit: int) -> Iterator[bytes | Reason]:
         if first < 0x80:
             yield bytes((first,))
             continue
-        size, width = _size(reader, first, left)
-        if isinstance(size, Why):
-            yield _failed(size, reader, offset, limit)
+        size, width = _size(reader, first, left, offset, limit)
+        if not isinstance(size, int):
+            yield size
             return
         left -= width
         content = reader.exact(size) if size <= left else None
         if content is None:
-            yield _failed(Why.STREAM_LIMIT if size > left else Why.STREAM_CUT, reader, offset, limit)
+            yield StreamLimitExceeded(offset, limit) if size > left else _cut_off(reader, offset)
             return
         left -= size
         if size == 1 and content[0] < 0x80:
-            yield Why.STREAM_LENGTH(offset=offset)
+            yield StreamLengthNotMinimal(offset=offset)
             return
         yield content
 
 
-def _size(reader: Reader, first: int, left: int) -> tuple[int | Why, int]:
-    """The size an item's head claims and the width of that number, or what is wrong with it."""
+def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | ChannelEnd, int]:
+    """The size that an item's header declares and the width of that number, or what is wrong with it."""
     if first >= 0xC0:
-        return Why.STREAM_LIST, 0
+        return StreamItemIsList(offset), 0
     if first < 0xB8:
         return first - 0x80, 0
     width = first - 0xB7
     if width > left:
-        return Why.STREAM_LIMIT, 0
+        return StreamLimitExceeded(offset, limit), 0
     if width == 1:
         single = reader.byte()
         digits = None if single is None else bytes((single,))
     else:
         digits = reader.exact(width)
     if digits is None:
-        return Why.STREAM_CUT, 0
+        return _cut_off(reader, offset), 0
     size = int.from_bytes(digits, "big")
-    return (Why.STREAM_LENGTH if size < 56 or digits[0] == 0 else size), width
+    return (StreamLengthNotMinimal(offset) if size < 56 or digits[0] == 0 else size), width
 
 
-def _end_at(reader: Reader, left: int, offset: int) -> Reason:
-    if left and reader.problem not in (None, END):
-        return Why.STREAM_DAMAGED(offset=offset, problem=str(reader.problem))
-    return Why.STREAM_DONE()
+def _end_at(reader: StreamReader, left: int, offset: int) -> ChannelEnd:
+    if left and reader.error not in (None, END):
+        return StreamDamaged(offset, str(reader.error))
+    return StreamExhausted()
 
 
-def _failed(why: Why, reader: Reader, offset: int, limit: int) -> Reason:
-    if why is Why.STREAM_LIMIT:
-        return why(offset=offset, limit=limit)
-    if why is Why.STREAM_CUT and reader.problem not in (None, END):
-        return Why.STREAM_DAMAGED(offset=offset, problem=str(reader.problem))
-    return why(offset=offset)
+def _cut_off(reader: StreamReader, offset: int) -> ChannelEnd:
+    if reader.error not in (None, END):
+        return StreamDamaged(offset, str(reader.error))
+    return StreamTruncated(offset)

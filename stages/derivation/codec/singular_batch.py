@@ -1,4 +1,4 @@
-"""Singular batches: an RLP list of five, strictly read (derivation-rules 10)."""
+"""Singular batches: a strict RLP list of five fields."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from rollup_node.stages.protocol.types import Hash
 
 
 class SingularBatchError(ValueError):
-    """The bytes are no singular batch; what follows in the channel is lost with them."""
+    """The bytes are not those of a singular batch, which ends the channel [BE4]."""
 
 
 class SingularFields(NamedTuple):
-    """The fields of a singular batch; its transactions are still `data[at:end]`."""
+    """The fields of a singular batch [SB1]; `data[at:end]` is the content of the list of transactions."""
 
     parent_hash: Hash
     epoch_number: int
@@ -24,7 +24,7 @@ class SingularFields(NamedTuple):
     end: int
 
     def transactions(self) -> Iterator[bytes]:
-        """The transactions one by one; SingularBatchError at bytes that are none."""
+        """The transactions one by one. Raises SingularBatchError at the first item that is not a byte string [SB4]."""
         data, at, end = self.data, self.at, self.end
         while at < end:
             start, at = string_at(data, at, end)
@@ -32,7 +32,8 @@ class SingularFields(NamedTuple):
 
 
 def decode_singular(data: bytes, at: int) -> SingularBatch:
-    """The batch at `at`; bytes after it do not matter."""
+    """The batch at offset `at`, behind its type byte; bytes after it are ignored [BE7]. Raises SingularBatchError
+    when it is malformed [SB1 to SB5]."""
     fields = read_singular(data, at)
     return SingularBatch(
         fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, tuple(fields.transactions())
@@ -40,7 +41,8 @@ def decode_singular(data: bytes, at: int) -> SingularBatch:
 
 
 def read_singular(data: bytes, at: int) -> SingularFields:
-    """The fields of the batch at `at`."""
+    """The fields of the batch at offset `at`, its transactions not parsed. Raises SingularBatchError when a field is
+    malformed."""
     try:
         is_list, at, end = header(data, at, len(data))
         if not is_list:
@@ -58,7 +60,8 @@ def read_singular(data: bytes, at: int) -> SingularFields:
 
 
 def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the content of the byte string at `at` begins and ends."""
+    """The offsets at which the content of the byte string at `at` begins and ends. Raises SingularBatchError when
+    there is no byte string within `end`."""
     if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
         return at + 1, stop
     try:
@@ -66,7 +69,7 @@ def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
     except RlpError as error:
         raise SingularBatchError(str(error)) from None
     if is_list:
-        raise SingularBatchError(f"a list where a string must be, at byte {at}")
+        raise SingularBatchError(f"a list instead of a string at byte {at}")
     return start, stop
 
 

@@ -1,5 +1,4 @@
-"""Span batches as bytes: field by field, with all limits, before any transaction is put together again
-(derivation-rules 11)."""
+"""Span batches: raw decoding field by field with all limits, and conversion to blocks."""
 
 from array import array
 from collections.abc import Sequence
@@ -15,16 +14,16 @@ from rollup_node.stages.derivation.codec.span_transactions import (
     SpanTransactionError,
     full_transactions,
 )
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.protocol.types import U64_MASK
 
 MAX_ELEMENTS = 10_000_000
 _LAST_WEIGHT = 1 << 63
-"""Of the tenth byte of a base-128 number."""
+"""The weight of the tenth byte of a uvarint."""
 
 
 class SpanRules(msgspec.Struct, frozen=True, array_like=True):
-    """What turns a span batch into L2 blocks: chain constants, times in seconds."""
+    """The chain constants that turn a span batch into L2 blocks; times in seconds."""
 
     chain_id: int
     genesis_time: int
@@ -32,15 +31,15 @@ class SpanRules(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SpanBatchError(ValueError):
-    """The bytes are no span batch; what follows in the channel is lost with them."""
+    """The bytes at `offset` are not those of a span batch, which ends the channel [BE4]."""
 
-    def __init__(self, offset: int, problem: str) -> None:
-        super().__init__(problem)
+    def __init__(self, offset: int, error: str) -> None:
+        super().__init__(error)
         self.offset = offset
 
 
 class RawSpan(NamedTuple):
-    """The fields of a span batch as they stand; `counts` and `origin_bits` are its own bytes."""
+    """The fields of a span batch in their order; `counts` and `origin_bits` are its own bytes."""
 
     relative_time: int
     last_epoch: int
@@ -52,23 +51,24 @@ class RawSpan(NamedTuple):
     transactions: RawTransactions
 
 
-def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | Reason:
-    """The batch at `at`; a Reason when its transactions cannot be restored, which loses this batch only.
-    SpanBatchError when it is malformed; bytes after it do not matter."""
+def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
+    """The batch at offset `at`, behind its type byte; a reason when its transactions cannot be restored, which drops
+    this batch only. Bytes after it are ignored [BE6, SP16]. Raises SpanBatchError when it is malformed."""
     return convert(read_span(data, at), rules)
 
 
 def read_span(data: bytes, at: int) -> RawSpan:
-    """The fields of the batch at `at`, its transactions still in columns; SpanBatchError when it is malformed."""
-    return _Fields(data, at).read()
+    """The fields of the batch at offset `at`, its transactions in columns [SP1 to SP18]. Raises SpanBatchError when
+    it is malformed."""
+    return _FieldReader(data, at).read()
 
 
-def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | Reason:
-    """The blocks of a raw span batch (derivation-rules 12)."""
+def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
+    """The blocks of a raw span batch, or why its transactions cannot be restored [CV1 to CV10]."""
     try:
         transactions = full_transactions(raw.transactions, rules.chain_id)
     except SpanTransactionError as error:
-        return Why.SPAN_TRANSACTION(index=error.index, problem=str(error))
+        return SpanTransactionInvalid(error.index, str(error))
     span = without_transactions(raw, rules)
     return msgspec.structs.replace(
         span, transactions=transactions, post_exec_time=post_exec_time(span, raw.transactions.kinds)
@@ -76,7 +76,7 @@ def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | Reason:
 
 
 def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
-    """The span batch with all but its transactions."""
+    """The span batch with everything but its transactions [CV1, CV2]."""
     advances = int.from_bytes(raw.origin_bits, "big") >> 1
     return SpanBatch(
         parent_check=raw.parent_check,
@@ -93,7 +93,8 @@ def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
 
 
 def post_exec_time(span: SpanBatch, kinds: bytes) -> int | None:
-    """The time of the earliest block with a post-exec transaction, by the types of all transactions."""
+    """The time in seconds of the earliest block with a post-exec transaction [CV9]; `kinds` are the types of all
+    transactions of the span."""
     if POST_EXEC not in kinds:
         return None
     cursor, times = SpanCursor(span), []
@@ -105,8 +106,8 @@ def post_exec_time(span: SpanBatch, kinds: bytes) -> int | None:
     return min(times)
 
 
-class _Fields:
-    """Reads the fields in their order."""
+class _FieldReader:
+    """Reads the fields in their order [SP1 to SP15]."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
@@ -151,8 +152,8 @@ class _Fields:
             protected_bits,
         )
 
-    def _error(self, problem: str) -> SpanBatchError:
-        return SpanBatchError(self._at, problem)
+    def _error(self, error: str) -> SpanBatchError:
+        return SpanBatchError(self._at, error)
 
     def _bytes(self, size: int, field: str) -> bytes:
         start = self._at
@@ -164,6 +165,7 @@ class _Fields:
         return memoryview(self._data)[start : self._after(size, field)]
 
     def _after(self, size: int, field: str) -> int:
+        """The offset behind a field of this size."""
         end = self._at + size
         if end > len(self._data):
             raise self._error(f"{field} cut off")
@@ -171,13 +173,14 @@ class _Fields:
         return end
 
     def _bits(self, count: int, field: str) -> bytes:
+        """A bit list [SP18]."""
         taken = self._bytes((count + 7) >> 3, field)
         if count & 7 and taken[0] >> (count & 7):
-            raise self._error(f"{field} beyond the {count} there must be")
+            raise self._error(f"more than {count} {field}")
         return taken
 
     def _number(self, field: str) -> int:
-        """A base-128 number of at most 64 bits; forms that are not the shortest are let pass."""
+        """A uvarint of at most 64 bits, in any form [SP17]."""
         data, at = self._data, self._at
         value = shift = 0
         for index in range(10):
@@ -194,7 +197,7 @@ class _Fields:
         raise self._error(f"{field} of more than 64 bits")
 
     def _numbers(self, count: int, field: str) -> Sequence[int]:
-        """As many base-128 numbers, the same as `_number` gives one by one."""
+        """As many uvarints, the same as `_number` gives one by one."""
         found = array("Q")
         column = self._data[self._at : self._at + 10 * count]
         rest = iter(column)
@@ -220,6 +223,7 @@ class _Fields:
         return found
 
     def _sum_of_counts(self, blocks: int) -> int:
+        """Reads the transaction counts of all blocks [SP7]; their sum."""
         data, total = self._data, 0
         short = data[self._at : self._at + blocks]
         if len(short) == blocks and short.isascii():
@@ -238,7 +242,8 @@ class _Fields:
         return total
 
     def _payloads(self, total: int) -> tuple[bytes, Sequence[int]]:
-        """Types (0: legacy, or a type byte 0) and the offsets of payloads, the end of the last one included."""
+        """The types of all transactions (0: legacy, or a type byte of 0) and the offsets of their payloads, with the
+        end of the last one [SP12]."""
         data, size = self._data, len(self._data)
         kinds, offsets = bytearray(total), array("Q")
         at = self._at
@@ -246,6 +251,7 @@ class _Fields:
             for index in range(total):
                 offsets.append(at)
                 first = data[at]
+                # Any byte below 0x80 is a type here; unknown ones cost the batch later, not the channel [CV3].
                 if first < 0x80:
                     kinds[index] = first
                     at += 1
@@ -272,7 +278,7 @@ class _Fields:
         data = self._data
         self._at = at
         if data[at] < 0xC0:
-            raise self._error(f"data of transaction {index} is no list")
+            raise self._error(f"data of transaction {index} is not a list")
         start = at + data[at] - 0xF6
         digits = data[at + 1 : start]
         length = int.from_bytes(digits, "big")

@@ -1,6 +1,6 @@
-"""The transactions of a span batch, put together again from its columns (derivation-rules 12, CV3 to CV8).
+"""The transactions of a span batch, restored from its columns [CV3 to CV8].
 
-Every number of a payload is checked to stand in its shortest form, so that its bytes can be taken over as they are."""
+Every integer of a payload is checked to be in its shortest form, so that its bytes can be copied as they are."""
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
@@ -22,16 +22,17 @@ _RECIPIENT, _SIGNATURE = Struct("20s"), Struct("32s32s")
 
 
 class SpanTransactionError(ValueError):
-    """Transaction number `index` cannot be restored."""
+    """Transaction number `index` cannot be restored, which drops the batch [BE6]."""
 
-    def __init__(self, index: int, problem: str) -> None:
-        super().__init__(problem)
+    def __init__(self, index: int, error: str) -> None:
+        super().__init__(error)
         self.index = index
 
 
 class RawTransactions(NamedTuple):
-    """The columns. Payload i is `data[offsets[i]:offsets[i + 1]]` with its type byte if there is one; bit i of each
-    bit list is transaction i (of `protected_bits`: legacy transaction i)."""
+    """The columns. Payload i is `data[offsets[i]:offsets[i + 1]]` with its type byte if there is one. Bit i of a bit
+    list is that of transaction i, of `protected_bits` that of legacy transaction i. Signatures have 64 bytes,
+    recipients 20."""
 
     data: bytes
     kinds: bytes
@@ -46,14 +47,14 @@ class RawTransactions(NamedTuple):
 
 
 def full_transactions(raw: RawTransactions, chain_id: int) -> tuple[bytes, ...]:
-    """The canonical encodings; SpanTransactionError when one cannot be made."""
-    return tuple(restored(raw, chain_id))
+    """The canonical encodings of all transactions [CV7]. Raises SpanTransactionError when one cannot be restored."""
+    return tuple(restore_transactions(raw, chain_id))
 
 
-def restored(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
-    """The canonical encodings one by one; SpanTransactionError at the one that cannot be made, or at once for one of
-    unknown type."""
-    _refuse_unknown(raw.kinds)
+def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
+    """The canonical encodings one by one. Raises SpanTransactionError at the first that cannot be restored, or at once
+    for an unknown type."""
+    _check_types(raw.kinds)
     data, count = raw.data, len(raw.kinds)
     chain = encode_int(chain_id)
     leads = {"0": encode_int(0), "1": encode_int(1), "00": encode_int(27), "01": encode_int(28)}
@@ -85,7 +86,8 @@ def restored(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
         raise SpanTransactionError(raw.offsets.index(at), str(error)) from None
 
 
-def _refuse_unknown(kinds: bytes) -> None:
+def _check_types(kinds: bytes) -> None:
+    """Types are checked before any content is parsed [CV3]."""
     unknown = set(kinds) - KINDS
     if unknown:
         index = min(kinds.index(kind) for kind in unknown)
@@ -93,12 +95,12 @@ def _refuse_unknown(kinds: bytes) -> None:
 
 
 def _bit_text(bits: int, count: int) -> str:
-    """The bits as characters, the lowest first."""
+    """The bits as characters `0` and `1`, the lowest first."""
     return bin(bits)[:1:-1].ljust(count, "0")
 
 
 def _shortest(word: bytes) -> bytes:
-    """A word as an integer."""
+    """The RLP encoding of a 32-byte word as an integer."""
     return encode_bytes(word.lstrip(b"\0"))
 
 
@@ -106,7 +108,8 @@ def _shortest(word: bytes) -> bytes:
 
 
 def _fields(data: bytes, at: int, end: int, kind: int) -> tuple[int, int, int]:
-    """Where value, fees and call data of the payload start; RlpError unless all of it is as it must be."""
+    """The offsets at which value, fees and call data of a payload start. Raises RlpError unless every field is valid
+    and nothing follows [CV4, CV4a, CV4b]."""
     if kind:
         at += 1
     first = data[at]
@@ -139,7 +142,7 @@ def _after_call_data(data: bytes, at: int, end: int) -> int:
         return at + 3 + (data[at + 1] << 8) + data[at + 2]
     is_list, _, stop = header(data, at, end)
     if is_list:
-        raise RlpError("a list where call data must be")
+        raise RlpError("a list instead of call data")
     return stop
 
 
@@ -149,7 +152,7 @@ def _expect_end(at: int, end: int) -> None:
 
 
 def _after_number(data: bytes, at: int, end: int, size: int | None = None) -> int:
-    """Where the item behind an integer (of at most `size` bytes) starts."""
+    """The offset behind an integer in its shortest form, of at most `size` bytes."""
     first = data[at] if at < end else 0
     if 0 < first <= 0x80:
         return at + 1
@@ -173,7 +176,7 @@ def _after_sized(data: bytes, at: int, end: int, size: int) -> int:
 def _list(data: bytes, at: int, end: int) -> tuple[int, int]:
     is_list, start, stop = header(data, at, end)
     if not is_list:
-        raise RlpError("a string where a list must be")
+        raise RlpError("a string instead of a list")
     return start, stop
 
 

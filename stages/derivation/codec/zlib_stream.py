@@ -1,4 +1,4 @@
-"""Zlib channels: whole ones by the library, damaged ones by our own inflate (derivation-rules 9.1 RD6, 9.3)."""
+"""Zlib channels: whole ones by the C library, damaged ones by our own inflate [Z9]."""
 
 import zlib
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _PIECE = 1 << 16
 
 
 def deflate_start(body: bytes) -> int | None:
-    """Where the deflate stream starts after a good zlib header; None for a bad one."""
+    """The offset of the deflate stream behind a valid zlib header; None for an invalid one [RD6]."""
     if len(body) < 2 or body[0] & 15 != 8 or body[0] >> 4 > 7 or (body[0] << 8 | body[1]) % 31:
         return None
     if not body[1] & 0x20:
@@ -25,8 +25,8 @@ def deflate_start(body: bytes) -> int | None:
 
 
 def whole_output(body: bytes, start: int, limit: int) -> bytes | None:
-    """The output of a stream in which no damage can be seen by a reader with this limit: it is complete, or longer
-    than the limit, or was flushed and never closed. None when it must be read piece by piece."""
+    """The output of a stream in which a reader with this limit, in bytes, can see no damage: it is complete, or
+    longer than the limit, or was flushed and never closed. None when it must be read piece by piece."""
     if body[-4:] == _SYNC and (output := _flushed_output(body, start, limit)) is not None:
         return output
     decoder = zlib.decompressobj(-15)
@@ -40,13 +40,13 @@ def whole_output(body: bytes, start: int, limit: int) -> bytes | None:
 
 
 def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
-    """The output if the stream ends right behind an empty stored block: the bytes of that block and of a final empty
-    one give no output and use up the input only if the decoder stood before its length field."""
+    """The output if the stream ends with a sync flush, which is an empty stored block."""
     decoder = zlib.decompressobj(-15)
     try:
         output = decoder.decompress(memoryview(body)[start:-4], limit + SLACK)
         if decoder.eof or decoder.unconsumed_tail or len(output) >= limit + SLACK:
             return None
+        # Only if the decoder stands before the block's length field, these bytes give no output and end the stream.
         rest = decoder.decompress(_SYNC + _FINAL_EMPTY_BLOCK)
     except zlib.error:
         return None
@@ -54,7 +54,8 @@ def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
 
 
 class LongStream:
-    """A stream whose output is too long to be held at once, by the library. It can be read so if `is_sound`."""
+    """A stream whose output is too long to hold in memory, decoded by the C library in pieces; only for streams that
+    are sound."""
 
     def __init__(self, body: bytes, start: int, limit: int) -> None:
         self._body = body
@@ -64,7 +65,7 @@ class LongStream:
         self._piece = b""
 
     def is_sound(self) -> bool:
-        """Whether a reader with this limit can see no damage: the stream is complete, or longer."""
+        """Whether a reader with this limit can see no damage: the stream is complete, or longer than the limit."""
         try:
             for _ in self._decoded():
                 pass
@@ -73,7 +74,7 @@ class LongStream:
         return True
 
     def _decoded(self) -> Iterator[bytes]:
-        """The output in pieces, up to the limit; zlib.error for what is damaged or cut off before."""
+        """The output in pieces, up to the limit. Raises zlib.error if the stream is damaged or cut off before."""
         decoder, at, left, checksum = zlib.decompressobj(-15), self._start, self._limit, 1
         while left and not decoder.eof:
             given = decoder.unconsumed_tail or self._body[at : at + _PIECE]
@@ -90,7 +91,7 @@ class LongStream:
                 raise zlib.error(CHECKSUM)
 
     def read(self, size: int) -> tuple[bytes, str | None]:
-        """At most `size` bytes."""
+        """At most `size` bytes, and END after the last."""
         while not self._piece:
             piece = next(self._pieces, None)
             if piece is None:
@@ -101,7 +102,7 @@ class LongStream:
 
 
 class ZlibSource:
-    """The stream piece by piece, as Go's reader hands it out."""
+    """The stream piece by piece, as Go's compress/zlib hands it out [Z3, Z4]."""
 
     def __init__(self, body: bytes, start: int) -> None:
         self._body = body
@@ -112,7 +113,7 @@ class ZlibSource:
         self._sum = 1
 
     def read(self, size: int) -> tuple[bytes, str | None]:
-        """At most `size` bytes of the current piece, with the final status when they are the last."""
+        """At most `size` bytes of one piece, with the final status when they are the last of the stream."""
         while not self._piece and self._status is None:
             self._piece, self._status = next(self._pieces)
             self._sum = zlib.adler32(self._piece, self._sum)

@@ -1,104 +1,115 @@
-"""Alternative data availability: commitments in place of a batcher's data, and what becomes of them
-(derivation-rules 5).
+"""Alt-DA: commitments in place of the batcher's data, and what their state means for derivation.
 
-Whoever fetches inputs and follows the challenge contract says how each commitment stands; nothing is fetched here."""
+Inputs are fetched and challenges followed elsewhere; this is the pure rule of what becomes of each data item. Networks
+with Alt-DA are refused at start until the rest exists."""
 
 from enum import Enum
 
 import msgspec
 
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.alt_da import (
+    ChallengeExpired,
+    CommitmentEmpty,
+    CommitmentExpired,
+    CommitmentInputTooLarge,
+    CommitmentMalformed,
+    CommitmentReorged,
+    CommitmentTypeMismatch,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config_check import GENERIC_COMMITMENT, KECCAK_COMMITMENT
 from rollup_node.stages.protocol.errors import CriticalError
 
 VERSION = 1
 KECCAK, GENERIC = 0, 1
 COMMITMENT_TYPES = {KECCAK_COMMITMENT: KECCAK, GENERIC_COMMITMENT: GENERIC}
-"""By the names in rollup.json."""
+"""By their names in rollup.json."""
 MAX_KECCAK_INPUT = 130_672
+"""Bytes [CK19]."""
 _KECCAK_SIZE = 32
 
 
 class Commitment(msgspec.Struct, frozen=True, array_like=True):
-    """What stands for data kept elsewhere: 32 bytes of keccak, or bytes that the data's keeper understands."""
+    """What stands for data that a DA server keeps: a keccak hash of 32 bytes, or bytes that only the server reads."""
 
     kind: int
     content: bytes
 
 
-class Standing(Enum):
-    """How a commitment stands whose input is not at hand."""
+class CommitmentStatus(Enum):
+    """The state of a commitment whose input is not there [AD6]."""
 
-    PENDING = "not there yet, or challenged and not resolved"
-    EXPIRED = "challenged in vain"
-    LOST = "not to be had, and nobody can challenge it any more"
-    REORGED = "known by another L1 chain"
+    PENDING = "not found yet, or challenged and not resolved"
+    EXPIRED = "its challenge expired"
+    UNAVAILABLE = "not found, and the challenge window has passed"
+    REORGED = "known on another L1 chain"
 
 
 def read_commitment(item: bytes) -> Commitment | Reason:
-    """The commitment behind the version byte (AD5)."""
+    """The commitment after the version byte, or why it is malformed [AD5]."""
     if len(item) < 2:
-        return Why.ALT_DA_COMMITMENT(problem="no bytes")
+        return CommitmentMalformed("no bytes")
     kind, content = item[1], item[2:]
     if kind not in (KECCAK, GENERIC):
-        return Why.ALT_DA_COMMITMENT(problem=f"unknown type {kind}")
+        return CommitmentMalformed(f"unknown type {kind}")
     if kind == KECCAK and len(content) != _KECCAK_SIZE:
-        return Why.ALT_DA_COMMITMENT(problem=f"keccak of {len(content)} bytes")
+        return CommitmentMalformed(f"keccak of {len(content)} bytes")
     if not content:
-        return Why.ALT_DA_COMMITMENT(problem="no bytes behind its type")
+        return CommitmentMalformed("no bytes after its type")
     return Commitment(kind, content)
 
 
-class AltDaGate:
-    """Between the data items of L1 and their frames. `wanted` is the commitment whose input is waited for; nothing
-    may be offered before it is settled. A reset it asks for is in `reset`."""
+class AltDaResolver:
+    """Between the data items of L1 and frame parsing. `needed` is the commitment whose input is missing; no item may be
+    resolved before it is there. `reset` is the reason of a reset that it asks for."""
 
-    def __init__(self, commitment_type: str, trace: Trace) -> None:
-        self.wanted: Commitment | None = None
+    def __init__(self, commitment_type: str, events: PipelineEvents) -> None:
+        self.needed: Commitment | None = None
         self.reset: Reason | None = None
         self._kind = COMMITMENT_TYPES[commitment_type]
-        self._trace = trace
+        self._events = events
 
-    def advance(self, any_expired: bool) -> None:
-        """An L1 block is taken up. If a challenge expired there, what was read since its commitment is void (AD1)."""
+    def advance_origin(self, any_expired: bool) -> None:
+        """Moves to another L1 block. If a challenge expires there, what was read since its commitment is void [AD1]."""
         if any_expired:
-            self.reset = Why.ALT_DA_VOID()
+            self.reset = ChallengeExpired()
 
-    def offer(self, item: bytes) -> bytes | None:
-        """The data to cut frames from; None if the item is skipped, or `wanted` until it is settled (AD3 to AD6)."""
+    def resolve(self, item: bytes) -> bytes | None:
+        """The data to parse frames from; None if the item is skipped or its input is `needed` [AD3 to AD6]."""
         if not item:
-            return self._skipped(Why.ALT_DA_EMPTY())
+            return self._skip(CommitmentEmpty())
         if item[0] != VERSION:
             return item
         found = read_commitment(item)
         if isinstance(found, Reason):
-            return self._skipped(found)
+            return self._skip(found)
         if found.kind != self._kind:
-            return self._skipped(Why.ALT_DA_KIND(kind=found.kind, expected=self._kind))
-        self.wanted = found
+            return self._skip(CommitmentTypeMismatch(found.kind, self._kind))
+        self.needed = found
         return None
 
-    def settle(self, answer: bytes | Standing) -> bytes | None:
-        """The input of the commitment that is wanted, or how it stands. None if it is skipped or still wanted (AD6 to
-        AD8). Input that is lost raises CriticalError: the chain cannot go on without it."""
-        commitment = self.wanted
+    def add_input(self, answer: bytes | CommitmentStatus) -> bytes | None:
+        """Brings the input that is needed, or the state of its commitment; None if it is skipped or still needed
+        [AD6 to AD8]. Raises CriticalError if it is unavailable, since the chain cannot go on without it."""
+        commitment = self.needed
         if commitment is None:
-            raise CriticalError("the input of a commitment that was not asked for")
-        if answer is Standing.PENDING:
+            raise CriticalError("the input of a commitment that is not needed")
+        if answer is CommitmentStatus.PENDING:
             return None
-        if answer is Standing.LOST:
-            raise CriticalError(f"the input of commitment 0x{commitment.content.hex()[:128]} is lost")
-        if answer is Standing.REORGED:
-            self.reset = Why.ALT_DA_REORG(commitment=commitment.content)
+        if answer is CommitmentStatus.UNAVAILABLE:
+            raise CriticalError(f"the input of commitment 0x{commitment.content.hex()[:128]} is unavailable")
+        if answer is CommitmentStatus.REORGED:
+            self.reset = CommitmentReorged(commitment.content)
             return None
-        self.wanted = None
-        if isinstance(answer, Standing):
-            return self._skipped(Why.ALT_DA_EXPIRED(commitment=commitment.content))
+        self.needed = None
+        if isinstance(answer, CommitmentStatus):
+            return self._skip(CommitmentExpired(commitment.content))
         if commitment.kind == KECCAK and len(answer) > MAX_KECCAK_INPUT:
-            return self._skipped(Why.ALT_DA_SIZE(size=len(answer), limit=MAX_KECCAK_INPUT))
+            return self._skip(CommitmentInputTooLarge(len(answer), MAX_KECCAK_INPUT))
         return answer
 
-    def _skipped(self, reason: Reason) -> bytes | None:
-        self._trace.note(Effect.IGNORED, reason)
+    def _skip(self, reason: Reason) -> bytes | None:
+        self._events.drop(DropEffect.IGNORED, reason)
         return None

@@ -1,115 +1,120 @@
-"""What the batch queue and the batch stage have in common: what they give out and where their batches come from
-(derivation-rules 17)."""
+"""What the batch queue and the batch stage share: their outputs, the source of their batches, the pending span."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch, SpanCursor
-from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedReset
-from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
+from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
+from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef, L2BlockRef
 
 
-class Accepted(NamedTuple):
-    """A block to build; `concluding` if nothing of the same batch follows."""
+class AcceptedBatch(NamedTuple):
+    """A block to build; `concluding` if no further block of the same batch follows."""
 
     batch: SingularBatch
     concluding: bool
 
 
-class BatchSource(Protocol):
+class NextBatchProvider(Protocol):
     """The stages before: channels and their batches in the L1 block being read."""
 
-    def pull(self) -> SingularBatch | SpanBatch | Need | Flow:
-        """The next batch; OUT_OF_DATA when the L1 block is used up."""
+    def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
+        """The next batch; OUT_OF_DATA when the L1 block is exhausted."""
 
-    def skip(self) -> Need | None:
-        """Throws away all batches of the L1 block; None when it is used up."""
+    def discard_block(self) -> Need | None:
+        """Discards all batches of the L1 block; None when it is exhausted."""
 
-    def flush(self) -> None:
-        """Forgets the channel being read and the one being put together."""
-
-
-Outcome = Accepted | Need | NeedReset | Flow
+    def flush_channel(self) -> None:
+        """Drops the channel being read, then the staging channel."""
 
 
-class StageParts(NamedTuple):
-    """What a batch stage works with."""
+StageOutput = AcceptedBatch | Need | NeedReset | Flow
+
+
+class BatchStageContext(NamedTuple):
+    """What a batch stage works with; a stage that replaces another one takes it over."""
 
     config: RollupConfig
-    checks: BatchChecks
-    epochs: Epochs
-    safe_chain: SafeChain
-    source: BatchSource
-    trace: Trace
+    singular_checks: SingularBatchChecks
+    span_checks: SpanBatchChecks
+    l1_window: L1OriginWindow
+    overlap_blocks: OverlapBlocks
+    provider: NextBatchProvider
+    events: PipelineEvents
     span_overlap_check: bool
 
 
-class SpanRest:
-    """The blocks of an accepted span that were not given out yet."""
+class PendingSpan:
+    """The blocks of an accepted span that are not emitted yet [E1]."""
 
-    def __init__(self, config: RollupConfig, epochs: Epochs, trace: Trace) -> None:
+    def __init__(self, config: RollupConfig, l1_window: L1OriginWindow, events: PipelineEvents) -> None:
         self._block_time = config.block_time
-        self._epochs = epochs
-        self._trace = trace
+        self._l1_window = l1_window
+        self._events = events
         self._cursor: SpanCursor | None = None
 
-    def hold(self, cursor: SpanCursor) -> None:
+    def start(self, cursor: SpanCursor) -> None:
         """Takes the blocks from the cursor on."""
         self._cursor = cursor
 
     def clear(self) -> None:
+        """Discards the blocks."""
         self._cursor = None
 
-    def pop(self, parent: L2BlockRef) -> Accepted | None:
-        """The next block if it fits on the parent; otherwise the rest is thrown away (X4, X6)."""
+    def pop(self, parent: L2BlockRef) -> AcceptedBatch | None:
+        """The next block, with the parent's hash, if its time is the next one; otherwise the pending span is discarded
+        [X4, X6]. Raises CriticalError if the block's origin is not in the L1 window, which extraction rules out."""
         cursor = self._cursor
         if cursor is None:
             return None
         following = parent.timestamp + self._block_time
         if cursor.timestamp != following:
             self._cursor = None
-            self._trace.note(Effect.DISCARDED, Why.SPAN_REST(timestamp=cursor.timestamp, next=following))
+            self._events.drop(DropEffect.DISCARDED, PendingSpanMismatch(cursor.timestamp, following))
             return None
         block = cursor.pop()
-        origin = None if block is None else self._epochs.ref(block.epoch_number)
+        origin = None if block is None else self._l1_window.ref(block.epoch_number)
         if block is None or origin is None:
-            raise CriticalError(f"a block of an accepted span at time {following} has no L1 origin that is known")
+            raise CriticalError(f"the L1 origin of a block of an accepted span, at time {following}, is not known")
         if not cursor.left:
             self._cursor = None
         batch = SingularBatch(parent.hash, origin.number, origin.hash, block.timestamp, block.transactions)
-        return Accepted(batch, self._cursor is None)
+        return AcceptedBatch(batch, self._cursor is None)
 
 
-class BatchStages(ABC):
-    """Base of the two."""
+class BaseBatchStage(ABC):
+    """Base of BatchQueue and BatchStage. `stalled_by` is the reason of an undecided batch that holds up all others."""
 
-    def __init__(self, parts: StageParts) -> None:
-        self.rest = SpanRest(parts.config, parts.epochs, parts.trace)
-        self.waiting: Reason | None = None
-        self._parts = parts
+    def __init__(self, context: BatchStageContext) -> None:
+        self.pending_span = PendingSpan(context.config, context.l1_window, context.events)
+        self.stalled_by: Reason | None = None
+        self._context = context
 
-    def _empty_batch(self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool) -> Accepted | None:
-        config = self._parts.config
-        batch = self._parts.epochs.empty_batch(parent, origin, out_of_data, config.seq_window_size, config.block_time)
-        return None if batch is None else Accepted(batch, True)
+    def _empty_batch(self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool) -> AcceptedBatch | None:
+        config, l1_window = self._context.config, self._context.l1_window
+        batch = l1_window.empty_batch(parent, origin, out_of_data, config.seq_window_size, config.block_time)
+        return None if batch is None else AcceptedBatch(batch, True)
 
     @abstractmethod
-    def next(self, parent: L2BlockRef, origin: L1Block) -> Outcome:
+    def next(self, parent: L2BlockRef, origin: L1Block) -> StageOutput:
         """One step: a block to build on `parent`, a need, or how to go on. `origin` is the L1 block being read."""
 
-    def switched(self) -> int:
-        """Forgets all batches, for another stage takes over; how many were lost."""
-        self.rest.clear()
+    def discard(self) -> int:
+        """Discards all batches because another stage takes over; the number of those that were queued [PS3]."""
+        self.pending_span.clear()
         return 0
 
     def flush(self) -> None:
-        """Forgets the span and, before it, the channels (E5b)."""
-        self.rest.clear()
-        self._parts.source.flush()
+        """Drops the pending span, then the channels before it [E5b]."""
+        self.pending_span.clear()
+        self._context.provider.flush_channel()

@@ -1,11 +1,17 @@
-"""The batch queue: batches wait for their turn, and every one is judged anew whenever a block is to be derived
-(derivation-rules 18)."""
+"""The batch queue, before Holocene: batches wait for their turn, and all are checked again for each block to derive."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.pipeline.base_batch_stage import Accepted, BatchStages, Outcome, StageParts
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement, Verdict
+from rollup_node.stages.derivation.pipeline.base_batch_stage import (
+    AcceptedBatch,
+    BaseBatchStage,
+    BatchStageContext,
+    StageOutput,
+)
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity, BatchVerdict
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL2Blocks, NeedReset
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.stages import QueuedBatchPast
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef, L2BlockRef
 
@@ -13,8 +19,8 @@ Batch = SingularBatch | SpanBatch
 
 
 class _Attempt:
-    """One call of the queue, kept over the needs that come up in it: what was read, and how far the queue was gone
-    through."""
+    """One call of the queue, kept until the L2 blocks that it needs are there: the batch that was pulled, if any, and
+    the position in the queue."""
 
     def __init__(self, batch: Batch | None) -> None:
         self.arrived = batch
@@ -22,115 +28,116 @@ class _Attempt:
         self.position = 0
 
 
-class BatchQueue(BatchStages):
-    """Batches in the order of their arrival, each with the L1 block it was included in."""
+class BatchQueue(BaseBatchStage):
+    """Batches in the order of their arrival, each with its inclusion block [BQ12]."""
 
-    def __init__(self, parts: StageParts) -> None:
-        super().__init__(parts)
+    def __init__(self, context: BatchStageContext) -> None:
+        super().__init__(context)
         self._queue: list[tuple[Batch, L1BlockRef]] = []
         self._attempt: _Attempt | None = None
 
-    def next(self, parent: L2BlockRef, origin: L1Block) -> Outcome:
-        """BQ1 to BQ10."""
+    def next(self, parent: L2BlockRef, origin: L1Block) -> StageOutput:
+        """One step [BQ1 to BQ10]. Raises CriticalError when an accepted span has no block to emit."""
         if self._attempt is None:
             started = self._start(parent, origin)
             if not isinstance(started, _Attempt):
                 return started
             self._attempt = started
-        outcome = self._derive(self._attempt, parent, origin.ref)
-        if not isinstance(outcome, NeedL2Blocks):
+        output = self._derive(self._attempt, parent, origin.ref)
+        if not isinstance(output, NeedL2Blocks):
             self._attempt = None
-        return outcome
+        return output
 
-    def _start(self, parent: L2BlockRef, origin: L1Block) -> Outcome | _Attempt:
-        """BQ1 to BQ4."""
-        parts = self._parts
-        held = self.rest.pop(parent)
-        if held is not None:
-            return held
-        if parts.epochs.observe(origin, parent):
-            return parts.source.skip() or Flow.OUT_OF_DATA
-        pulled = parts.source.pull()
+    def _start(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | _Attempt:
+        """The next block of the pending span, or else a batch from the stages before [BQ1 to BQ4]."""
+        context = self._context
+        pending = self.pending_span.pop(parent)
+        if pending is not None:
+            return pending
+        if context.l1_window.advance_origin(origin, parent):
+            return context.provider.discard_block() or Flow.OUT_OF_DATA
+        pulled = context.provider.next_batch()
         if not isinstance(pulled, SingularBatch | SpanBatch) and pulled is not Flow.OUT_OF_DATA:
             return pulled
-        parts.safe_chain.begin()
+        context.overlap_blocks.begin_check()
         return _Attempt(pulled if isinstance(pulled, SingularBatch | SpanBatch) else None)
 
-    def _derive(self, attempt: _Attempt, parent: L2BlockRef, origin: L1BlockRef) -> Outcome:
-        """BQ5 to BQ9."""
+    def _derive(self, attempt: _Attempt, parent: L2BlockRef, origin: L1BlockRef) -> StageOutput:
+        """Queues the batch that arrived, then derives from the queue or an empty batch [BQ5 to BQ9]."""
         if attempt.arrived is not None:
-            verdict = self._judge(attempt.arrived, parent, origin)
+            verdict = self._check(attempt.arrived, parent, origin)
             if isinstance(verdict, NeedL2Blocks):
                 return verdict
-            if verdict.judgement is Judgement.DROP:
-                self._note(verdict)
+            if verdict.validity is BatchValidity.DROP:
+                self._drop(verdict)
             else:
                 self._queue.append((attempt.arrived, origin))
             attempt.arrived = None
-        mismatch = self._parts.epochs.mismatch(parent)
+        mismatch = self._context.l1_window.mismatch(parent)
         if mismatch is not None:
             return NeedReset(mismatch)
-        outcome = self._go_through(attempt, parent)
-        if outcome is None:
-            outcome = self._empty_batch(parent, origin, attempt.out_of_data)
-        return outcome or (Flow.OUT_OF_DATA if attempt.out_of_data else Flow.MORE)
+        output = self._walk(attempt, parent)
+        if output is None:
+            output = self._empty_batch(parent, origin, attempt.out_of_data)
+        return output or (Flow.OUT_OF_DATA if attempt.out_of_data else Flow.MORE)
 
-    def _go_through(self, attempt: _Attempt, parent: L2BlockRef) -> Outcome | None:
-        """The first batch that is accepted; None when there is none (BQ7). An undecided one stops the queue."""
-        self.waiting = None
+    def _walk(self, attempt: _Attempt, parent: L2BlockRef) -> StageOutput | None:
+        """The first batch of the queue that is accepted, None if there is none; an undecided one stops the walk, and
+        everything behind it waits [BQ7, BQ11]."""
+        self.stalled_by = None
         while attempt.position < len(self._queue):
             batch, inclusion = self._queue[attempt.position]
-            verdict = self._judge(batch, parent, inclusion)
+            verdict = self._check(batch, parent, inclusion)
             if isinstance(verdict, NeedL2Blocks):
                 return verdict
-            if verdict.judgement is Judgement.UNDECIDED:
-                self.waiting = verdict.reason
+            if verdict.validity is BatchValidity.UNDECIDED:
+                self.stalled_by = verdict.reason
                 return Flow.OUT_OF_DATA if attempt.out_of_data else Flow.MORE
-            if verdict.judgement is Judgement.FUTURE:
+            if verdict.validity is BatchValidity.FUTURE:
                 attempt.position += 1
                 continue
             del self._queue[attempt.position]
-            if verdict.judgement is Judgement.ACCEPT:
-                return self._accepted(batch, parent)
-            self._note(verdict)
+            if verdict.validity is BatchValidity.ACCEPT:
+                return self._accept(batch, parent)
+            self._drop(verdict)
         return None
 
-    def _judge(self, batch: Batch, parent: L2BlockRef, inclusion: L1BlockRef) -> Verdict | NeedL2Blocks:
-        checks, epochs = self._parts.checks, self._parts.epochs
+    def _check(self, batch: Batch, parent: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | NeedL2Blocks:
+        context = self._context
         if isinstance(batch, SingularBatch):
-            return checks.singular(batch, epochs, parent, inclusion)
-        return checks.span_full(batch, epochs, parent, inclusion)
+            return context.singular_checks.check(batch, context.l1_window, parent, inclusion)
+        return context.span_checks.check_full(batch, context.l1_window, parent, inclusion)
 
-    def _accepted(self, batch: Batch, parent: L2BlockRef) -> Accepted:
-        """BQ10."""
+    def _accept(self, batch: Batch, parent: L2BlockRef) -> AcceptedBatch:
+        """A singular batch, or the first new block of a span; the others become the pending span [BQ10, X5]."""
         if isinstance(batch, SingularBatch):
-            return Accepted(batch, True)
-        cursor = self._parts.checks.extract(batch, self._parts.epochs, parent)
+            return AcceptedBatch(batch, True)
+        cursor = self._context.span_checks.extract(batch, self._context.l1_window, parent)
         if isinstance(cursor, Reason):
-            raise CriticalError(f"an accepted span cannot be used: {cursor}")
-        self.rest.hold(cursor)
-        first = self.rest.pop(parent)
+            raise CriticalError(f"the blocks of an accepted span cannot be extracted: {cursor}")
+        self.pending_span.start(cursor)
+        first = self.pending_span.pop(parent)
         if first is None:
             raise CriticalError("an accepted span has no next block")
         return first
 
-    def _note(self, verdict: Verdict) -> None:
-        """A past batch can be in the queue only if two forks activated in one L1 step; it is dropped (H6)."""
+    def _drop(self, verdict: BatchVerdict) -> None:
         reason = verdict.reason
-        if verdict.judgement is Judgement.PAST:
-            reason = Why.QUEUE_PAST(problem=str(reason))
+        # A past batch is in the queue only if two forks activated in one L1 step. op-node stops; we drop it [H6].
+        if verdict.validity is BatchValidity.PAST:
+            reason = QueuedBatchPast(str(reason))
         if reason is not None:
-            self._parts.trace.note(Effect.DROPPED, reason)
+            self._context.events.drop(DropEffect.DROPPED, reason)
 
-    def switched(self) -> int:
-        """Forgets the queue (PS3)."""
-        lost = len(self._queue)
+    def discard(self) -> int:
+        """Discards the queue and the pending span; the number of batches in the queue [PS3]."""
+        discarded = len(self._queue)
         self._queue.clear()
         self._attempt = None
-        super().switched()
-        return lost
+        super().discard()
+        return discarded
 
     def flush(self) -> None:
-        """As the base; the queue itself stays."""
+        """Drops the pending span and the channels before it; the queue stays."""
         self._attempt = None
         super().flush()

@@ -1,99 +1,109 @@
-"""The batch stage: each batch is judged once, when it is read, and an invalid one takes its channel with it
-(derivation-rules 19)."""
+"""The batch stage, from Holocene on: a batch is checked once, when it is read, and an invalid one takes the rest of its
+channel with it."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.pipeline.base_batch_stage import Accepted, BatchStages, Outcome, StageParts
-from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, Judgement, Verdict
+from rollup_node.stages.derivation.pipeline.base_batch_stage import (
+    AcceptedBatch,
+    BaseBatchStage,
+    BatchStageContext,
+    StageOutput,
+)
+from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchValidity, BatchVerdict, drop
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL2Blocks, NeedReset
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef, L2BlockRef
 
 
-class BatchStage(BatchStages):
-    """Holds at most one span: the one being judged, or the rest of the one that is given out."""
+class BatchStage(BaseBatchStage):
+    """Holds at most one span: the one being checked, or the pending one."""
 
-    def __init__(self, parts: StageParts) -> None:
-        super().__init__(parts)
+    def __init__(self, context: BatchStageContext) -> None:
+        super().__init__(context)
         self._span: SpanBatch | None = None
 
-    def next(self, parent: L2BlockRef, origin: L1Block) -> Outcome:
-        """BS1 to BS9."""
+    def next(self, parent: L2BlockRef, origin: L1Block) -> StageOutput:
+        """One step [BS1 to BS9]. Raises CriticalError for a verdict that this stage's state rules out."""
         candidate = self._candidate(parent, origin) if self._span is None else self._span
         if isinstance(candidate, SpanBatch):
             if self._span is None:
-                self._parts.safe_chain.begin()
+                self._context.overlap_blocks.begin_check()
             self._span = candidate
-            first = self._judge_span(candidate, parent, origin.ref)
+            first = self._accept_span(candidate, parent, origin.ref)
             if isinstance(first, NeedL2Blocks):
                 return first
             self._span = None
             candidate = Flow.MORE if first is None else first.batch
         if isinstance(candidate, SingularBatch):
-            return self._judge_block(candidate, parent, origin.ref)
+            return self._accept_block(candidate, parent, origin.ref)
         return candidate
 
-    def _candidate(self, parent: L2BlockRef, origin: L1Block) -> Outcome | SingularBatch | SpanBatch:
-        """BS1 to BS4, and what is to be judged (BS5, BS9). The empty block of an expired window is not."""
-        parts = self._parts
-        behind = parts.epochs.observe(origin, parent)
+    def _candidate(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | SingularBatch | SpanBatch:
+        """What is to be checked: the next block of the pending span or a batch from the stages before. The forced empty
+        batch is not checked [BS1 to BS5, BS9]."""
+        context, l1_window = self._context, self._context.l1_window
+        behind = l1_window.advance_origin(origin, parent)
         if behind or parent.l1_origin.number == origin.header.number:
-            return parts.source.skip() or Flow.OUT_OF_DATA
-        if len(parts.epochs) < 2:
-            raise CriticalError(f"the L1 window has {len(parts.epochs)} blocks at {origin.ref}, safe head {parent}")
-        mismatch = parts.epochs.mismatch(parent)
+            return context.provider.discard_block() or Flow.OUT_OF_DATA
+        if len(l1_window) < 2:
+            raise CriticalError(f"the L1 window has {len(l1_window)} blocks at {origin.ref}, safe head {parent}")
+        mismatch = l1_window.mismatch(parent)
         if mismatch is not None:
             return NeedReset(mismatch)
-        held = self.rest.pop(parent)
-        if held is not None:
-            return held.batch
-        pulled = parts.source.pull()
+        pending = self.pending_span.pop(parent)
+        if pending is not None:
+            return pending.batch
+        pulled = context.provider.next_batch()
         if pulled is Flow.OUT_OF_DATA:
             return self._empty_batch(parent, origin.ref, True) or Flow.OUT_OF_DATA
         return pulled
 
-    def _judge_span(self, span: SpanBatch, parent: L2BlockRef, origin: L1BlockRef) -> Accepted | NeedL2Blocks | None:
-        """The first new block of a span whose anchors hold; None when the span is gone."""
-        checks, epochs = self._parts.checks, self._parts.epochs
-        verdict = checks.span_prefix(span, epochs, parent, origin)
-        if verdict is ACCEPTED and self._parts.span_overlap_check:
-            verdict = checks.span_overlap(span, parent)
+    def _accept_span(
+        self, span: SpanBatch, parent: L2BlockRef, origin: L1BlockRef
+    ) -> AcceptedBatch | NeedL2Blocks | None:
+        """The first new block of a span whose prefix and overlap are valid; None when the span is discarded [BS5]."""
+        checks, l1_window = self._context.span_checks, self._context.l1_window
+        verdict = checks.check_prefix(span, l1_window, parent, origin)
+        if verdict is ACCEPTED and self._context.span_overlap_check:
+            verdict = checks.check_overlap(span, parent)
         if isinstance(verdict, NeedL2Blocks):
             return verdict
-        if verdict.judgement is not Judgement.ACCEPT:
-            self._dispose(verdict)
+        if verdict.validity is not BatchValidity.ACCEPT:
+            self._discard_batch(verdict)
             return None
-        cursor = checks.extract(span, epochs, parent)
+        cursor = checks.extract(span, l1_window, parent)
         if isinstance(cursor, Reason):
-            self._dispose(Verdict(Judgement.DROP, cursor))
+            self._discard_batch(drop(cursor))
             return None
-        self.rest.hold(cursor)
-        return self.rest.pop(parent)
+        self.pending_span.start(cursor)
+        return self.pending_span.pop(parent)
 
-    def _judge_block(self, batch: SingularBatch, parent: L2BlockRef, origin: L1BlockRef) -> Outcome:
-        """BS6."""
-        verdict = self._parts.checks.singular(batch, self._parts.epochs, parent, origin)
-        if verdict.judgement is Judgement.ACCEPT:
-            return Accepted(batch, True)
-        self._dispose(verdict)
+    def _accept_block(self, batch: SingularBatch, parent: L2BlockRef, origin: L1BlockRef) -> StageOutput:
+        """A singular batch or a block of a span, if it is valid; each is concluding [BS6]."""
+        verdict = self._context.singular_checks.check(batch, self._context.l1_window, parent, origin)
+        if verdict.validity is BatchValidity.ACCEPT:
+            return AcceptedBatch(batch, True)
+        self._discard_batch(verdict)
         return Flow.MORE
 
-    def _dispose(self, verdict: Verdict) -> None:
-        if verdict.reason is None or verdict.judgement is Judgement.FUTURE:
-            raise CriticalError(f"a batch is judged {verdict.judgement.value}, which cannot be here: {verdict.reason}")
-        if verdict.judgement is Judgement.DROP:
-            self._parts.trace.note(Effect.FLUSHED, verdict.reason)
+    def _discard_batch(self, verdict: BatchVerdict) -> None:
+        """An invalid batch flushes; a past or undecided one goes alone [BS5, BS6]."""
+        if verdict.reason is None or verdict.validity is BatchValidity.FUTURE:
+            raise CriticalError(f"a batch is {verdict.validity.value}, which is impossible here: {verdict.reason}")
+        if verdict.validity is BatchValidity.DROP:
+            self._context.events.drop(DropEffect.FLUSHED, verdict.reason)
             self.flush()
             return
-        effect = Effect.PAST if verdict.judgement is Judgement.PAST else Effect.LOST
-        self._parts.trace.note(effect, verdict.reason)
+        effect = DropEffect.PAST if verdict.validity is BatchValidity.PAST else DropEffect.UNDECIDED
+        self._context.events.drop(effect, verdict.reason)
 
-    def switched(self) -> int:
-        """Forgets the span."""
+    def discard(self) -> int:
+        """Discards the span being checked and the pending span."""
         self._span = None
-        return super().switched()
+        return super().discard()
 
     def flush(self) -> None:
-        """As the base, with the span being judged."""
+        """Drops the span being checked, the pending span and the channels before them [BS7]."""
         self._span = None
         super().flush()

@@ -1,15 +1,24 @@
-"""The channel assembler: one channel at a time, frames strictly in order (derivation-rules 8)."""
+"""The channel assembler, from Holocene on: one channel at a time, its frames strictly in order."""
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.channels import (
+    FrameNotNext,
+    FrameOfOtherChannel,
+    FrameWithoutChannel,
+    StagingChannelReplaced,
+    StagingChannelTimedOut,
+    StagingChannelTooLarge,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import L1BlockRef
 
 
-class _Staging:
-    """The channel being put together."""
+class _StagingChannel:
+    """The channel that is being assembled."""
 
     def __init__(self, channel: bytes, opened: int) -> None:
         self.channel = channel
@@ -18,12 +27,12 @@ class _Staging:
         self.closed = False
         self.parts: list[bytes] = []
 
-    def refusal(self, frame: Frame) -> Reason | None:
-        """Why the frame cannot be the next (CA5)."""
+    def rejection(self, frame: Frame) -> Reason | None:
+        """Why the frame is not the next of this channel [CA5]."""
         if frame.channel != self.channel:
-            return Why.STAGING_OTHER(number=frame.number, channel=frame.channel, held=self.channel)
+            return FrameOfOtherChannel(frame.number, frame.channel, staging=self.channel)
         if frame.number != len(self.parts):
-            return Why.STAGING_ORDER(number=frame.number, channel=frame.channel, expected=len(self.parts))
+            return FrameNotNext(frame.number, frame.channel, expected=len(self.parts))
         return None
 
     def add(self, frame: Frame) -> None:
@@ -33,17 +42,17 @@ class _Staging:
 
 
 class ChannelAssembler:
-    """At most one channel; a first frame starts a new one in its place."""
+    """Holds at most one channel, the staging channel; a first frame starts a new one in its place."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._staging: _Staging | None = None
+    def __init__(self, events: PipelineEvents) -> None:
+        self._events = events
+        self._staging: _StagingChannel | None = None
 
     def __len__(self) -> int:
         return int(self._staging is not None)
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
-        """The channel once its closing frame is there (CA1, CA7)."""
+        """The channel once its closing frame is there [CA7]; one that timed out is dropped [CA1]."""
         staging = self._staging
         if staging is None:
             return None
@@ -51,39 +60,38 @@ class ChannelAssembler:
             self._staging = None
             return ReadyChannel(staging.channel, b"".join(staging.parts))
         if staging.opened + rules.channel_timeout < origin.number:
-            self._drop(
-                Effect.TIMED_OUT,
-                Why.STAGING_TIMEOUT(channel=staging.channel, opened=staging.opened, timeout=rules.channel_timeout),
-            )
+            reason = StagingChannelTimedOut(staging.channel, staging.opened, rules.channel_timeout)
+            self._drop(DropEffect.TIMED_OUT, reason)
         return None
 
-    def take_in(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
-        """Adds one frame (CA3 to CA6)."""
+    def ingest_frame(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
+        """Adds the next frame of the channel or ignores it; a channel that becomes too large is dropped
+        [CA3 to CA6]."""
         if frame.number == 0:
             self._start(frame, origin)
         staging = self._staging
         if staging is None:
-            self._trace.note(Effect.IGNORED, Why.STAGING_NONE(number=frame.number, channel=frame.channel))
+            self._events.drop(DropEffect.IGNORED, FrameWithoutChannel(frame.number, frame.channel))
             return
-        refusal = staging.refusal(frame)
-        if refusal is not None:
-            self._trace.note(Effect.IGNORED, refusal)
+        rejection = staging.rejection(frame)
+        if rejection is not None:
+            self._events.drop(DropEffect.IGNORED, rejection)
             return
         staging.add(frame)
         limit = rules.max_rlp_bytes_per_channel
         if staging.size > limit:
-            self._drop(Effect.DROPPED, Why.STAGING_SIZE(channel=staging.channel, size=staging.size, limit=limit))
+            self._drop(DropEffect.DROPPED, StagingChannelTooLarge(staging.channel, staging.size, limit))
 
     def flush(self) -> None:
-        """Forgets the unfinished channel (CA9)."""
+        """Drops the staging channel [CA9]."""
         self._staging = None
 
     def _start(self, frame: Frame, origin: L1BlockRef) -> None:
         if self._staging is not None:
-            reason = Why.STAGING_REPLACED(channel=self._staging.channel, next=frame.channel)
-            self._drop(Effect.DROPPED, reason)
-        self._staging = _Staging(frame.channel, origin.number)
+            reason = StagingChannelReplaced(self._staging.channel, next=frame.channel)
+            self._drop(DropEffect.DROPPED, reason)
+        self._staging = _StagingChannel(frame.channel, origin.number)
 
-    def _drop(self, effect: Effect, reason: Reason) -> None:
+    def _drop(self, effect: DropEffect, reason: Reason) -> None:
         self._staging = None
-        self._trace.note(effect, reason)
+        self._events.drop(effect, reason)

@@ -1,25 +1,35 @@
-"""The channel bank: many channels at once, frames in any order (derivation-rules 7)."""
+"""The channel bank, before Holocene: many channels at once, frames in any order."""
 
 from collections import OrderedDict
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.frames import Frame
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Value, Why
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.channels import (
+    ChannelEvicted,
+    ChannelTimedOut,
+    FrameBeyondEnd,
+    FrameClosesClosedChannel,
+    FrameDuplicate,
+    FrameSuperseded,
+    FrameTooLate,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import L1BlockRef
 
 
 class ReadyChannel(NamedTuple):
-    """A channel all of whose frames are there."""
+    """A complete channel; `body` is the data of its frames in order."""
 
     id: bytes
     body: bytes
 
 
 class ChannelFrames:
-    """The frames of one channel. `size` is what counts towards the bank's limit: a closing frame that makes others
-    superfluous takes away the size of all before it, those kept included (CB10)."""
+    """The frames of one channel that was opened at L1 block `opened`. `size` is what counts towards the bank's limit,
+    in bytes; `end` is the number of the closing frame once that is there."""
 
     def __init__(self, opened: int) -> None:
         self.opened = opened
@@ -28,38 +38,40 @@ class ChannelFrames:
         self._highest = 0
         self._frames: dict[int, bytes] = {}
 
-    def refusal(self, frame: Frame) -> Reason | None:
-        """Why the frame cannot be added (CB9)."""
-        values: dict[str, Value] = {"number": frame.number, "channel": frame.channel}
+    def rejection(self, frame: Frame) -> Reason | None:
+        """Why the frame cannot be added: it closes a closed channel, is a duplicate, or lies beyond the end [CB9]."""
+        number, channel = frame.number, frame.channel
         if frame.is_last and self.end is not None:
-            return Why.BANK_SECOND_END(end=self.end, **values)
-        if frame.number in self._frames:
-            return Why.BANK_DUPLICATE(**values)
-        if self.end is not None and frame.number >= self.end:
-            return Why.BANK_BEYOND(end=self.end, **values)
+            return FrameClosesClosedChannel(number, channel, self.end)
+        if number in self._frames:
+            return FrameDuplicate(number, channel)
+        if self.end is not None and number >= self.end:
+            return FrameBeyondEnd(number, channel, self.end)
         return None
 
     def add(self, frame: Frame) -> list[int]:
-        """Adds a frame; the numbers of frames that a closing one makes superfluous."""
-        superfluous: list[int] = []
+        """Adds a frame; the numbers of the frames that it supersedes, if it closes the channel [CB10, CB11]."""
+        superseded: list[int] = []
         if frame.is_last:
             self.end = frame.number
             if self._highest > frame.number:
-                superfluous = [number for number in self._frames if number >= frame.number]
-                for number in superfluous:
+                superseded = [number for number in self._frames if number >= frame.number]
+                for number in superseded:
                     del self._frames[number]
                 self._highest = frame.number
+                # op-node subtracts the frames that are kept as well; what the bank evicts depends on it.
                 self.size = 0
         self._highest = max(self._highest, frame.number)
         self._frames[frame.number] = frame.data
         self.size += frame.size
-        return superfluous
+        return superseded
 
     def is_ready(self) -> bool:
+        """Whether all frames up to the closing one are there [CB5]."""
         return self.end is not None and len(self._frames) == self.end + 1
 
-    def beginning(self) -> tuple[int, bytes]:
-        """How many frames stand in a row from the first on, and their data."""
+    def contiguous(self) -> tuple[int, bytes]:
+        """The number of frames that follow each other from frame 0 on, and their data."""
         count = 0
         while count in self._frames:
             count += 1
@@ -67,10 +79,10 @@ class ChannelFrames:
 
 
 class ChannelBank:
-    """Channels from oldest to newest. A step is: read; only if nothing is readable, take in one frame."""
+    """Channels from oldest to newest. A step reads a channel and, only if none can be read, ingests one frame."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, events: PipelineEvents) -> None:
+        self._events = events
         self._channels: OrderedDict[bytes, ChannelFrames] = OrderedDict()
         self._size = 0
 
@@ -78,53 +90,54 @@ class ChannelBank:
         return len(self._channels)
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
-        """The next complete channel, taken out of the bank (7.1)."""
+        """The next complete channel, which leaves the bank: before Canyon only the oldest one, then any; channels that
+        timed out are dropped once they are the oldest [CB1 to CB6]."""
         while self._channels:
             oldest = next(iter(self._channels))
             channel = self._channels[oldest]
-            if not self._is_late(channel, origin, rules):
+            if not self._is_timed_out(channel, origin, rules):
                 break
-            reason = Why.BANK_TIMEOUT(channel=oldest, opened=channel.opened, timeout=rules.channel_timeout)
             self._remove(oldest)
-            self._trace.note(Effect.TIMED_OUT, reason)
+            reason = ChannelTimedOut(oldest, channel.opened, rules.channel_timeout)
+            self._events.drop(DropEffect.TIMED_OUT, reason)
         for key, channel in self._channels.items():
-            if channel.is_ready() and not self._is_late(channel, origin, rules):
+            if channel.is_ready() and not self._is_timed_out(channel, origin, rules):
                 self._remove(key)
-                return ReadyChannel(key, channel.beginning()[1])
+                return ReadyChannel(key, channel.contiguous()[1])
             if not rules.read_any_ready_channel:
                 return None
         return None
 
-    def take_in(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
-        """Adds one frame, and drops the oldest channels while the bank is too large (7.2)."""
+    def ingest_frame(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
+        """Adds a frame, then evicts the oldest channels while the bank is too large [CB7 to CB12]."""
+        # Even a frame that is ignored opens its channel.
         channel = self._channels.setdefault(frame.channel, ChannelFrames(origin.number))
-        if self._is_late(channel, origin, rules):
-            reason = Why.BANK_LATE(number=frame.number, channel=frame.channel, opened=channel.opened)
-            self._trace.note(Effect.IGNORED, reason)
+        if self._is_timed_out(channel, origin, rules):
+            self._events.drop(DropEffect.IGNORED, FrameTooLate(frame.number, frame.channel, channel.opened))
             return
-        refusal = channel.refusal(frame)
-        if refusal is not None:
-            self._trace.note(Effect.IGNORED, refusal)
+        rejection = channel.rejection(frame)
+        if rejection is not None:
+            self._events.drop(DropEffect.IGNORED, rejection)
             return
         self._size -= channel.size
         for number in channel.add(frame):
-            reason = Why.BANK_SUPERSEDED(number=number, channel=frame.channel, end=frame.number)
-            self._trace.note(Effect.DROPPED, reason)
+            self._events.drop(DropEffect.DROPPED, FrameSuperseded(number, frame.channel, end=frame.number))
         self._size += channel.size
         self._prune(rules.max_channel_bank_size)
+
+    def flush(self) -> None:
+        """Nothing: before Holocene an invalid batch takes no channel with it."""
 
     def _prune(self, limit: int) -> None:
         while self._size > limit:
             oldest = next(iter(self._channels))
-            reason = Why.BANK_FULL(channel=oldest, size=self._size, limit=limit)
+            reason = ChannelEvicted(oldest, self._size, limit)
             self._remove(oldest)
-            self._trace.note(Effect.DROPPED, reason)
+            self._events.drop(DropEffect.DROPPED, reason)
 
     def _remove(self, key: bytes) -> None:
         self._size -= self._channels.pop(key).size
 
-    def _is_late(self, channel: ChannelFrames, origin: L1BlockRef, rules: L1Rules) -> bool:
+    def _is_timed_out(self, channel: ChannelFrames, origin: L1BlockRef, rules: L1Rules) -> bool:
+        """A channel is alive up to and including the block `timeout` blocks after it was opened [CB2]."""
         return channel.opened + rules.channel_timeout < origin.number
-
-    def flush(self) -> None:
-        """Nothing: a bank keeps its channels whatever becomes of a batch."""

@@ -1,30 +1,37 @@
-"""The channel being read, batch by batch (derivation-rules 9). Reading it is a task that somebody else does; here its
-result is given out as the rules of the L1 block being read allow."""
+"""The channel reader: the channel being read, batch by batch. Decoding it is a task for a compute worker; here its
+result is handed on as the rules of the L1 block being read allow."""
 
 from collections import deque
 from hashlib import sha256
 
 import msgspec
 
-from rollup_node.stages.derivation.codec.batches import DecodedBatch, RefusedBatch, SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reading import (
+    ChannelEnd,
+    SpanBatchNotAllowed,
+    SpanPostExecNotAllowed,
+    StreamExhausted,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 
 
 def span_rules(config: RollupConfig) -> SpanRules:
-    """The constants of a chain that span batches are read with."""
+    """The constants of a chain that span batches are decoded with."""
     return SpanRules(config.l2_chain_id, config.genesis.l2_time, config.block_time)
 
 
-def need_of(body: bytes, rules: L1Rules, span: SpanRules) -> NeedDecoded:
-    """The task of reading a channel at an L1 block with these rules, under its key."""
+def need_decoded(body: bytes, rules: L1Rules, span: SpanRules) -> NeedDecoded:
+    """The task of decoding a channel that is opened at an L1 block with these rules [RD1], and its key."""
     return _with_key(DecodeChannel(body, rules.max_rlp_bytes_per_channel, rules.brotli, span))
 
 
@@ -34,45 +41,46 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
     return NeedDecoded(key.digest(), task)
 
 
-def reading_refusal(batch: DecodedBatch, rules: L1Rules, schedule: ForkSchedule, time: int) -> Reason | None:
-    """Why this batch alone is dropped when it is read at an L1 block of that time (BE5, BE6, CV9)."""
+def read_rejection(batch: DecodedBatch, rules: L1Rules, schedule: ForkSchedule, time: int) -> Reason | None:
+    """Why a batch is dropped alone when it is read at an L1 block of this time: span batches are not allowed yet, its
+    transactions cannot be restored, or it has a post-exec transaction before those are allowed [BE5, BE6, CV9]."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
-        return Why.SPAN_EARLY(time=time)
-    if isinstance(batch, RefusedBatch):
+        return SpanBatchNotAllowed(time)
+    if isinstance(batch, RejectedBatch):
         return batch.reason
     earliest = batch.post_exec_time
     if earliest is None or schedule.l2(earliest).post_exec_transactions:
         return None
-    return Why.SPAN_POST_EXEC(time=earliest)
+    return SpanPostExecNotAllowed(earliest)
 
 
 class ChannelReader:
-    """At most one channel, opened at the present L1 block and read up within it."""
+    """Holds at most one channel, which is opened and read to its end at the same L1 block."""
 
-    def __init__(self, schedule: ForkSchedule, span: SpanRules, trace: Trace) -> None:
+    def __init__(self, schedule: ForkSchedule, span: SpanRules, events: PipelineEvents) -> None:
         self._schedule = schedule
         self._span = span
-        self._trace = trace
+        self._events = events
         self._need: NeedDecoded | None = None
         self._batches: deque[DecodedBatch] = deque()
-        self._end: Reason | None = None
+        self._end: ChannelEnd | None = None
         self.channel: bytes | None = None
 
     def open(self, channel: ReadyChannel, rules: L1Rules) -> None:
-        """Starts to read a channel by the rules of this L1 block (RD1)."""
+        """Starts on a channel, by the rules of this L1 block [RD1]."""
         self.close()
         self.channel = channel.id
-        self._need = need_of(channel.body, rules, self._span)
+        self._need = need_decoded(channel.body, rules, self._span)
 
     def close(self) -> None:
-        """Forgets the channel."""
+        """Drops the channel."""
         self.channel = self._need = self._end = None
         self._batches.clear()
 
     def add_decoded(self, key: bytes, result: DecodedChannel) -> bool:
-        """Brings the result of the task; False if it is not what is needed."""
+        """Brings the result of the task with this key; False if it is not the one that is needed."""
         need = self._need
         if need is None or need.key != key or self._batches or (result.end is None and not result.batches):
             return False
@@ -86,21 +94,22 @@ class ChannelReader:
         return True
 
     def pop(self, rules: L1Rules, time: int) -> SingularBatch | SpanBatch | NeedDecoded | Flow:
-        """The next batch; OUT_OF_DATA when no channel is being read any more. `time` is that of the L1 block."""
+        """The next batch; OUT_OF_DATA when the channel is at its end and closed. `rules` and `time` (in seconds) are
+        those of the L1 block being read."""
         if not self._batches:
             if self._need is not None:
                 return self._need
             self._finish()
             return Flow.OUT_OF_DATA
         batch = self._batches.popleft()
-        refusal = reading_refusal(batch, rules, self._schedule, time)
-        if refusal is not None:
-            self._trace.note(Effect.DROPPED, refusal)
+        rejection = read_rejection(batch, rules, self._schedule, time)
+        if rejection is not None:
+            self._events.drop(DropEffect.DROPPED, rejection)
             return Flow.MORE
-        assert not isinstance(batch, RefusedBatch)
+        assert not isinstance(batch, RejectedBatch)
         return batch
 
     def _finish(self) -> None:
-        if self._end is not None and self._end.why is not Why.STREAM_DONE:
-            self._trace.note(Effect.ENDED, self._end)
+        if self._end is not None and not isinstance(self._end, StreamExhausted):
+            self._events.drop(DropEffect.ENDED, self._end)
         self.close()

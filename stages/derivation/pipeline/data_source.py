@@ -1,84 +1,89 @@
-"""The batcher's data in one L1 block: calldata and blobs in transaction order (derivation-rules 3 F4, 4)."""
+"""L1 retrieval: the batcher's data items of one L1 block, calldata and blobs in transaction order."""
 
 from collections import deque
 from collections.abc import Sequence
 
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.block_frames import (
+    BlockFrames,
+    ItemFrames,
+    are_contents_of,
+    blob_refs,
+    data_items,
+    parse_block,
+)
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
-from rollup_node.stages.protocol.transactions import BLOB
-from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTransaction, L1Block
-
-
-def batcher_transactions(block: L1Block, batcher: Address) -> list[InboxTransaction]:
-    """The inbox transactions that the batcher sent."""
-    return [transaction for transaction in block.inbox if transaction.sender == batcher]
-
-
-def data_items(block: L1Block, batcher: Address, rules: L1Rules) -> list[bytes | BlobRef]:
-    """Each calldata and each blob is an item of its own; blob transactions give their blobs only, once blobs count."""
-    items: list[bytes | BlobRef] = []
-    for transaction in batcher_transactions(block, batcher):
-        if transaction.kind == BLOB and rules.blobs_as_data:
-            items.extend(transaction.blobs)
-        else:
-            items.append(transaction.data)
-    return items
-
-
-def wanted_blobs(items: Sequence[bytes | BlobRef]) -> tuple[BlobRef, ...]:
-    """The blobs among the items."""
-    return tuple(item for item in items if isinstance(item, BlobRef))
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 
 class DataSource:
-    """The data items of the L1 block that was opened last."""
+    """The data items of the L1 block that was opened last, parsed into frames. Frames that were parsed ahead can be
+    given instead of blobs; those of another block or batcher are refused."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._items: deque[bytes | BlobRef] = deque()
+    def __init__(self, events: PipelineEvents) -> None:
+        self._events = events
+        self._items: deque[ItemFrames] = deque()
+        self._unparsed: list[bytes | BlobRef] = []
         self._need: NeedBlobs | None = None
+        self._block: Hash = b""
+        self._batcher: Address = b""
+        self._rules = L1Rules()
 
-    def open(self, block: L1Block, batcher: Address, rules: L1Rules) -> None:
-        """Takes up a block; the batcher is one value for all of it (F6)."""
+    def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
+        """Starts on a block; `batcher` holds for all of it [BF6]. `frames` are those parsed ahead, if any."""
         for transaction in block.inbox:
             if transaction.sender != batcher:
-                self._trace.note(Effect.IGNORED, Why.SENDER(sender=transaction.sender, batcher=batcher))
-        self._items = deque(data_items(block, batcher, rules))
-        blobs = wanted_blobs(self._items)
+                self._events.drop(DropEffect.IGNORED, SenderNotBatcher(transaction.sender, batcher))
+        self._block, self._batcher, self._rules = block.header.hash, batcher, rules
+        self._items.clear()
+        if frames is not None and self._take(frames):
+            return
+        self._unparsed = data_items(block, batcher, rules)
+        blobs = blob_refs(self._unparsed)
         self._need = NeedBlobs(block.ref, blobs) if blobs else None
+        if not blobs:
+            self._parse(())
+
+    def open_parsed(self, frames: BlockFrames) -> None:
+        """Starts on a block of which only the parsed frames are known."""
+        self._block, self._batcher = frames.block, frames.batcher
+        self._items.clear()
+        self._take(frames)
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
-        """Brings the blobs of the block; False if they are not what is needed."""
+        """Brings the blobs of the block; False if they are not the ones that are needed."""
         need = self._need
-        if need is None or not self.is_waiting_for(block_hash):
+        if need is None or need.block.hash != block_hash or not are_contents_of(contents, need.blobs):
             return False
-        if [content.hash for content in contents] != [blob.hash for blob in need.blobs]:
-            return False
-        self._need = None
-        remaining = iter(contents)
-        decoded = [self._decoded(item, next(remaining)) if isinstance(item, BlobRef) else item for item in self._items]
-        self._items = deque(data for data in decoded if data is not None)
+        self._parse(contents)
         return True
+
+    def add_frames(self, frames: BlockFrames) -> bool:
+        """Brings what was parsed ahead of a block whose blobs are needed; False if it is of another block."""
+        return self._need is not None and self._take(frames)
 
     def is_waiting_for(self, block_hash: Hash) -> bool:
         """Whether the blobs of this block are needed."""
         return self._need is not None and self._need.block.hash == block_hash
 
-    def _decoded(self, blob: BlobRef, content: BlobContent) -> bytes | None:
-        if content.data is None:
-            reason = Why.BLOB(index=blob.index, hash=blob.hash, problem=content.refused or "refused")
-            self._trace.note(Effect.IGNORED, reason)
-        return content.data
-
-    def pop(self) -> bytes | NeedBlobs | None:
-        """The next item; None when the block has no more."""
+    def pop(self) -> ItemFrames | NeedBlobs | None:
+        """The next item; None when the block is exhausted."""
         if self._need is not None:
             return self._need
-        if not self._items:
-            return None
-        item = self._items.popleft()
-        assert isinstance(item, bytes)
-        return item
+        return self._items.popleft() if self._items else None
+
+    def _parse(self, contents: Sequence[BlobContent]) -> None:
+        self._take(parse_block(self._block, self._batcher, self._unparsed, contents, self._rules))
+
+    def _take(self, frames: BlockFrames) -> bool:
+        if (frames.block, frames.batcher) != (self._block, self._batcher):
+            return False
+        for blob in frames.malformed:
+            self._events.drop(DropEffect.IGNORED, blob)
+        self._items.extend(frames.items)
+        self._need, self._unparsed = None, []
+        return True

@@ -1,18 +1,19 @@
-"""Where the stages put what goes no further, on its way to become an output of the deriver."""
+"""What the pipeline's stages report on their way: everything that goes no further, in the order in which it happens."""
 
 from collections import deque
 
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L1BlockRef
 
 
-class Trace:
-    """Drops in the order in which they happened, each with the L1 block being read."""
+class PipelineEvents:
+    """Drops that are not yet outputs of the deriver, oldest first; `origin` is the L1 block being read."""
 
     def __init__(self) -> None:
         self.origin: L1BlockRef | None = None
-        self.dropped: deque[Dropped] = deque()
+        self.drops: deque[Dropped] = deque()
 
-    def note(self, effect: Effect, reason: Reason) -> None:
-        """Adds one."""
-        self.dropped.append(Dropped(effect, reason, self.origin))
+    def drop(self, effect: DropEffect, reason: Reason) -> None:
+        """Records that something goes no further, at the L1 block being read."""
+        self.drops.append(Dropped(effect, reason, self.origin))

@@ -1,55 +1,55 @@
-"""What the deriver gives out: attributes, or what it needs to go on. A need is repeated until it is met."""
+"""What the deriver puts out: attributes, or what it needs to go on. A need is repeated until it is met."""
 
 from enum import Enum
 
 import msgspec
 
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef, L2BlockRef
 
 
 class NeedL1Block(msgspec.Struct, frozen=True):
-    """The canonical L1 block of that number: everything before it is used up."""
+    """The canonical L1 block of this number: all blocks before it are exhausted [T1]."""
 
     number: int
 
 
 class NeedBlobs(msgspec.Struct, frozen=True):
-    """The contents of the blobs the batcher's transactions in `block` carry, in this order."""
+    """The contents of the blobs of the batcher's transactions in `block`, in this order [O5]."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
 
 
 class NeedDecoded(msgspec.Struct, frozen=True):
-    """The result of a task; `key` is a digest of the channel's content and the rules by which it is read."""
+    """The result of a decoding task; `key` is a digest of the channel's bytes and of the rules that it is read by."""
 
     key: bytes
     task: DecodeChannel
 
 
 class NeedL2Blocks(msgspec.Struct, frozen=True):
-    """Blocks `first` to `last` of the safe L2 chain."""
+    """Blocks `first` to `last`, both included, of the safe L2 chain."""
 
     first: int
     last: int
 
 
 class NeedReset(msgspec.Struct, frozen=True):
-    """What was built on is gone; nothing goes on before a reset."""
+    """Derivation cannot go on before a reset [PS2]."""
 
     reason: Reason
 
 
 class AwaitSafeHead(msgspec.Struct, frozen=True):
-    """The last attributes are not confirmed yet, or there was no start."""
+    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset."""
 
 
-class Attributes(msgspec.Struct, frozen=True):
-    """Attributes for the block after `parent`, read at L1 block `derived_from`; `concluding` if no further block of the
-    same batch follows (derivation-rules AQ6)."""
+class AttributesWithParent(msgspec.Struct, frozen=True):
+    """Attributes of the block after `parent`, derived from L1 block `derived_from`; `concluding` when no further block
+    of the same batch follows [AQ6]."""
 
     parent: L2BlockRef
     attributes: PayloadAttributes
@@ -61,7 +61,7 @@ Need = NeedBlobs | NeedDecoded | NeedL2Blocks
 
 
 class Flow(Enum):
-    """Nothing to give out: call again at once, or there is no more data in the L1 blocks read so far."""
+    """No output: step again at once, or the L1 blocks read so far are exhausted (EOF in op-node)."""
 
     MORE = "more"
     OUT_OF_DATA = "out of data"

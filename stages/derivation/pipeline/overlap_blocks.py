@@ -1,4 +1,4 @@
-"""What is known of the safe L2 chain where span batches overlap it: asked for piece by piece, kept as digests."""
+"""The blocks of the safe L2 chain that span batches overlap: requested in pages, kept as digests."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -8,12 +8,13 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.types import Hash, L2BlockContent, L2BlockRef
 
-PIECE = 64
+PAGE = 64
+"""Blocks of one request, at most."""
 MAX_KEPT = 50_000
 
 
-class SafeBlock(NamedTuple):
-    """A block of the safe chain: its reference, how many transactions follow its deposits, and their digest."""
+class OverlapBlock(NamedTuple):
+    """A block of the safe chain; `users` is the number of transactions after its deposits, `digest` is over them."""
 
     ref: L2BlockRef
     users: int
@@ -21,7 +22,7 @@ class SafeBlock(NamedTuple):
 
 
 def transactions_digest(transactions: Sequence[bytes]) -> Hash:
-    """Equal for equal lists only."""
+    """A sha256 that is equal for equal lists only."""
     digest = sha256()
     for transaction in transactions:
         digest.update(len(transaction).to_bytes(8, "big"))
@@ -29,51 +30,51 @@ def transactions_digest(transactions: Sequence[bytes]) -> Hash:
     return digest.digest()
 
 
-class SafeChain:
-    """Blocks by number. One that cannot be had is asked for again in the next attempt only."""
+class OverlapBlocks:
+    """Blocks by number. One that is unavailable is requested again only in the next check of a batch."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, SafeBlock] = {}
-        self._refused: range = range(0)
-        self._wanted: NeedL2Blocks | None = None
+        self._blocks: dict[int, OverlapBlock] = {}
+        self._unavailable: range = range(0)
+        self._need: NeedL2Blocks | None = None
 
-    def begin(self) -> None:
-        """A new attempt to judge batches begins."""
-        self._refused = range(0)
+    def begin_check(self) -> None:
+        """A new check of batches begins: what was unavailable may be available now."""
+        self._unavailable = range(0)
         if len(self._blocks) > MAX_KEPT:
             self._blocks.clear()
 
     def clear(self) -> None:
-        """The safe chain is another."""
+        """The safe chain has changed."""
         self._blocks.clear()
-        self._refused, self._wanted = range(0), None
+        self._unavailable, self._need = range(0), None
 
-    def find(self, number: int, last: int) -> SafeBlock | NeedL2Blocks | None:
-        """The block; None if it cannot be had. What is missing is asked for up to `last` in pieces of 64 blocks."""
+    def find(self, number: int, last: int) -> OverlapBlock | NeedL2Blocks | None:
+        """The block; None if it is unavailable. What is missing is requested in pages, up to block `last`."""
         block = self._blocks.get(number)
         if block is not None:
             return block
-        if number in self._refused:
+        if number in self._unavailable:
             return None
-        self._wanted = NeedL2Blocks(number, min(last, number + PIECE - 1))
-        return self._wanted
+        self._need = NeedL2Blocks(number, min(last, number + PAGE - 1))
+        return self._need
 
     def add(self, first: int, last: int, blocks: Sequence[L2BlockContent] | None) -> bool:
-        """Brings the blocks that are needed, or None if they cannot be had; False if they are not needed."""
-        if self._wanted != NeedL2Blocks(first, last):
+        """Brings the blocks that are needed, or None if they are unavailable; False if they are not needed."""
+        if self._need != NeedL2Blocks(first, last):
             return False
         numbers = range(first, last + 1)
         if blocks is None:
-            self._refused = numbers
+            self._unavailable = numbers
         elif [block.ref.number for block in blocks] != list(numbers):
             return False
         else:
             self._blocks.update((block.ref.number, _digested(block)) for block in blocks)
-        self._wanted = None
+        self._need = None
         return True
 
 
-def _digested(block: L2BlockContent) -> SafeBlock:
-    """As many transactions as there are deposits are taken to be deposits, whatever their place (FU7)."""
+def _digested(block: L2BlockContent) -> OverlapBlock:
+    # As op-node does, skips as many leading transactions as there are deposits, wherever those stand [FU7].
     users = block.transactions[sum(map(is_deposit, block.transactions)) :]
-    return SafeBlock(block.ref, len(users), transactions_digest(users))
+    return OverlapBlock(block.ref, len(users), transactions_digest(users))

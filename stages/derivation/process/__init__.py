@@ -1,1 +1,1 @@
-"""The derivation process around the deriver: requests, prefetch, log."""
+"""The derivation process around the deriver: buffers, prefetch, requests, log."""

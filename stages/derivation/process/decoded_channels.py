@@ -1,13 +1,13 @@
-"""Results of decoding at hand: those that were asked for ahead, bounded in bytes, and those being worked on."""
+"""Decoded channels that were prefetched and not yet used."""
 
 from collections import OrderedDict
 
-from rollup_node.stages.derivation.codec.batches import RefusedBatch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch
 from rollup_node.stages.derivation.tasks import DecodedChannel
 
 
-class ResultCache:
-    """Results by key, the longest unused dropped first."""
+class DecodedChannelCache:
+    """Results by the key of their task, bounded in bytes; the least recently used go first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -18,7 +18,7 @@ class ResultCache:
         return key in self._results
 
     def get(self, key: bytes) -> DecodedChannel | None:
-        """A result, which counts as used now."""
+        """The result, if it is cached; counts as a use."""
         found = self._results.get(key)
         if found is None:
             return None
@@ -26,7 +26,7 @@ class ResultCache:
         return found[0]
 
     def put(self, key: bytes, result: DecodedChannel) -> None:
-        """Keeps a result."""
+        """Caches a result. The newest stays even if it alone exceeds the bound."""
         if key in self._results:
             return
         size = _size(result)
@@ -38,10 +38,11 @@ class ResultCache:
 
 
 def _size(result: DecodedChannel) -> int:
+    """Memory in bytes, about: 500 for each batch object, 33 for each transaction's."""
     transactions = (
         transaction
         for batch in result.batches
-        if not isinstance(batch, RefusedBatch)
+        if not isinstance(batch, RejectedBatch)
         for transaction in batch.transactions
     )
     return 500 * (1 + len(result.batches)) + sum(33 + len(transaction) for transaction in transactions)

@@ -1,34 +1,42 @@
-"""Channels being read elsewhere: by compute workers, ahead of need where possible, or here on demand."""
+"""Decoding of channels: by compute workers, ahead of need where possible, or in this process."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any, Protocol
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
+from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
-from rollup_node.stages.derivation.process.decoded_channels import ResultCache
-from rollup_node.stages.derivation.tasks import DecodedChannel, run
+from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
+from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log import get_logger
 
 log = get_logger("derivation")
 
-MAX_CACHED = 32 << 20
-MAX_AHEAD = 8
+MAX_CACHED_BYTES = 32 << 20
+MAX_RUNNING = 8
+"""Tasks that are prefetched at the same time."""
 MAX_QUEUED = 256
 
 
-class Decoding:
-    """`wake` is called when a result has come. Without a pool channels are read in this process, when needed."""
+class TaskPool(Protocol):
+    """Runs a task elsewhere; raises TaskFailed when that is given up."""
 
-    def __init__(self, pool: WorkerPool | None, wake: Callable[[], None]) -> None:
+    async def run(self, task: DecodeChannel) -> Any: ...
+
+
+class DecodingClient:
+    """Without a pool, channels are decoded in this process when they are needed. `wake` is called on each result."""
+
+    def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
         self._pool = pool
         self._wake = wake
-        self._cache = ResultCache(MAX_CACHED)
+        self._cache = DecodedChannelCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
 
     def result(self, need: NeedDecoded) -> DecodedChannel | None:
-        """The result if it is there; otherwise it is being worked on."""
+        """The result if it is there; otherwise its task is started."""
         found = self._cache.get(need.key)
         if found is not None:
             return found
@@ -36,49 +44,49 @@ class Decoding:
             return run(need.task)
         self._queued.pop(need.key, None)
         if need.key not in self._running:
-            self._begin(self._pool, need)
+            self._start(self._pool, need)
         return None
 
-    def ahead(self, need: NeedDecoded) -> None:
-        """A channel that will probably be needed."""
+    def prefetch(self, need: NeedDecoded) -> None:
+        """Starts or queues the task of a channel that will probably be needed."""
         if self._pool is None or need.key in self._cache or need.key in self._running:
             return
         if len(self._queued) < MAX_QUEUED:
             self._queued[need.key] = need
-        self._begin_queued()
+        self._start_queued()
 
-    def forget_queue(self) -> None:
-        """What was foreseen will not come."""
+    def clear_queue(self) -> None:
+        """Discards queued prefetches: the channels are no longer expected."""
         self._queued.clear()
 
     async def close(self) -> None:
-        """Gives up what is being worked on."""
+        """Cancels the running tasks."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    def _begin_queued(self) -> None:
-        while self._pool is not None and self._queued and len(self._running) < MAX_AHEAD:
+    def _start_queued(self) -> None:
+        while self._pool is not None and self._queued and len(self._running) < MAX_RUNNING:
             _, need = self._queued.popitem(last=False)
-            self._begin(self._pool, need)
+            self._start(self._pool, need)
 
-    def _begin(self, pool: WorkerPool, need: NeedDecoded) -> None:
+    def _start(self, pool: TaskPool, need: NeedDecoded) -> None:
         self._running[need.key] = asyncio.create_task(self._run(pool, need), name="decode a channel")
 
-    async def _run(self, pool: WorkerPool, need: NeedDecoded) -> None:
+    async def _run(self, pool: TaskPool, need: NeedDecoded) -> None:
         try:
-            self._cache.put(need.key, await self._decoded(pool, need))
+            self._cache.put(need.key, await self._decode(pool, need))
         finally:
             del self._running[need.key]
-            self._begin_queued()
+            self._start_queued()
             self._wake()
 
-    async def _decoded(self, pool: WorkerPool, need: NeedDecoded) -> DecodedChannel:
-        """By a worker; what workers fail at, as a channel that takes them too long, in a thread of this process, which
-        goes on beating beside it."""
+    async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
+        """By a worker. A task that workers fail at, such as a channel that takes them too long, runs in a thread of
+        this process, so that its event loop keeps beating."""
         try:
             result: DecodedChannel = await pool.run(need.task)
         except TaskFailed as failure:
-            log.warn("a channel is decoded here, for the workers failed", reason=failure.reason)
+            log.warn("workers failed to decode a channel, decoding it here", reason=failure.reason)
             return await asyncio.to_thread(run, need.task)
         return result

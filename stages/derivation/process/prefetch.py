@@ -1,104 +1,163 @@
-"""Reads ahead of derivation: which blobs the blocks at hand need, and which channels will be complete. All of it is
-only a prefetch: derivation asks for what it needs whether or not it was foreseen here."""
+"""Reads ahead of derivation: which blobs the buffered L1 blocks need, and which channels will be complete.
+
+It is only a prefetch: derivation requests what it needs whether or not it was foreseen here. Each block is parsed once:
+the pipeline takes over the frames that were parsed here."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from rollup_node.stages.derivation.pipeline.block_frames import (
+    BlockFrames,
+    are_contents_of,
+    blob_refs,
+    data_items,
+    parse_block,
+)
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.channel_reader import need_of, span_rules
-from rollup_node.stages.derivation.pipeline.data_source import data_items, wanted_blobs
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.pipeline.ingestion import Intake
+from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded, span_rules
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules
-from rollup_node.stages.protocol.types import Address, Hash, L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 
 
-class _Block:
-    """A block that was not read ahead yet, with what was in force in it."""
+class _PendingBlock:
+    """A block whose frames are not ingested yet: the data items until its blobs are there, then the frames.
+    `replaces_stages` at the fork that replaces the channel stage."""
 
-    def __init__(self, block: L1Block, batcher: Address, rules: L1Rules, switches: bool) -> None:
-        self.block, self.batcher, self.rules, self.switches = block, batcher, rules, switches
-        blobs = wanted_blobs(data_items(block, batcher, rules))
-        self.need = NeedBlobs(block.ref, blobs) if blobs else None
-        self.contents: Sequence[BlobContent] = ()
+    def __init__(self, ref: L1BlockRef, batcher: Address, rules: L1Rules, replaces_stages: bool) -> None:
+        self.ref, self.batcher, self.rules, self.replaces_stages = ref, batcher, rules, replaces_stages
+        self.items: list[bytes | BlobRef] = []
+        self.need: NeedBlobs | None = None
+        self.frames: BlockFrames | None = None
 
 
-class LookAhead:
-    """Follows the same L1 blocks as the deriver, with channels of its own. `at` is the last block taken."""
+class _Parsed:
+    """The frames of a block until the pipeline takes them; `size` is that of its blobs, in bytes."""
+
+    def __init__(self, number: int, frames: BlockFrames, size: int) -> None:
+        self.number, self.frames, self.size = number, frames, size
+
+
+class Prefetcher:
+    """Follows the same L1 blocks as the deriver, with a channel stage of its own. `at` is the last block added,
+    `parsed_bytes` the size of the blobs whose frames wait for the pipeline."""
 
     def __init__(self, config: RollupConfig) -> None:
+        self.parsed_bytes = 0
         self._schedule = config.schedule()
         self._span = span_rules(config)
-        self._trace = Trace()
+        self._events = PipelineEvents()
         self._traversal: L1Traversal | None = None
-        self._intake: Intake | None = None
-        self._waiting: deque[_Block] = deque()
+        self._ingestion: FrameIngestion | None = None
+        self._pending: deque[_PendingBlock] = deque()
+        self._parsed: dict[Hash, _Parsed] = {}
 
     @property
     def at(self) -> L1BlockRef | None:
         return None if self._traversal is None else self._traversal.origin
 
-    def stop(self) -> None:
-        """Forgets everything and takes no block before the next start."""
-        self._traversal = self._intake = None
-        self._waiting.clear()
-
-    def start_behind(self, ref: L1BlockRef, config: SystemConfig) -> None:
-        """Begins with the block after `ref`, `config` being in force there. Channels that are open then are missed."""
+    def clear(self) -> None:
+        """Discards everything, the parsed frames included."""
         self.stop()
-        self._traversal = L1Traversal(self._schedule, self._trace, ref, config)
-        self._intake = Intake(self._traversal.rules, self._trace)
+        self._parsed.clear()
+        self.parsed_bytes = 0
+
+    def stop(self) -> None:
+        """Discards the open channels, and accepts no block before the next start."""
+        self._traversal = self._ingestion = None
+        self._pending.clear()
+
+    def start_after(self, ref: L1BlockRef, config: SystemConfig) -> None:
+        """Starts with the block after `ref`; `config` is in force at `ref`. Channels that are open there are missed."""
+        self.stop()
+        self._traversal = L1Traversal(self._schedule, self._events, ref, config)
+        self._ingestion = FrameIngestion(self._traversal.rules, self._events)
 
     def start_at(self, base: L1Block, config: SystemConfig) -> None:
-        """Begins with `base`, whose updates `config` already holds."""
-        self.start_behind(base.ref, config)
-        self._take_up(base, False)
+        """Starts with `base`, whose updates `config` already contains."""
+        self.start_after(base.ref, config)
+        self._append(base, False)
 
     def add_block(self, block: L1Block) -> bool:
-        """Takes the next block; False if it does not follow."""
+        """Adds the next block; False if it does not follow the last one, or nothing was started."""
         traversal = self._traversal
-        if traversal is None or traversal.refusal(block) is not None:
+        if traversal is None or traversal.rejection(block) is not None:
             return False
         before = traversal.origin.timestamp
         traversal.advance(block)
-        self._take_up(block, self._schedule.switches_stages(before, block.header.timestamp))
+        self._append(block, self._schedule.switches_stages(before, block.header.timestamp))
         return True
 
-    def _take_up(self, block: L1Block, switches: bool) -> None:
-        if self._traversal is not None:
-            self._waiting.append(_Block(block, self._traversal.batcher, self._traversal.rules, switches))
-
     def needs(self) -> list[NeedBlobs]:
-        """The blobs that are missing, the nearest block's first."""
-        return [waiting.need for waiting in self._waiting if waiting.need is not None]
+        """The blobs that are missing, those of the nearest block first."""
+        return [pending.need for pending in self._pending if pending.need is not None]
 
-    def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> None:
-        """Brings the blobs of a block."""
-        for waiting in self._waiting:
-            need = waiting.need
+    def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
+        """Brings the blobs of a block; False if they are not needed here."""
+        for pending in self._pending:
+            need = pending.need
             if need is not None and need.block.hash == block_hash:
-                if [content.hash for content in contents] == [blob.hash for blob in need.blobs]:
-                    waiting.need, waiting.contents = None, contents
-                return
+                if not are_contents_of(contents, need.blobs):
+                    return False
+                self._parse(pending, contents)
+                return True
+        return False
+
+    def has_frames(self, block_hash: Hash) -> bool:
+        """Whether the frames of this block wait for the pipeline."""
+        return block_hash in self._parsed
+
+    def take_frames(self, block: L1BlockRef) -> BlockFrames | None:
+        """The frames of the block that the pipeline reads now, if it was parsed; those of blocks up to it are
+        discarded."""
+        found = self._parsed.get(block.hash)
+        for key in [key for key, parsed in self._parsed.items() if parsed.number <= block.number]:
+            self.parsed_bytes -= self._parsed.pop(key).size
+        return None if found is None else found.frames
 
     def complete_channels(self, after: int) -> Iterator[NeedDecoded]:
-        """The channels that end in blocks whose blobs are there. Those of L1 blocks up to `after` are of no use."""
-        while self._waiting and self._waiting[0].need is None:
-            yield from self._read(self._waiting.popleft(), after)
+        """The decoding tasks of channels that are complete in blocks whose blobs are there. Those of L1 blocks up to
+        number `after` are left out: derivation discards them unread."""
+        while self._pending and (frames := self._pending[0].frames) is not None:
+            yield from self._ingest(self._pending.popleft(), frames, after)
 
-    def _read(self, waiting: _Block, after: int) -> Iterator[NeedDecoded]:
-        intake, block = self._intake, waiting.block
-        if intake is None:
+    def _append(self, block: L1Block, replaces_stages: bool) -> None:
+        assert self._traversal is not None
+        pending = _PendingBlock(block.ref, self._traversal.batcher, self._traversal.rules, replaces_stages)
+        self._pending.append(pending)
+        parsed = self._parsed.get(block.header.hash)
+        if parsed is not None and parsed.frames.batcher == pending.batcher:
+            pending.frames = parsed.frames
             return
-        if waiting.switches:
-            intake.switch(waiting.rules)
-        intake.open(block, waiting.batcher, waiting.rules)
-        intake.source.add_blobs(block.header.hash, waiting.contents)
-        while isinstance(channel := intake.next_channel(block.ref, waiting.rules), ReadyChannel):
-            if block.header.number > after:
-                yield need_of(channel.body, waiting.rules, self._span)
-        self._trace.dropped.clear()
+        pending.items = data_items(block, pending.batcher, pending.rules)
+        blobs = blob_refs(pending.items)
+        if blobs:
+            pending.need = NeedBlobs(block.ref, blobs)
+        else:
+            self._parse(pending, ())
+
+    def _parse(self, pending: _PendingBlock, contents: Sequence[BlobContent]) -> None:
+        ref = pending.ref
+        pending.frames = parse_block(ref.hash, pending.batcher, pending.items, contents, pending.rules)
+        pending.need, pending.items = None, []
+        replaced = self._parsed.get(ref.hash)
+        parsed = _Parsed(ref.number, pending.frames, sum(len(content.data or b"") for content in contents))
+        self._parsed[ref.hash] = parsed
+        self.parsed_bytes += parsed.size - (0 if replaced is None else replaced.size)
+
+    def _ingest(self, pending: _PendingBlock, frames: BlockFrames, after: int) -> Iterator[NeedDecoded]:
+        ingestion = self._ingestion
+        if ingestion is None:
+            return
+        if pending.replaces_stages:
+            ingestion.replace_channels(pending.rules)
+        ingestion.source.open_parsed(frames)
+        while isinstance(channel := ingestion.next_channel(pending.ref, pending.rules), ReadyChannel):
+            if pending.ref.number > after:
+                yield need_decoded(channel.body, pending.rules, self._span)
+        self._events.drops.clear()

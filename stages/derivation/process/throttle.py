@@ -1,27 +1,28 @@
-"""When to say a thing again: needs are repeated until they are met, but not without pause."""
+"""When to send a request again: needs are repeated until they are met, but not without a pause."""
 
 from collections.abc import Hashable
 
 
-class Pacer:
-    """Remembers what was said last under each name. Times are seconds of any steady clock."""
+class Throttle:
+    """The last message sent under each name. Times are seconds of any steady clock."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
-        self._said: dict[Hashable, tuple[object, float]] = {}
+        self._sent: dict[Hashable, tuple[object, float]] = {}
 
-    def due(self, name: Hashable, what: object, now: float) -> bool:
-        """Whether to say `what` now: it is new under this name, or was said an interval ago. Counts as said."""
-        said = self._said.get(name)
-        if said is not None and said[0] == what and now - said[1] < self._interval:
+    def is_due(self, name: Hashable, message: object, now: float) -> bool:
+        """Whether to send `message` now, which then counts as sent: it is new under this name, or an interval old."""
+        sent = self._sent.get(name)
+        if sent is not None and sent[0] == message and now - sent[1] < self._interval:
             return False
-        self._said[name] = what, now
+        self._sent[name] = message, now
         return True
 
-    def keep(self, names: set[Hashable]) -> None:
-        """Forgets all other names."""
-        for name in self._said.keys() - names:
-            del self._said[name]
+    def retain(self, names: set[Hashable]) -> None:
+        """Discards all other names."""
+        for name in self._sent.keys() - names:
+            del self._sent[name]
 
     def clear(self) -> None:
-        self._said.clear()
+        """Discards all names: everything is due."""
+        self._sent.clear()

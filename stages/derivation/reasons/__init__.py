@@ -1,1 +1,1 @@
-"""Why derivation dropped something: every reason, with its rule."""
+"""Why derivation drops, ignores or resets something: one typed class a reason."""

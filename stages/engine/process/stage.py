@@ -58,7 +58,7 @@ class EngineStage:
 
     def __init__(self, config: EngineConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
-        self.first_reset = bus.incarnation << 32
+        self.first_reset = bus.process_id.incarnation << 32
         self.starts = 0
         self.driver = Driver(config.rollup)
         self.window = L1Window()
@@ -87,7 +87,7 @@ class EngineStage:
             PeriodicTask("watch", self._watch),
         )
         self.unsafe = UnsafeChain(config, bus, meter, self.driver, self, self.lock, lambda: self.unconfirmed is None)
-        self.activities = [*own, *self.unsafe.activities]
+        self.periodic_tasks = [*own, *self.unsafe.periodic_tasks]
         self.origins = OriginsClient(bus, self.window, self.sequence.wake.set)
         self.status = StatusServer(bus, meter)
         self.blocks = BlocksServer(bus, self._ask_reset, self._wake_all)
@@ -151,7 +151,7 @@ class EngineStage:
             self.finalize.wake.set()
 
     def _wake_all(self) -> None:
-        for activity in self.activities:
+        for activity in self.periodic_tasks:
             activity.wake.set()
 
     def _ask_reset(self, reason: str) -> None:

@@ -64,13 +64,13 @@ class UnsafeChain:
         self._head: Hash | None = None
         self.queue = UnsafeQueue()
         self._insert = PeriodicTask("unsafe blocks", self._step)
-        self.activities = [self._insert]
+        self.periodic_tasks = [self._insert]
         self._peers: PeersClient | None = None
         if config.p2p:
             self._peers = PeersClient(bus, meter, self.add)
             serve = PeriodicTask("blocks for peers", self._serve)
             self._payloads = PayloadsServer(bus, engine.payload, serve.wake.set)
-            self.activities += [PeriodicTask("blocks from peers", self._follow), serve]
+            self.periodic_tasks += [PeriodicTask("blocks from peers", self._follow), serve]
 
     def add(self, payload: ExecutionPayload) -> None:
         """Takes a block from gossip, a peer or an operator."""
@@ -128,7 +128,7 @@ class UnsafeChain:
         if judged.verdict is not Verdict.DONE:
             raise TemporaryError(f"unsafe block {payload.block_number}: {judged.text}")
         self._driver.advance(block.ref)
-        log.detail("unsafe head", block=block.ref, origin=block.ref.l1_origin, queued=len(self.queue) - 1)
+        log.trace("unsafe head", block=block.ref, origin=block.ref.l1_origin, queued=len(self.queue) - 1)
         if (call := self._driver.settle()) is not None:
             await self._engine.perform(call)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
+from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
@@ -33,7 +33,7 @@ class BlockFetcher:
     has ended."""
 
     def __init__(
-        self, config: L1Config, endpoints: L1Endpoints, workers: WorkerPool, on_done: Callable[[], None]
+        self, config: L1Config, endpoints: L1Endpoints, workers: TaskDispatcher, on_done: Callable[[], None]
     ) -> None:
         self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup)
         self._endpoints, self._workers, self._on_done = endpoints, workers, on_done

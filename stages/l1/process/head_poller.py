@@ -67,7 +67,7 @@ class HeadPoller:
         self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
-            log.detail("new L1 head", head=ref)
+            log.trace("new L1 head", head=ref)
             if reorged:
                 self._endpoints.recheck_chains()
                 self._meter.observe("l1_reorg_depth", self._tracker.reorg_depth)

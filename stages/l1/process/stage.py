@@ -56,7 +56,7 @@ class L1Stage:
         )
         refs = PeriodicTask("references", self._step_refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set)
-        self.activities: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs]
+        self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs]
         self._serve(bus, "l1.blocks", lambda: BlockSubscription(config.verifier_confs, config.window, resend_after=0.5))
         self._origins = self._serve(bus, "l1.origins", lambda: BlockSubscription(0, 0, resend_after=0.2))
 
@@ -126,11 +126,11 @@ class L1Stage:
             if isinstance(request, L1RefsRequest):
                 self._refs.request(process, request)
                 return
-            client = self._clients.get((channel, process.row))
+            client = self._clients.get((channel, process.slot))
             # A new incarnation of a client knows nothing of what was sent to the one before.
             if client is None or client.process != process:
                 client = _Client(process, server, new_subscription())
-                self._clients[channel, process.row] = client
+                self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
             self._send_blocks(client)
             head = self._head_number()

@@ -1,1 +1,1 @@
-"""Unsafe blocks on the wire: SSZ, signature, validation."""
+"""Gossiped blocks: encoding, signature, validation."""

@@ -1,4 +1,5 @@
-"""The sequencer's signature over a gossiped block, and who may give it (node-behaviour 6, 13.5, 9.3)."""
+"""The sequencer's signature of a gossiped block [SGN5, VAL3], and the accepted signers when the unsafe block signer
+changes on L1 [RTC5]."""
 
 from coincurve import PrivateKey, PublicKey
 
@@ -8,23 +9,24 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
 SIGNATURE_SIZE = 65
 DOMAIN = bytes(32)
+"""The domain of block signatures [SGN5]."""
 GRACE_SECONDS = 3 * 3600.0
-"""How long the signer before a rotation is still accepted."""
+"""How long the previous signer is accepted after a change [RTC5]."""
 
 
 def payload_hash(signed_part: bytes) -> Hash:
-    """What a remote signer is given of a block's bytes (beacon root and SSZ)."""
+    """The hash of the signed part (beacon root and SSZ), which a remote signer is given."""
     return keccak256(signed_part)
 
 
 def signing_hash(chain_id: int, signed_part: bytes) -> Hash:
-    """What the sequencer signs."""
+    """The hash that the sequencer signs [SGN5]."""
     return keccak256(DOMAIN + chain_id.to_bytes(32, "big") + payload_hash(signed_part))
 
 
 def recover_signer(digest: Hash, signature: bytes) -> Address | None:
-    """The account that signed, None if the signature is none. The last byte is 0 to 3; as in op-node a high s is
-    allowed: the block's hash, not the message's id, says whether it was seen."""
+    """The address that signed `digest`; None for an invalid signature. The recovery id is 0 to 3. As in op-node a high
+    s is accepted: a block that was seen is recognized by its hash, not by the message id."""
     if len(signature) != SIGNATURE_SIZE or signature[64] > 3:
         return None
     try:
@@ -35,20 +37,20 @@ def recover_signer(digest: Hash, signature: bytes) -> Address | None:
 
 
 class LocalSigner:
-    """Signs blocks with a key of 32 bytes; ValueError for one that is no key of the curve."""
+    """Signs blocks with a private key of 32 bytes. Raises ValueError when it is not a secp256k1 key."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = PrivateKey(secret)
         self.address = public_key_address(self._key.public_key.format(compressed=False))
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
-        """Signature of 65 bytes: r, s, and 0 or 1."""
+        """A signature of 65 bytes: r, s, and the recovery id 0 or 1."""
         return self._key.sign_recoverable(signing_hash(chain_id, signed_part), hasher=None)
 
 
-class Signers:
-    """Whose blocks are accepted: the signer that L1 names, and for a while the one before it, until a block of the
-    new one is seen. Only one former signer is remembered. Times are seconds of any steady clock."""
+class UnsafeBlockSigners:
+    """The addresses whose blocks are accepted: the unsafe block signer on L1 and, after a change, the previous one
+    until the grace period ends or a block of the new one is seen [RTC5]. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self.current: Address | None = None
@@ -56,20 +58,21 @@ class Signers:
         self._changed_at = 0.0
 
     def update(self, address: Address, now: float) -> bool:
-        """Takes the signer found on L1 (the zero address: none is set); True when it is another than before."""
-        found = None if address == ZERO_ADDRESS else address
-        if found == self.current:
+        """Sets the signer read from L1 (the zero address: none is set); returns whether it has changed."""
+        signer = None if address == ZERO_ADDRESS else address
+        if signer == self.current:
             return False
         self._previous, self._changed_at = self.current, now
-        self.current = found
+        self.current = signer
         return True
 
     def previous(self, now: float) -> Address | None:
-        """The former signer, while it is accepted."""
+        """The previous signer, while it is accepted."""
         return self._previous if now - self._changed_at <= GRACE_SECONDS else None
 
     def accept(self, address: Address, now: float) -> bool:
-        """Whether a block signed by the account may pass; one of the present signer ends the grace of the former."""
+        """Whether a block signed by the address is accepted; a block of the current signer ends the grace period
+        [VAL3]."""
         if address == self.current:
             self._previous = None
             return True

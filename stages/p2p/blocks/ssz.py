@@ -1,7 +1,7 @@
-"""SSZ of execution payloads, in the four versions of the block topics (node-behaviour 13.4).
+"""SSZ of execution payloads, in the four versions of the block encoding [SSZ1 to SSZ5].
 
-A fixed part, little-endian, with offsets of the lists in it, then the lists: extra data, transactions, withdrawals.
-Offsets must say where things stand without gap or overlap; nothing is allocated by a number that was only claimed.
+A fixed part, little-endian, holds the offsets of the lists that follow it: extra data, transactions, withdrawals.
+Offsets must be without gap or overlap, and nothing is allocated by a number that was only claimed.
 """
 
 import struct
@@ -12,11 +12,11 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 FIXED_SIZES = {1: 508, 2: 512, 3: 528, 4: 560}
-"""Bytes of the fixed part by version: 2 adds withdrawals, 3 blob gas, 4 the withdrawals root."""
+"""Bytes of the fixed part by version [SSZ2]: 2 adds withdrawals, 3 blob gas, 4 the withdrawals root."""
 
-MOST_EXTRA_DATA = 32
-MOST_TRANSACTIONS = 1 << 20
-MOST_WITHDRAWALS = 16
+MAX_EXTRA_DATA = 32
+MAX_TRANSACTIONS = 1 << 20
+MAX_WITHDRAWALS = 16
 WITHDRAWAL_SIZE = 44
 
 _BASE = struct.Struct("<32s20s32s32s256s32sQQQQI32s32sI")
@@ -25,14 +25,14 @@ _BLOB_GAS = struct.Struct("<QQ")
 
 
 class SszError(ValueError):
-    """Not the SSZ of a payload of that version, or a payload that has no such SSZ."""
+    """Not the SSZ of a payload of that version, or a payload that the version cannot encode."""
 
 
-class SszPayload(NamedTuple):
-    """A payload read, and how many withdrawals it had (an L2 block has none)."""
+class DecodedPayload(NamedTuple):
+    """A decoded payload, and its number of withdrawals (an L2 block has none)."""
 
     payload: ExecutionPayload
-    withdrawals: int
+    withdrawal_count: int
 
 
 class _Extras(NamedTuple):
@@ -43,11 +43,11 @@ class _Extras(NamedTuple):
 
 
 def encode(payload: ExecutionPayload, version: int) -> bytes:
-    """The payload in a version; SszError if it lacks what the version has."""
+    """Encodes a payload. Raises SszError when it lacks a field of the version."""
     fixed = FIXED_SIZES[version]
     transactions = encode_list(payload.transactions)
     transactions_at = fixed + len(payload.extra_data)
-    if len(payload.extra_data) > MOST_EXTRA_DATA:
+    if len(payload.extra_data) > MAX_EXTRA_DATA:
         raise SszError(f"{len(payload.extra_data)} bytes of extra data")
     base = _BASE.pack(
         payload.parent_hash,
@@ -86,8 +86,9 @@ def _encode_extras(payload: ExecutionPayload, version: int, end: int) -> bytes:
     return extras
 
 
-def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> SszPayload:
-    """Reads a payload of a version; the beacon root travels beside it. SszError for malformed bytes."""
+def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> DecodedPayload:
+    """Decodes a payload; `parent_beacon_root` travels beside it. Raises SszError when the bytes are malformed
+    [SSZ4]."""
     fixed = FIXED_SIZES[version]
     if len(data) < fixed:
         raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")
@@ -113,7 +114,7 @@ def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) ->
         raise SszError(f"extra data at {extra_data_at}, not at {fixed}")
     if not extra_data_at <= transactions_at <= end <= len(data):
         raise SszError(f"offsets {extra_data_at}, {transactions_at}, {end} in {len(data)} bytes")
-    if transactions_at - extra_data_at > MOST_EXTRA_DATA:
+    if transactions_at - extra_data_at > MAX_EXTRA_DATA:
         raise SszError(f"{transactions_at - extra_data_at} bytes of extra data")
     payload = ExecutionPayload(
         parent_hash=parent_hash,
@@ -136,7 +137,7 @@ def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) ->
         withdrawals_root=extras.withdrawals_root,
         parent_beacon_root=parent_beacon_root,
     )
-    return SszPayload(payload, _count_withdrawals(len(data) - end))
+    return DecodedPayload(payload, _count_withdrawals(len(data) - end))
 
 
 def _decode_extras(data: bytes, version: int) -> _Extras:
@@ -152,8 +153,8 @@ def _decode_extras(data: bytes, version: int) -> _Extras:
 
 
 def encode_list(items: Sequence[bytes]) -> bytes:
-    """A list of byte strings: an offset for each, then the strings."""
-    if len(items) > MOST_TRANSACTIONS:
+    """Encodes a list of byte strings: an offset for each, then the strings. Raises SszError when there are too many."""
+    if len(items) > MAX_TRANSACTIONS:
         raise SszError(f"{len(items)} transactions")
     offset = 4 * len(items)
     offsets = []
@@ -164,7 +165,7 @@ def encode_list(items: Sequence[bytes]) -> bytes:
 
 
 def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
-    """The byte strings of the list in `data[start:end]`."""
+    """Decodes the byte strings of the list in `data[start:end]`. Raises SszError when it is malformed."""
     size = end - start
     if not size:
         return ()
@@ -172,7 +173,7 @@ def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
     if size < 4 or not 0 < first <= size or first % 4:
         raise SszError(f"first transaction at {first} in {size} bytes")
     count = first // 4
-    if count > MOST_TRANSACTIONS:
+    if count > MAX_TRANSACTIONS:
         raise SszError(f"{count} transactions")
     offsets = struct.unpack_from(f"<{count}I", data, start)
     items = []
@@ -185,6 +186,6 @@ def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
 
 def _count_withdrawals(size: int) -> int:
     count, rest = divmod(size, WITHDRAWAL_SIZE)
-    if rest or count > MOST_WITHDRAWALS:
+    if rest or count > MAX_WITHDRAWALS:
         raise SszError(f"{size} bytes of withdrawals")
     return count

@@ -1,4 +1,7 @@
-"""Node discovery v5.1 and node records (node-behaviour 13.2; devp2p's discv5 and enr documents). The cores are
-synchronous and are given time and randomness: `channel` seals and opens packets, `calls` matches responses with
-requests, `table` keeps neighbours, `lookup` walks towards a target, and `service` joins them. `transport_udp` is the
-socket around it, `store_nodes` what survives a restart."""
+"""Node Discovery v5.1 and node records [DSC1 to DSC11]. The cores are synchronous and take time and randomness as
+arguments: `packet_codec` encrypts and decrypts packets, `calls` matches responses with requests, `table` is the routing
+table, `lookup` walks towards a target, `node` joins them. `io.udp_server` is the socket around it, `io.node_database`
+what survives a restart.
+
+Source: https://github.com/ethereum/devp2p/blob/master/discv5/discv5.md and discv5-wire.md, discv5-theory.md beside it
+"""

@@ -1,5 +1,4 @@
-"""The bootnodes of the public networks (node-behaviour Appendix B; of OP Labs, Base, Conduit, Uniswap Labs), and when
-they are used: for a built-in network and no bootnodes given, never for a chain that a file describes."""
+"""The bootnodes of the public networks, and when they are used [DSC10]."""
 
 PUBLIC_BOOTNODES = (
     "enode://869d07b5932f17e8490990f75a3f94195e9504ddb6b85f7189e5a9c0a8fff8b00aecf6f3ac450ecba6cdabdb5858788a"
@@ -34,11 +33,12 @@ PUBLIC_BOOTNODES = (
     "enode://760230a662610620d6d2e4ad846a6dccbceaa4556872dfacf9cdca7c2f5b49e4c66e822ed2e8813debb5fb7391f0519b"
     "8d075e565a2a89c79a9e4092e81b3e5b@3.148.100.173:9222",
 )
+"""Run by OP Labs, Base, Conduit and Uniswap Labs; the list is op-node's."""
 
 
 def choose_bootnodes(given: tuple[str, ...], *, network: str | None, rollup_config: str | None) -> tuple[str, ...]:
-    """The bootnodes to use: those of `p2p.bootnodes`, else the public ones if `network` names the chain and there is
-    no `rollup.config` at all, not even one that is ignored."""
+    """The bootnodes to use: those of `p2p.bootnodes`, else the public ones if `network` names the chain and there is no
+    `rollup.config`, not even one that is ignored [OPT25]."""
     if given:
         return given
     return PUBLIC_BOOTNODES if network and not rollup_config else ()

@@ -1,5 +1,5 @@
-"""Requests that were sent and not yet answered. One at a time goes to a node, so that a handshake never has to choose
-between several; the others wait their turn."""
+"""Requests in flight. At most one at a time is sent to a node, so that a handshake always belongs to one request;
+others are queued."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -7,171 +7,178 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.channel import Channel, Delivered
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, log_distance
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.lookup import Lookup
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
-from rollup_node.stages.p2p.discv5.sessions import Random
+from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 
-TIMEOUT = 0.7
-"""Seconds for an answer; a handshake starts them anew."""
-MOST_AT_ONCE = 128
-MOST_WAITING = 4
-_MOST_HANDSHAKES = 1
-_MOST_ANSWERS = 16
+CALL_TIMEOUT = 0.7
+"""Seconds to wait for a response; a handshake restarts them."""
+MAX_ACTIVE_CALLS = 128
+MAX_QUEUED = 4
+_MAX_HANDSHAKES = 1
+_MAX_RESPONSES = 16
 
 
-class Purpose(Enum):
-    """What a request is for."""
+class CallPurpose(Enum):
+    """What a request is for: revalidation of a node, fetching its record, or a lookup."""
 
-    CHECK = "check"
+    REVALIDATE = "revalidate"
     FETCH = "fetch"
     LOOKUP = "lookup"
 
 
 @dataclass
-class Call:
-    """A request: a PING if there are no `distances`. What is below `lookup` is its progress."""
+class OutgoingCall:
+    """A request: PING without `distances`, else FINDNODE. The fields after `lookup` are its progress."""
 
     contact: Contact
-    purpose: Purpose
+    purpose: CallPurpose
     distances: tuple[int, ...] = ()
     lookup: Lookup | None = None
     request_id: bytes = b""
-    plain: bytes = b""
+    plaintext: bytes = b""
     nonce: bytes = b""
     deadline: float = 0.0
     handshakes: int = 0
-    answers: int = 0
+    responses: int = 0
     records: dict[NodeId, Enr] = field(default_factory=dict)
 
 
-class Outcome(NamedTuple):
-    """The end of a call: it was answered (by a PONG, or with the call's records) or not."""
+class CallResult(NamedTuple):
+    """The end of a call: whether the node `responded`, by a PONG or with the call's records."""
 
-    call: Call
-    is_answered: bool
+    call: OutgoingCall
+    responded: bool
     pong: messages.Pong | None = None
 
 
-class ToSend(NamedTuple):
-    """A datagram and where it goes."""
+class ResponseStatus(Enum):
+    """A response that does not end a call: more responses are due, or it was not requested."""
+
+    INCOMPLETE = "incomplete"
+    UNSOLICITED = "unsolicited"
+
+
+class OutgoingPacket(NamedTuple):
+    """A datagram and its destination."""
 
     datagram: bytes
     endpoint: Endpoint
 
 
-class Calls:
-    """All calls of a node. What must be sent is left in `outbox`."""
+class ActiveCalls:
+    """All calls of a node. Packets to send are left in `outbox`."""
 
-    def __init__(self, channel: Channel, random: Random) -> None:
-        self._channel = channel
+    def __init__(self, codec: PacketCodec, random: RandomBytes) -> None:
+        self._codec = codec
         self._random = random
-        self._active: dict[NodeId, Call] = {}
-        self._waiting: dict[NodeId, deque[Call]] = {}
-        self._by_nonce: dict[bytes, Call] = {}
-        self.outbox: list[ToSend] = []
+        self._active: dict[NodeId, OutgoingCall] = {}
+        self._queued: dict[NodeId, deque[OutgoingCall]] = {}
+        self._by_nonce: dict[bytes, OutgoingCall] = {}
+        self.outbox: list[OutgoingPacket] = []
 
     def __len__(self) -> int:
         return len(self._active)
 
-    def count(self, purpose: Purpose) -> int:
-        """How many calls for this purpose are under way."""
+    def count(self, purpose: CallPurpose) -> int:
+        """The number of active calls for a purpose."""
         return sum(call.purpose is purpose for call in self._active.values())
 
-    def is_busy(self, node: NodeId) -> bool:
-        """Whether a node is being asked something."""
+    def has_call(self, node: NodeId) -> bool:
+        """Whether a call to the node is active."""
         return node in self._active
 
-    def submit(self, call: Call, record_seq: int, now: float) -> bool:
-        """Sends a request, or lets it wait for the one before it; False when there are too many."""
+    def submit(self, call: OutgoingCall, enr_seq: int, now: float) -> bool:
+        """Sends a request, or queues it behind the active one to the same node; False when there are too many."""
         node = call.contact.node_id
         if node not in self._active:
-            if len(self._active) >= MOST_AT_ONCE:
+            if len(self._active) >= MAX_ACTIVE_CALLS:
                 return False
-            self._start(call, record_seq, now)
+            self._start(call, enr_seq, now)
             return True
-        waiting = self._waiting.setdefault(node, deque())
-        if len(waiting) >= MOST_WAITING:
+        queued = self._queued.setdefault(node, deque())
+        if len(queued) >= MAX_QUEUED:
             return False
-        waiting.append(call)
+        queued.append(call)
         return True
 
-    def challenged(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
-        """Answers a challenge; False if it is not for a request of ours to this address."""
+    def handle_whoareyou(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
+        """Answers a WHOAREYOU with a handshake; False when it is not for a request of ours to this address."""
         call = self._by_nonce.get(whoareyou.nonce)
-        if call is None or call.contact.endpoint != sender or call.handshakes >= _MOST_HANDSHAKES:
+        if call is None or call.contact.endpoint != sender or call.handshakes >= _MAX_HANDSHAKES:
             return False
         del self._by_nonce[whoareyou.nonce]
-        datagram = self._channel.answer(call.contact, whoareyou, own, call.plain)
+        datagram = self._codec.encode_handshake(call.contact, whoareyou, own, call.plaintext)
         if datagram is None:
             return False
         call.handshakes += 1
-        call.deadline = now + TIMEOUT
-        self.outbox.append(ToSend(datagram, sender))
+        call.deadline = now + CALL_TIMEOUT
+        self.outbox.append(OutgoingPacket(datagram, sender))
         return True
 
-    def answered(self, delivered: Delivered, own: Enr, now: float) -> Outcome | bool | None:
-        """Takes a response: the outcome if the call is complete, None if more is to come, False if nobody asked."""
-        call = self._active.get(delivered.node)
-        message = delivered.message
-        if call is None or call.contact.endpoint != delivered.endpoint or call.request_id != message.request_id:
-            return False
+    def handle_response(self, received: AuthenticMessage, own: Enr, now: float) -> CallResult | ResponseStatus:
+        """Handles a response; returns the result once the call is complete."""
+        call = self._active.get(received.node)
+        message = received.message
+        if call is None or call.contact.endpoint != received.endpoint or call.request_id != message.request_id:
+            return ResponseStatus.UNSOLICITED
         if isinstance(message, messages.Pong) and not call.distances:
-            return self._finish(Outcome(call, True, message), own, now)
+            return self._finish(CallResult(call, True, message), own, now)
         if isinstance(message, messages.Nodes) and call.distances:
-            call.answers += 1
+            call.responses += 1
             _collect(call, message)
-            if call.answers >= min(max(message.total, 1), _MOST_ANSWERS):
-                return self._finish(Outcome(call, True), own, now)
-            return None
-        return False
+            if call.responses >= min(max(message.total, 1), _MAX_RESPONSES):
+                return self._finish(CallResult(call, True), own, now)
+            return ResponseStatus.INCOMPLETE
+        return ResponseStatus.UNSOLICITED
 
-    def expire(self, own: Enr, now: float) -> list[Outcome]:
-        """Ends the calls whose time is over; those with part of an answer count as answered."""
-        late = [call for call in self._active.values() if call.deadline <= now]
-        return [self._finish(Outcome(call, call.answers > 0), own, now) for call in late]
+    def expire(self, own: Enr, now: float) -> list[CallResult]:
+        """Ends the calls whose timeout is over; those with part of the responses count as responded."""
+        expired = [call for call in self._active.values() if call.deadline <= now]
+        return [self._finish(CallResult(call, call.responses > 0), own, now) for call in expired]
 
-    def _start(self, call: Call, record_seq: int, now: float) -> None:
+    def _start(self, call: OutgoingCall, enr_seq: int, now: float) -> None:
         call.request_id = self._request_id()
         request = (
             messages.FindNode(call.request_id, call.distances)
             if call.distances
-            else messages.Ping(call.request_id, record_seq)
+            else messages.Ping(call.request_id, enr_seq)
         )
-        call.plain = messages.encode(request)
+        call.plaintext = messages.encode(request)
         node, endpoint = call.contact.node_id, call.contact.endpoint
-        sealed = self._channel.seal(node, endpoint, call.plain) or self._channel.knock(node)
-        call.nonce, call.deadline = sealed.nonce, now + TIMEOUT
-        self._active[node] = self._by_nonce[sealed.nonce] = call
-        self.outbox.append(ToSend(sealed.datagram, endpoint))
+        packet = self._codec.encode_message(node, endpoint, call.plaintext) or self._codec.encode_random(node)
+        call.nonce, call.deadline = packet.nonce, now + CALL_TIMEOUT
+        self._active[node] = self._by_nonce[packet.nonce] = call
+        self.outbox.append(OutgoingPacket(packet.datagram, endpoint))
 
-    def _finish(self, outcome: Outcome, own: Enr, now: float) -> Outcome:
-        call = outcome.call
+    def _finish(self, result: CallResult, own: Enr, now: float) -> CallResult:
+        call = result.call
         node = call.contact.node_id
         del self._active[node]
         self._by_nonce.pop(call.nonce, None)
-        waiting = self._waiting.get(node)
-        if waiting:
-            self._start(waiting.popleft(), own.seq, now)
-        if not waiting:
-            self._waiting.pop(node, None)
-        return outcome
+        queued = self._queued.get(node)
+        if queued:
+            self._start(queued.popleft(), own.seq, now)
+        if not queued:
+            self._queued.pop(node, None)
+        return result
 
     def _request_id(self) -> bytes:
-        """Eight bytes, the first not zero: some nodes take the id for a number and lose leading zeros."""
+        """Eight bytes, the first not zero: some implementations treat the id as a number and drop leading zeros."""
         raw = self._random(8)
         return raw if raw[0] else b"\x01" + raw[1:]
 
 
-def _collect(call: Call, message: messages.Nodes) -> None:
-    """Keeps those records that hold and lie at the distances asked for."""
+def _collect(call: OutgoingCall, message: messages.Nodes) -> None:
+    """Keeps the valid records whose distance was requested."""
     for raw in message.records:
-        if len(call.records) >= messages.MOST_RECORDS:
+        if len(call.records) >= messages.MAX_RECORDS:
             return
         try:
-            record = decode_record(raw)
+            record = decode_enr(raw)
         except EnrError:
             continue
         if log_distance(record.node_id, call.contact.node_id) in call.distances:

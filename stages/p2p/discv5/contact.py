@@ -1,10 +1,8 @@
-"""How a node of the discovery network is reached, and how far apart two nodes are."""
+"""How a node of the discovery network is reached, and distances between node ids."""
 
-import ipaddress
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 
 if TYPE_CHECKING:
     from rollup_node.stages.p2p.discv5.enr import Enr
@@ -14,7 +12,7 @@ NodeId = bytes
 
 
 class Endpoint(NamedTuple):
-    """A UDP address."""
+    """An IP address and UDP or TCP port."""
 
     ip: IpAddress
     port: int
@@ -24,7 +22,8 @@ class Endpoint(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """All that a handshake needs; `public_key` is compressed. `record` is None for a node known by its URL alone."""
+    """What a handshake needs to know of a node; `public_key` is compressed. `record` is None for a node known by its
+    enode URL alone."""
 
     node_id: NodeId
     public_key: bytes
@@ -32,29 +31,11 @@ class Contact(NamedTuple):
     record: "Enr | None" = None
 
 
-def log_distance(one: NodeId, other: NodeId) -> int:
-    """The number of low bits in which the ids may differ: 0 for the same id, up to 256."""
-    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_length()
+def log_distance(first: NodeId, second: NodeId) -> int:
+    """The logarithmic distance of two node ids: 0 for the same id, up to 256."""
+    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_length()
 
 
-def closeness(node: NodeId, target: NodeId) -> int:
-    """A key to sort nodes by, nearest to the target first."""
+def xor_distance(node: NodeId, target: NodeId) -> int:
+    """The XOR distance of two node ids, a sort key for closeness."""
     return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")
-
-
-def host_group(ip: IpAddress) -> bytes:
-    """Whose traffic counts together: one IPv4 address, or one IPv6 network of 64 bits."""
-    return ip.packed if ip.version == 4 else ip.packed[:8]
-
-
-def network_group(ip: IpAddress) -> bytes | None:
-    """The /24 (IPv4) or /48 (IPv6) that an address lies in, of which few nodes are trusted; None on local networks,
-    where many nodes share one."""
-    if ip.is_loopback or ip.is_private or ip.is_link_local:
-        return None
-    return ip.packed[:3] if isinstance(ip, ipaddress.IPv4Address) else ip.packed[:6]
-
-
-def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
-    """Whether an address lies in one of these networks."""
-    return any(ip.version == network.version and ip in network for network in networks)

@@ -1,5 +1,5 @@
-"""The cryptography of discovery v5.1 with "v4" identities: AES-128 in counter mode masks headers, AES-GCM seals
-messages, keys come by ECDH on secp256k1 and HKDF with SHA-256, and 64-byte signatures prove who one is."""
+"""The cryptography of discovery v5.1 with the identity scheme "v4": AES-128-CTR masks headers, AES-128-GCM encrypts
+messages, keys are derived by ECDH on secp256k1 and HKDF-SHA256, and 64-byte signatures prove identities."""
 
 import hashlib
 import hmac
@@ -18,16 +18,16 @@ TAG_SIZE = 16
 SIGNATURE_SIZE = 64
 PUBLIC_KEY_SIZE = 33
 
-_AGREEMENT = b"discovery v5 key agreement"
-_PROOF = b"discovery v5 identity proof"
+_KEY_AGREEMENT_INFO = b"discovery v5 key agreement"
+_ID_SIGNATURE_TEXT = b"discovery v5 identity proof"
 
 
 class CryptoError(ValueError):
-    """A key that is not on the curve, or a message that was not sealed with this key."""
+    """A key that is not on the curve."""
 
 
-class Mask:
-    """A running key stream, to mask and unmask what follows in pieces."""
+class HeaderMask:
+    """The AES-CTR stream that masks and unmasks a header piece by piece."""
 
     def __init__(self, dest: NodeId, iv: bytes) -> None:
         self._stream = Cipher(algorithms.AES(dest[:KEY_SIZE]), modes.CTR(iv)).encryptor()
@@ -37,7 +37,7 @@ class Mask:
 
 
 def public_key(secret: bytes) -> bytes:
-    """The compressed public key of a private key; CryptoError for a number outside of the group."""
+    """The compressed public key of a private key. Raises CryptoError when it is outside of the group."""
     try:
         key: bytes = PrivateKey(secret).public_key.format()
     except (ValueError, TypeError):
@@ -45,8 +45,8 @@ def public_key(secret: bytes) -> bytes:
     return key
 
 
-def compressed(point: bytes) -> bytes:
-    """The compressed form of a public key of 64 (bare), 65 or 33 bytes."""
+def compress_public_key(point: bytes) -> bytes:
+    """The compressed form of a public key of 64 (without prefix), 65 or 33 bytes. Raises CryptoError."""
     try:
         key: bytes = PublicKey(b"\x04" + point if len(point) == 64 else point).format()
     except ValueError:
@@ -55,7 +55,7 @@ def compressed(point: bytes) -> bytes:
 
 
 def node_id(key: bytes) -> NodeId:
-    """The node id of a compressed public key."""
+    """The node id of a compressed public key. Raises CryptoError."""
     try:
         return keccak256(PublicKey(key).format(compressed=False)[1:])
     except ValueError:
@@ -63,7 +63,7 @@ def node_id(key: bytes) -> NodeId:
 
 
 def ecdh(key: bytes, secret: bytes) -> bytes:
-    """The shared point, compressed."""
+    """The shared point, compressed. Raises CryptoError."""
     try:
         shared: bytes = PublicKey(key).multiply(secret).format()
     except ValueError:
@@ -71,21 +71,21 @@ def ecdh(key: bytes, secret: bytes) -> bytes:
     return shared
 
 
-def derive_keys(shared: bytes, challenge: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:
-    """The keys by which the initiator and the recipient of a handshake write."""
-    extracted = hmac.digest(challenge, shared, "sha256")
-    keys = hmac.digest(extracted, _AGREEMENT + initiator + recipient + b"\x01", "sha256")
+def derive_keys(shared: bytes, challenge_data: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:
+    """The initiator's and the recipient's write key of a session."""
+    pseudorandom_key = hmac.digest(challenge_data, shared, "sha256")
+    keys = hmac.digest(pseudorandom_key, _KEY_AGREEMENT_INFO + initiator + recipient + b"\x01", "sha256")
     return keys[:KEY_SIZE], keys[KEY_SIZE:]
 
 
 def sign(secret: bytes, digest: bytes) -> bytes:
-    """A signature (r, s) over 32 bytes."""
+    """The signature (r, s) of 32 bytes."""
     signature: bytes = PrivateKey(secret).sign_recoverable(digest, hasher=None)
     return signature[:SIGNATURE_SIZE]
 
 
 def verify(key: bytes, signature: bytes, digest: bytes) -> bool:
-    """Whether the key's owner signed the digest; only signatures with a low s count."""
+    """Whether the key's owner signed the digest; signatures with a high s are invalid."""
     try:
         der = cdata_to_der(deserialize_compact(signature))
         return bool(PublicKey(key).verify(der, digest, hasher=None))
@@ -93,19 +93,19 @@ def verify(key: bytes, signature: bytes, digest: bytes) -> bool:
         return False
 
 
-def identity_digest(challenge: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
-    """What the initiator of a handshake signs."""
-    return hashlib.sha256(_PROOF + challenge + ephemeral_key + recipient).digest()
+def id_signature_hash(challenge_data: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
+    """The hash that the initiator of a handshake signs (id-signature)."""
+    return hashlib.sha256(_ID_SIGNATURE_TEXT + challenge_data + ephemeral_key + recipient).digest()
 
 
-def seal(key: bytes, nonce: bytes, plain: bytes, data: bytes) -> bytes:
-    """The sealed message, bound to `data`."""
-    return AESGCM(key).encrypt(nonce, plain, data)
+def encrypt(key: bytes, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
+    """Encrypts a message; `associated_data` is authenticated with it."""
+    return AESGCM(key).encrypt(nonce, plaintext, associated_data)
 
 
-def unseal(key: bytes, nonce: bytes, sealed: bytes, data: bytes) -> bytes | None:
-    """The message; None if it was not sealed with this key, nonce and data."""
+def decrypt(key: bytes, nonce: bytes, ciphertext: bytes, associated_data: bytes) -> bytes | None:
+    """Decrypts a message; None when key, nonce or associated data do not match."""
     try:
-        return AESGCM(key).decrypt(nonce, sealed, data)
+        return AESGCM(key).decrypt(nonce, ciphertext, associated_data)
     except (InvalidTag, ValueError):
         return None

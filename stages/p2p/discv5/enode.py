@@ -1,18 +1,18 @@
-"""Bootnodes as they are written: node records, and `enode://` URLs, whose host may be a name."""
+"""Bootnodes in their text forms: node records, and `enode://` URLs, whose host may be a name [DSC10]."""
 
 import ipaddress
 import re
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
-from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_record
-from rollup_node.stages.p2p.gating.connection_gater import GaterError, IpAddress, parse_ip
+from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_enr
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-_LONGEST = 600
+_MAX_URL_CHARACTERS = 600
 
 
 class BootnodeError(ValueError):
@@ -20,42 +20,42 @@ class BootnodeError(ValueError):
 
 
 class Enode(NamedTuple):
-    """A node by its URL: compressed public key, host as an address or a name, UDP port."""
+    """A node by its URL: compressed public key, host (IP address or name), UDP port."""
 
     public_key: bytes
     host: str
     port: int
 
     @property
-    def name(self) -> str | None:
-        """The host name to resolve; None for an address."""
+    def host_name(self) -> str | None:
+        """The host name to resolve; None for an IP address."""
         return None if self.address is not None else self.host
 
     @property
     def address(self) -> IpAddress | None:
-        """The address; None for a name."""
+        """The IP address; None for a host name."""
         try:
             return parse_ip(self.host)
-        except GaterError:
+        except IpAddressError:
             return None
 
     def contact(self, address: IpAddress) -> Contact:
-        """How to reach the node, its host being at this address."""
+        """The node's contact, its host being at this address."""
         return Contact(crypto.node_id(self.public_key), self.public_key, Endpoint(address, self.port))
 
 
 def parse_bootnode(text: str) -> Enr | Enode:
-    """Reads a bootnode; BootnodeError says what is wrong with it."""
+    """Parses a bootnode. Raises BootnodeError."""
     text = text.strip()
     try:
-        return parse_record(text) if text.startswith(PREFIX) else _parse_enode(text)
+        return parse_enr(text) if text.startswith(PREFIX) else _parse_enode(text)
     except (EnrError, crypto.CryptoError, ValueError) as error:
         raise BootnodeError(f"bootnode {text[:60]!r}: {error} (p2p.bootnodes)") from None
 
 
 def _parse_enode(text: str) -> Enode:
-    """`enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else that of the host."""
-    if len(text) > _LONGEST or not text.startswith("enode://"):
+    """Parses `enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else `port`."""
+    if len(text) > _MAX_URL_CHARACTERS or not text.startswith("enode://"):
         raise BootnodeError("expected enr:... or enode://...")
     url = urlsplit(text)
     if not _KEY.fullmatch(url.username or "") or not url.hostname:
@@ -68,7 +68,7 @@ def _parse_enode(text: str) -> Enode:
         port = int(given[0])
     if not 0 < port <= 0xFFFF:
         raise BootnodeError("no UDP port from 1 to 65535")
-    return Enode(crypto.compressed(bytes.fromhex(url.username or "")), _host(url.hostname), port)
+    return Enode(crypto.compress_public_key(bytes.fromhex(url.username or "")), _host(url.hostname), port)
 
 
 def _host(host: str) -> str:

@@ -1,5 +1,8 @@
-"""Node records (ENR) of the "v4" identity scheme: signed pairs of key and value that say where a node is reached and,
-by the key `opstack`, of which chain it is."""
+"""Node records (ENR) of the identity scheme "v4": signed key/value pairs with a node's endpoints and, under the key
+`opstack`, its chain [DSC2, DSC3].
+
+Source: https://eips.ethereum.org/EIPS/eip-778
+"""
 
 import base64
 import binascii
@@ -9,28 +12,28 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 
-LONGEST = 300
+MAX_RECORD_BYTES = 300
 PREFIX = "enr:"
 OPSTACK = b"opstack"
-_IDENTITY = b"v4"
-_REMEMBERED = 1024
-_LONGEST_TEXT = len(PREFIX) + 4 * (LONGEST + 2) // 3
-_FAMILIES = {4: (b"ip", b"udp", b"tcp"), 6: (b"ip6", b"udp6", b"tcp6")}
+_IDENTITY_SCHEME = b"v4"
+_CACHE_SIZE = 1024
+_MAX_TEXT_CHARACTERS = len(PREFIX) + 4 * (MAX_RECORD_BYTES + 2) // 3
+_ENDPOINT_KEYS = {4: (b"ip", b"udp", b"tcp"), 6: (b"ip6", b"udp6", b"tcp6")}
 
 
 class EnrError(ValueError):
     """Not a node record, or not signed by the node it describes."""
 
 
-class OpStack(NamedTuple):
-    """The value of `opstack`: the L2 chain, and the version of the entry (0)."""
+class OpStackEntry(NamedTuple):
+    """The value of `opstack`: the L2 chain id, and version 0."""
 
     chain_id: int
     version: int = 0
@@ -40,20 +43,20 @@ class OpStack(NamedTuple):
         return varint.encode(self.chain_id) + varint.encode(self.version)
 
 
-def decode_opstack(value: bytes) -> OpStack | None:
-    """Reads the value of `opstack`; what follows the two numbers is left out. None if it is damaged."""
+def decode_opstack(value: bytes) -> OpStackEntry | None:
+    """Decodes the value of `opstack`; bytes after the two numbers are ignored [DSC5]. None when it is malformed."""
     try:
-        chain = varint.decode_padded(value)
-        version = varint.decode_padded(value, chain[1]) if chain else None
+        chain = varint.decode_protobuf(value)
+        version = varint.decode_protobuf(value, chain[1]) if chain else None
     except varint.VarintError:
         return None
-    return OpStack(chain[0], version[0]) if chain and version else None
+    return OpStackEntry(chain[0], version[0]) if chain and version else None
 
 
 @dataclass(frozen=True)
 class Enr:
-    """A record whose signature holds. `raw` is its encoding, `pairs` the values as they are encoded, `public_key` the
-    compressed key of its node."""
+    """A record with a valid signature. `raw` is its encoding, `pairs` the values in RLP by key, `public_key`
+    compressed."""
 
     raw: bytes
     seq: int = field(compare=False)
@@ -67,7 +70,7 @@ class Enr:
         return PREFIX + base64.urlsafe_b64encode(self.raw).rstrip(b"=").decode()
 
     def value(self, key: bytes) -> bytes | None:
-        """The byte string under a key; None if there is none."""
+        """The byte string under a key; None when there is none."""
         try:
             found = rlp.decode(self.pairs[key]) if key in self.pairs else None
         except rlp.RlpError:
@@ -75,35 +78,35 @@ class Enr:
         return found if isinstance(found, bytes) else None
 
     def udp(self, version: int) -> Endpoint | None:
-        """Where discovery reaches the node by IP version 4 or 6."""
+        """The discovery endpoint for IP version 4 or 6."""
         return self._addresses[version][0]
 
     def tcp(self, version: int) -> Endpoint | None:
-        """Where libp2p reaches the node."""
+        """The libp2p endpoint for IP version 4 or 6."""
         return self._addresses[version][1]
 
     def contact(self, versions: tuple[int, ...] = (4, 6)) -> Contact | None:
-        """How discovery reaches the node, by the first of the IP versions that it has; None if it cannot."""
+        """The node's contact, by the first of the IP versions that it has an endpoint for; None without one."""
         for version in versions:
             if (endpoint := self.udp(version)) is not None:
                 return Contact(self.node_id, self.public_key, endpoint, self)
         return None
 
     @cached_property
-    def opstack(self) -> OpStack | None:
-        """The chain that the node says it is of."""
+    def opstack(self) -> OpStackEntry | None:
+        """The chain that the node belongs to, as it says; None without a valid entry."""
         value = self.value(OPSTACK)
         return None if value is None else decode_opstack(value)
 
     @cached_property
     def _addresses(self) -> dict[int, tuple[Endpoint | None, Endpoint | None]]:
-        """UDP and TCP address by IP version."""
-        return {version: (self._address(version, 1), self._address(version, 2)) for version in _FAMILIES}
+        """UDP and TCP endpoint by IP version."""
+        return {version: (self._address(version, 1), self._address(version, 2)) for version in _ENDPOINT_KEYS}
 
     def _address(self, version: int, kind: int) -> Endpoint | None:
-        names = _FAMILIES[version]
+        names = _ENDPOINT_KEYS[version]
         ip = _ip(self.value(names[0]), version)
-        port = self._port(names[kind]) or self._port(_FAMILIES[4][kind])
+        port = self._port(names[kind]) or self._port(_ENDPOINT_KEYS[4][kind])
         return Endpoint(ip, port) if ip is not None and port else None
 
     def _port(self, name: bytes) -> int:
@@ -118,27 +121,27 @@ def _ip(value: bytes | None, version: int) -> IpAddress | None:
     return None if address.is_unspecified or address.is_multicast else address
 
 
-def sign_record(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
-    """Makes our own record of byte strings by key; `id` and `secp256k1` are added. EnrError if it is too long."""
+def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
+    """Signs a record of our own; `id` and `secp256k1` are added to the values. Raises EnrError when it is too long."""
     key = crypto.public_key(secret)
-    strings = {**values, b"id": _IDENTITY, b"secp256k1": key}
+    strings = {**values, b"id": _IDENTITY_SCHEME, b"secp256k1": key}
     pairs = {name: rlp.encode_bytes(strings[name]) for name in sorted(strings)}
     content = [rlp.encode_int(seq)]
     for name, value in pairs.items():
         content += (rlp.encode_bytes(name), value)
     signature = crypto.sign(secret, keccak256(rlp.encode_list(content)))
     raw = rlp.encode_list([rlp.encode_bytes(signature), *content])
-    if len(raw) > LONGEST:
-        raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
+    if len(raw) > MAX_RECORD_BYTES:
+        raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     return Enr(raw, seq, pairs, key, crypto.node_id(key))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def decode_record(raw: bytes) -> Enr:
-    """Reads a record and checks its signature; EnrError says what is wrong with it. The records read last are
-    remembered, as nodes tell the same ones again and again."""
-    if len(raw) > LONGEST:
-        raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
+@lru_cache(maxsize=_CACHE_SIZE)
+def decode_enr(raw: bytes) -> Enr:
+    """Decodes a record and verifies its signature; records decoded recently are cached, as nodes send the same ones
+    again and again. Raises EnrError."""
+    if len(raw) > MAX_RECORD_BYTES:
+        raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     try:
         items = rlp.split(raw)
         if len(items) < 2 or len(items) % 2:
@@ -158,16 +161,16 @@ def decode_record(raw: bytes) -> Enr:
     return Enr(raw, seq, pairs, key, identity)
 
 
-def parse_record(text: str) -> Enr:
-    """Reads the text form; EnrError says what is wrong with it."""
-    if len(text) > _LONGEST_TEXT or not text.isascii() or not text.startswith(PREFIX):
+def parse_enr(text: str) -> Enr:
+    """Parses the text form. Raises EnrError."""
+    if len(text) > _MAX_TEXT_CHARACTERS or not text.isascii() or not text.startswith(PREFIX):
         raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
     body = text.removeprefix(PREFIX).rstrip("=").replace("+", "-").replace("/", "_")
     try:
         raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise EnrError("node record that is not base64") from None
-    return decode_record(raw)
+    return decode_enr(raw)
 
 
 def _pairs(items: list[bytes]) -> dict[bytes, bytes]:
@@ -183,7 +186,7 @@ def _pairs(items: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _key(pairs: Mapping[bytes, bytes]) -> bytes:
-    if pairs.get(b"id") != rlp.encode_bytes(_IDENTITY):
+    if pairs.get(b"id") != rlp.encode_bytes(_IDENTITY_SCHEME):
         raise EnrError("node record of another identity scheme than v4")
     if b"secp256k1" not in pairs:
         raise EnrError("node record without a public key")

@@ -1,21 +1,21 @@
-"""A walk towards a target: of the nearest nodes heard of, three at a time are asked for nodes near the target, until
-the nearest sixteen have answered. Nothing that is answered makes it ask more than a fixed number of nodes."""
+"""A lookup: the closest known nodes are queried, three at a time, for nodes near the target, until the closest sixteen
+have responded. The number of nodes queried is bounded whatever they respond."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
 
 CONCURRENCY = 3
-WIDTH = 16
-MOST_ASKED = 64
-_MOST_HEARD_OF = 256
+RESULT_SIZE = 16
+MAX_QUERIED = 64
+_MAX_SEEN = 256
 _DISTANCES = 3
 
 
-class Query(NamedTuple):
-    """Ask this node for nodes at these distances from it."""
+class LookupQuery(NamedTuple):
+    """A FINDNODE to send: the node, and the distances from it."""
 
     contact: Contact
     distances: tuple[int, ...]
@@ -23,67 +23,66 @@ class Query(NamedTuple):
 
 @dataclass
 class Lookup:
-    """The state of one walk. `own` is our node id, which is never asked."""
+    """The state of one lookup. `own` is our node id, which is never queried."""
 
     target: NodeId
     own: NodeId
-    heard_of: dict[NodeId, Contact] = field(default_factory=dict)
-    asked: set[NodeId] = field(default_factory=set)
-    waiting: set[NodeId] = field(default_factory=set)
-    answered: set[NodeId] = field(default_factory=set)
+    seen: dict[NodeId, Contact] = field(default_factory=dict)
+    queried: set[NodeId] = field(default_factory=set)
+    in_flight: set[NodeId] = field(default_factory=set)
+    responded: set[NodeId] = field(default_factory=set)
     failed: set[NodeId] = field(default_factory=set)
 
     def add(self, contacts: Iterable[Contact]) -> None:
-        """Hears of nodes."""
+        """Adds nodes that were seen."""
         for contact in contacts:
             if contact.node_id != self.own:
-                self.heard_of.setdefault(contact.node_id, contact)
-        if len(self.heard_of) > _MOST_HEARD_OF:
-            kept = self._by_closeness()[:_MOST_HEARD_OF]
-            self.heard_of = {contact.node_id: contact for contact in kept}
+                self.seen.setdefault(contact.node_id, contact)
+        if len(self.seen) > _MAX_SEEN:
+            kept = self._by_closeness()[:_MAX_SEEN]
+            self.seen = {contact.node_id: contact for contact in kept}
 
-    def next_queries(self) -> list[Query]:
-        """Whom to ask now; each node is named once."""
-        free = min(CONCURRENCY - len(self.waiting), MOST_ASKED - len(self.asked))
-        fresh = [contact for contact in self._nearest() if contact.node_id not in self.asked][: max(free, 0)]
-        for contact in fresh:
-            self.asked.add(contact.node_id)
-            self.waiting.add(contact.node_id)
-        return [Query(contact, query_distances(contact.node_id, self.target)) for contact in fresh]
+    def next_queries(self) -> list[LookupQuery]:
+        """The queries to send now; each node is queried once."""
+        free = min(CONCURRENCY - len(self.in_flight), MAX_QUERIED - len(self.queried))
+        unqueried = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
+        for contact in unqueried:
+            self.queried.add(contact.node_id)
+            self.in_flight.add(contact.node_id)
+        return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
-    def answer(self, node: NodeId, found: Iterable[Contact]) -> None:
-        """Takes the nodes that one has answered."""
-        self.waiting.discard(node)
-        self.answered.add(node)
+    def add_response(self, node: NodeId, found: Iterable[Contact]) -> None:
+        """Adds the nodes of a node's response."""
+        self.in_flight.discard(node)
+        self.responded.add(node)
         self.add(found)
 
-    def fail(self, node: NodeId) -> None:
-        """One did not answer."""
-        self.waiting.discard(node)
+    def add_failure(self, node: NodeId) -> None:
+        """The node did not respond."""
+        self.in_flight.discard(node)
         self.failed.add(node)
 
     @property
     def is_done(self) -> bool:
-        """Whether nobody is left to be asked or waited for."""
-        if self.waiting:
+        """Whether no node is left to query or to wait for."""
+        if self.in_flight:
             return False
-        return len(self.asked) >= MOST_ASKED or all(contact.node_id in self.asked for contact in self._nearest())
+        return len(self.queried) >= MAX_QUERIED or all(contact.node_id in self.queried for contact in self._nearest())
 
     @property
     def result(self) -> list[Contact]:
-        """The nearest nodes that answered, nearest first."""
-        return [contact for contact in self._by_closeness() if contact.node_id in self.answered][:WIDTH]
+        """The closest nodes that responded, closest first."""
+        return [contact for contact in self._by_closeness() if contact.node_id in self.responded][:RESULT_SIZE]
 
     def _nearest(self) -> list[Contact]:
-        return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:WIDTH]
+        return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:RESULT_SIZE]
 
     def _by_closeness(self) -> list[Contact]:
-        return sorted(self.heard_of.values(), key=lambda contact: closeness(contact.node_id, self.target))
+        return sorted(self.seen.values(), key=lambda contact: xor_distance(contact.node_id, self.target))
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
-    """The distances from a node at which nodes near the target are, the best first: the target's own, then those next
-    to it."""
+    """The distances from a node at which nodes near the target are: the target's own first, then those next to it."""
     middle = log_distance(node, target)
     found = [middle]
     step = 1

@@ -1,48 +1,48 @@
-"""The messages of discovery v5.1: a type byte, then an RLP list that begins with the request's id."""
+"""The messages of discovery v5.1: a type byte, then an RLP list that begins with the request id."""
 
 import ipaddress
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.protocol import rlp
 
-MOST_RECORDS = 16
-"""Records in all answers to one FINDNODE."""
-MOST_DISTANCES = 32
-_LONGEST_ID = 8
+MAX_RECORDS = 16
+"""Records in all responses to one FINDNODE."""
+MAX_DISTANCES = 32
+_MAX_REQUEST_ID_BYTES = 8
 _RECORDS_PER_MESSAGE = 3
 
 
 class MessageError(ValueError):
-    """Not a message of a kind that we know, or of a wrong form."""
+    """Not a known message, or a malformed one."""
 
 
 class Ping(NamedTuple):
-    """Are you alive? My record is of this version."""
+    """PING: liveness check with the sequence number of our record."""
 
     request_id: bytes
-    record_seq: int
+    enr_seq: int
 
 
 class Pong(NamedTuple):
-    """I am, my record is of this version, and I see you at this address."""
+    """PONG: the sender's sequence number, and the endpoint at which it sees us."""
 
     request_id: bytes
-    record_seq: int
+    enr_seq: int
     ip: IpAddress
     port: int
 
 
 class FindNode(NamedTuple):
-    """Which nodes do you know at these distances from yourself?"""
+    """FINDNODE: requests nodes at these distances from the receiver."""
 
     request_id: bytes
     distances: tuple[int, ...]
 
 
 class Nodes(NamedTuple):
-    """Some of the nodes asked for, one of `total` answers; the records are encoded."""
+    """NODES: encoded records, in one of `total` responses."""
 
     request_id: bytes
     total: int
@@ -50,7 +50,7 @@ class Nodes(NamedTuple):
 
 
 class TalkRequest(NamedTuple):
-    """A question of another protocol."""
+    """TALKREQ: a request of another protocol."""
 
     request_id: bytes
     protocol: bytes
@@ -58,34 +58,34 @@ class TalkRequest(NamedTuple):
 
 
 class TalkResponse(NamedTuple):
-    """Its answer, empty when the protocol is not spoken."""
+    """TALKRESP: its response, empty when the protocol is not supported."""
 
     request_id: bytes
     response: bytes
 
 
-Request = Ping | FindNode | TalkRequest
-Response = Pong | Nodes | TalkResponse
-Message = Request | Response
+Discv5Request = Ping | FindNode | TalkRequest
+Discv5Response = Pong | Nodes | TalkResponse
+Discv5Message = Discv5Request | Discv5Response
 
 
-def encode(message: Message) -> bytes:
-    """The bytes to be sealed."""
+def encode(message: Discv5Message) -> bytes:
+    """Encodes a message, to be encrypted."""
     kind = _KINDS[type(message)]
     return bytes((kind,)) + rlp.encode_list([rlp.encode_bytes(message.request_id), *_fields(message)])
 
 
-def decode(plain: bytes) -> Message:
-    """Reads a message that was opened; MessageError says what is wrong with it."""
-    if not plain or plain[0] not in _READERS:
-        raise MessageError(f"message of type {plain[0] if plain else 'none'}")
-    count, reader = _READERS[plain[0]]
+def decode(plaintext: bytes) -> Discv5Message:
+    """Decodes a decrypted message. Raises MessageError."""
+    if not plaintext or plaintext[0] not in _READERS:
+        raise MessageError(f"message of type {plaintext[0] if plaintext else 'none'}")
+    count, reader = _READERS[plaintext[0]]
     try:
-        items = rlp.split(plain, 1)
+        items = rlp.split(plaintext, 1)
         if len(items) != count:
             raise MessageError(f"message of {len(items)} items")
         request_id = _bytes(items[0])
-        if len(request_id) > _LONGEST_ID:
+        if len(request_id) > _MAX_REQUEST_ID_BYTES:
             raise MessageError("request id of more than 8 bytes")
         return reader(request_id, items[1:])
     except rlp.RlpError as error:
@@ -93,18 +93,18 @@ def decode(plain: bytes) -> Message:
 
 
 def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
-    """The answers to a FINDNODE, few enough records in each for the largest packet."""
-    chosen = tuple(records)[:MOST_RECORDS]
+    """The responses to a FINDNODE, with few enough records in each for the largest packet."""
+    chosen = tuple(records)[:MAX_RECORDS]
     starts = range(0, max(len(chosen), 1), _RECORDS_PER_MESSAGE)
     return [Nodes(request_id, len(starts), chosen[at : at + _RECORDS_PER_MESSAGE]) for at in starts]
 
 
-def _fields(message: Message) -> list[bytes]:
+def _fields(message: Discv5Message) -> list[bytes]:
     if isinstance(message, Ping):
-        return [rlp.encode_int(message.record_seq)]
+        return [rlp.encode_int(message.enr_seq)]
     if isinstance(message, Pong):
         address = rlp.encode_bytes(message.ip.packed)
-        return [rlp.encode_int(message.record_seq), address, rlp.encode_int(message.port)]
+        return [rlp.encode_int(message.enr_seq), address, rlp.encode_int(message.port)]
     if isinstance(message, FindNode):
         return [rlp.encode_list([rlp.encode_int(distance) for distance in message.distances])]
     if isinstance(message, Nodes):
@@ -122,7 +122,7 @@ def _bytes(item: bytes) -> bytes:
 
 
 def _number(item: bytes, size: int = 8) -> int:
-    """A number; leading zeros are let pass, as other nodes do."""
+    """A number; leading zeros are accepted, as other implementations do."""
     raw = _bytes(item)
     if len(raw) > size:
         raise MessageError(f"number of {len(raw)} bytes")
@@ -141,7 +141,7 @@ def _distances(item: bytes) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(_number(part, 2) for part in rlp.split(item)))
     if any(distance > 256 for distance in found):
         raise MessageError("distance above 256")
-    return found[:MOST_DISTANCES]
+    return found[:MAX_DISTANCES]
 
 
 def _ping(request_id: bytes, items: list[bytes]) -> Ping:
@@ -157,7 +157,7 @@ def _find_node(request_id: bytes, items: list[bytes]) -> FindNode:
 
 
 def _nodes(request_id: bytes, items: list[bytes]) -> Nodes:
-    return Nodes(request_id, _number(items[0]), tuple(rlp.split(items[1])[:MOST_RECORDS]))
+    return Nodes(request_id, _number(items[0]), tuple(rlp.split(items[1])[:MAX_RECORDS]))
 
 
 def _talk_request(request_id: bytes, items: list[bytes]) -> TalkRequest:
@@ -169,7 +169,7 @@ def _talk_response(request_id: bytes, items: list[bytes]) -> TalkResponse:
 
 
 _KINDS = {Ping: 1, Pong: 2, FindNode: 3, Nodes: 4, TalkRequest: 5, TalkResponse: 6}
-_READERS: dict[int, tuple[int, Callable[[bytes, list[bytes]], Message]]] = {
+_READERS: dict[int, tuple[int, Callable[[bytes, list[bytes]], Discv5Message]]] = {
     1: (2, _ping),
     2: (4, _pong),
     3: (2, _find_node),

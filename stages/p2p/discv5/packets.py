@@ -1,17 +1,18 @@
-"""The three kinds of packets: a header masked with the receiver's node id, and for two of them a sealed message."""
+"""The three kinds of packets: a header masked with the receiver's node id and, except for WHOAREYOU, an encrypted
+message."""
 
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import NodeId
 
-SHORTEST = 63
-LONGEST = 1280
+MIN_PACKET_BYTES = 63
+MAX_PACKET_BYTES = 1280
 IV_SIZE = 16
 NONCE_SIZE = 12
 WHOAREYOU_SIZE = 63
-RANDOM_MESSAGE = 32
-"""Bytes in the place of a message that has no key yet."""
+RANDOM_MESSAGE_BYTES = 32
+"""Random bytes in place of a message while there are no keys."""
 
 _MAGIC = b"discv5" + b"\x00\x01"
 _STATIC = len(_MAGIC) + 1 + NONCE_SIZE + 2
@@ -25,55 +26,55 @@ class PacketError(ValueError):
 
 
 class MessagePacket(NamedTuple):
-    """A message sealed with a session's key; `data` is what the seal covers besides."""
+    """A message encrypted with a session's key; `authenticated_data` is the associated data of the encryption."""
 
     source: NodeId
     nonce: bytes
-    sealed: bytes
-    data: bytes
+    ciphertext: bytes
+    authenticated_data: bytes
 
 
 class WhoAreYou(NamedTuple):
-    """The answer to a message that could not be opened: `nonce` is that message's, `challenge` what the handshake is
-    bound to, `record_seq` the version of the receiver's record that is known (0: none)."""
+    """The reply to a message that could not be decrypted: `nonce` is that message's, `challenge_data` is part of the
+    handshake's signature and key derivation, `enr_seq` the version of our record that the sender has (0: none)."""
 
     nonce: bytes
-    record_seq: int
-    challenge: bytes
+    enr_seq: int
+    challenge_data: bytes
 
 
 class HandshakePacket(NamedTuple):
-    """A message with the proof of identity and the key that it is sealed with; `record` may be empty."""
+    """A message with the proof of identity and the ephemeral key of its session; `record` may be empty."""
 
     source: NodeId
     nonce: bytes
-    signature: bytes
-    ephemeral_key: bytes
+    id_signature: bytes
+    ephemeral_public_key: bytes
     record: bytes
-    sealed: bytes
-    data: bytes
+    ciphertext: bytes
+    authenticated_data: bytes
 
 
 Packet = MessagePacket | WhoAreYou | HandshakePacket
 
 
-class Header(NamedTuple):
-    """A header to be sent: `data` is its plain form with the initial vector before it."""
+class PacketHeader(NamedTuple):
+    """A header to send: `data` is its unmasked form after the masking IV."""
 
     dest: NodeId
     iv: bytes
     data: bytes
 
-    def packet(self, sealed: bytes = b"") -> bytes:
+    def packet(self, ciphertext: bytes = b"") -> bytes:
         """The datagram."""
-        return self.iv + crypto.Mask(self.dest, self.iv)(self.data[IV_SIZE:]) + sealed
+        return self.iv + crypto.HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
 
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
-    """Reads a datagram that was sent to us; PacketError says what is wrong with it."""
-    if not SHORTEST <= len(datagram) <= LONGEST:
+    """Decodes a datagram that was sent to us. Raises PacketError."""
+    if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise PacketError(f"packet of {len(datagram)} bytes")
-    unmask = crypto.Mask(own, datagram[:IV_SIZE])
+    unmask = crypto.HeaderMask(own, datagram[:IV_SIZE])
     start = IV_SIZE + _STATIC
     fixed = unmask(datagram[IV_SIZE:start])
     if not fixed.startswith(_MAGIC):
@@ -83,48 +84,48 @@ def decode(datagram: bytes, own: NodeId) -> Packet:
     if len(auth) != size:
         raise PacketError("packet that ends within its header")
     data = datagram[:IV_SIZE] + fixed + auth
-    sealed = datagram[start + size :]
+    ciphertext = datagram[start + size :]
     if flag == _WHOAREYOU:
-        return _whoareyou(nonce, auth, data, sealed)
-    if len(sealed) < crypto.TAG_SIZE:
+        return _whoareyou(nonce, auth, data, ciphertext)
+    if len(ciphertext) < crypto.TAG_SIZE:
         raise PacketError("packet without a message")
     if flag == _MESSAGE and size == len(own):
-        return MessagePacket(auth, nonce, sealed, data)
+        return MessagePacket(auth, nonce, ciphertext, data)
     if flag == _HANDSHAKE and size >= _HANDSHAKE_HEAD:
-        return _handshake(nonce, auth, data, sealed)
+        return _handshake(nonce, auth, data, ciphertext)
     raise PacketError(f"packet of type {flag} with {size} bytes of header")
 
 
-def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> Header:
+def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> PacketHeader:
     """The header of an ordinary message."""
     return _header(_MESSAGE, dest, nonce, iv, source)
 
 
-def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, record_seq: int, iv: bytes) -> Header:
-    """A whole WHOAREYOU packet, whose plain form is the challenge."""
-    return _header(_WHOAREYOU, dest, nonce, iv, id_nonce + record_seq.to_bytes(8, "big"))
+def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, enr_seq: int, iv: bytes) -> PacketHeader:
+    """A whole WHOAREYOU packet, whose unmasked form is the challenge data."""
+    return _header(_WHOAREYOU, dest, nonce, iv, id_nonce + enr_seq.to_bytes(8, "big"))
 
 
 def handshake_header(
     source: NodeId, dest: NodeId, nonce: bytes, iv: bytes, *, signature: bytes, ephemeral_key: bytes, record: bytes
-) -> Header:
+) -> PacketHeader:
     """The header of a message that completes a handshake."""
     sizes = bytes((len(signature), len(ephemeral_key)))
     return _header(_HANDSHAKE, dest, nonce, iv, source + sizes + signature + ephemeral_key + record)
 
 
-def _header(flag: int, dest: NodeId, nonce: bytes, iv: bytes, auth: bytes) -> Header:
-    plain = _MAGIC + bytes((flag,)) + nonce + len(auth).to_bytes(2, "big") + auth
-    return Header(dest, iv, iv + plain)
+def _header(flag: int, dest: NodeId, nonce: bytes, iv: bytes, auth: bytes) -> PacketHeader:
+    unmasked = _MAGIC + bytes((flag,)) + nonce + len(auth).to_bytes(2, "big") + auth
+    return PacketHeader(dest, iv, iv + unmasked)
 
 
-def _whoareyou(nonce: bytes, auth: bytes, data: bytes, sealed: bytes) -> WhoAreYou:
-    if len(auth) != _WHOAREYOU_DATA or sealed:
+def _whoareyou(nonce: bytes, auth: bytes, data: bytes, ciphertext: bytes) -> WhoAreYou:
+    if len(auth) != _WHOAREYOU_DATA or ciphertext:
         raise PacketError("WHOAREYOU of a wrong size")
     return WhoAreYou(nonce, int.from_bytes(auth[16:], "big"), data)
 
 
-def _handshake(nonce: bytes, auth: bytes, data: bytes, sealed: bytes) -> HandshakePacket:
+def _handshake(nonce: bytes, auth: bytes, data: bytes, ciphertext: bytes) -> HandshakePacket:
     if auth[32] != crypto.SIGNATURE_SIZE or auth[33] != crypto.PUBLIC_KEY_SIZE:
         raise PacketError("handshake of another identity scheme than v4")
     key_at = _HANDSHAKE_HEAD + crypto.SIGNATURE_SIZE
@@ -132,5 +133,5 @@ def _handshake(nonce: bytes, auth: bytes, data: bytes, sealed: bytes) -> Handsha
     if len(auth) < record_at:
         raise PacketError("handshake that ends within its keys")
     return HandshakePacket(
-        auth[:32], nonce, auth[_HANDSHAKE_HEAD:key_at], auth[key_at:record_at], auth[record_at:], sealed, data
+        auth[:32], nonce, auth[_HANDSHAKE_HEAD:key_at], auth[key_at:record_at], auth[record_at:], ciphertext, data
     )

@@ -1,39 +1,40 @@
-"""The neighbours of a node: buckets of sixteen by distance, each with a few replacements. Only nodes that have answered
-at the address in their record are told to others; few nodes of one network are let in, so that nobody fills the table
-from a single place."""
+"""The routing table: buckets of sixteen nodes by distance, each with a few replacements. Only nodes that have answered
+at the address in their record are passed on to others [DSC11]; the number of nodes per IP network is limited, so that
+nobody fills the table from one place."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance, network_group
+from rollup_node.stages.p2p.addresses.ip import network_prefix
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
 from rollup_node.stages.p2p.discv5.enr import Enr
 
 BUCKET_SIZE = 16
 REPLACEMENTS = 10
 PER_NETWORK_IN_BUCKET = 2
 PER_NETWORK = 10
-RECHECK_SECONDS = 300.0
-"""How often a node that answers is asked whether it is alive."""
+REVALIDATION_SECONDS = 300.0
+"""Interval at which a live node is pinged."""
 RETRY_SECONDS = 10.0
-MOST_FAILURES = 3
-_MOST_CHECKS = 27
+MAX_FAILURES = 3
+_MAX_CHECKS = 27
 
 
 @dataclass
-class Entry:
-    """A node in the table. `checks` grows with each answer and falls to a third with each that is missing; at zero it
-    is not alive, or not yet known to be."""
+class NodeEntry:
+    """A node in the table. `checks` grows with each answer and falls to a third with each missing one; at zero the node
+    is not live, or not yet known to be."""
 
     record: Enr
     contact: Contact
-    next_check: float
+    revalidate_at: float
     checks: int = 0
     failures: int = 0
 
     @property
     def is_live(self) -> bool:
-        """Whether it has answered and not stopped to."""
+        """Whether the node has responded and still does."""
         return self.checks > 0
 
 
@@ -41,49 +42,49 @@ class Entry:
 class Bucket:
     """Nodes at one distance."""
 
-    entries: dict[NodeId, Entry] = field(default_factory=dict)
-    replacements: dict[NodeId, Entry] = field(default_factory=dict)
+    entries: dict[NodeId, NodeEntry] = field(default_factory=dict)
+    replacements: dict[NodeId, NodeEntry] = field(default_factory=dict)
     networks: Counter[bytes] = field(default_factory=Counter)
 
 
-class Table:
-    """All buckets around our node id. `versions`: the IP versions by which nodes can be reached."""
+class RoutingTable:
+    """All buckets around our node id. `versions` are the IP versions by which nodes can be reached."""
 
     def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
         self._own = own
         self._versions = versions
-        self._buckets: dict[int, Bucket] = {}
-        self._networks: Counter[bytes] = Counter()
+        self.buckets: dict[int, Bucket] = {}
+        self.networks: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
-        return sum(len(bucket.entries) for bucket in self._buckets.values())
+        return sum(len(bucket.entries) for bucket in self.buckets.values())
 
-    def __iter__(self) -> Iterator[Entry]:
-        for bucket in self._buckets.values():
+    def __iter__(self) -> Iterator[NodeEntry]:
+        for bucket in self.buckets.values():
             yield from bucket.entries.values()
 
     @property
-    def live(self) -> list[Entry]:
-        """The nodes known to be alive."""
+    def live(self) -> list[NodeEntry]:
+        """The live nodes."""
         return [entry for entry in self if entry.is_live]
 
     @property
     def has_live(self) -> bool:
-        """Whether any node is known to be alive."""
+        """Whether there is a live node."""
         return any(entry.is_live for entry in self)
 
-    def get(self, node: NodeId) -> Entry | None:
-        """A node in the table, or among the replacements."""
+    def get(self, node: NodeId) -> NodeEntry | None:
+        """A node in the table or among the replacements."""
         bucket = self._bucket(node)
         return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
 
-    def member(self, node: NodeId) -> Entry | None:
-        """A node in the table itself, which checks it."""
+    def get_member(self, node: NodeId) -> NodeEntry | None:
+        """A node in the table itself, which is revalidated."""
         bucket = self._bucket(node)
         return bucket.entries.get(node) if bucket else None
 
-    def offer(self, record: Enr, now: float) -> Entry | None:
-        """Hears of a node, or of a newer record of one; its entry, None where it is not let in."""
+    def add_seen_node(self, record: Enr, now: float) -> NodeEntry | None:
+        """Adds a node, or a newer record of one; returns its entry, None when it is not admitted."""
         known = self.get(record.node_id)
         if known is not None and record.seq <= known.record.seq:
             return known
@@ -95,90 +96,90 @@ class Table:
             self._remove(record.node_id)
         if contact is None or record.node_id == self._own:
             return None
-        return self._add(Entry(record, contact, next_check=now))
+        return self._add(NodeEntry(record, contact, revalidate_at=now))
 
-    def answered(self, node: NodeId, now: float, *, is_check: bool) -> None:
-        """A node has answered at its address, if `is_check` with a PONG, which tells the version of its record too."""
+    def record_response(self, node: NodeId, now: float, *, is_check: bool) -> None:
+        """A node has responded at its address; `is_check` if with a PONG, which also confirms its sequence number."""
         entry = self.get(node)
         if entry is not None:
-            entry.checks = min(entry.checks + 1, _MOST_CHECKS)
+            entry.checks = min(entry.checks + 1, _MAX_CHECKS)
             entry.failures = 0
             if is_check:
-                entry.next_check = now + RECHECK_SECONDS
+                entry.revalidate_at = now + REVALIDATION_SECONDS
 
-    def failed(self, node: NodeId, now: float) -> Entry | None:
-        """A node has not answered; the entry if it is out of the table for it."""
+    def record_failure(self, node: NodeId, now: float) -> NodeEntry | None:
+        """A node has not responded; returns the entry if that removes it from the table."""
         entry = self.get(node)
         if entry is None:
             return None
         entry.checks //= 3
         entry.failures += 1
-        entry.next_check = now + RETRY_SECONDS * entry.failures
-        if entry.checks or entry.failures < MOST_FAILURES:
+        entry.revalidate_at = now + RETRY_SECONDS * entry.failures
+        if entry.checks or entry.failures < MAX_FAILURES:
             return None
         self._remove(node)
         return entry
 
-    def due(self, now: float) -> Entry | None:
-        """The node whose check is due for the longest time; it is not named again until it has answered or failed, or
-        some time has passed."""
-        found = min(self, key=lambda entry: entry.next_check, default=None)
-        if found is None or found.next_check > now:
+    def next_to_revalidate(self, now: float) -> NodeEntry | None:
+        """The node whose revalidation is due for the longest time; it is not returned again until it has answered or
+        failed, or some time has passed."""
+        found = min(self, key=lambda entry: entry.revalidate_at, default=None)
+        if found is None or found.revalidate_at > now:
             return None
-        found.next_check = now + RETRY_SECONDS
+        found.revalidate_at = now + RETRY_SECONDS
         return found
 
-    def nearest(self, target: NodeId, count: int) -> list[Contact]:
-        """The nodes nearest to a target, live or not known to be dead."""
+    def closest(self, target: NodeId, count: int) -> list[Contact]:
+        """The nodes closest to a target that are live or not known to be dead."""
         usable = [entry.contact for entry in self if entry.is_live or not entry.failures]
-        return sorted(usable, key=lambda contact: closeness(contact.node_id, target))[:count]
+        return sorted(usable, key=lambda contact: xor_distance(contact.node_id, target))[:count]
 
     def at_distances(self, distances: Iterable[int]) -> list[Enr]:
         """The records of live nodes at these distances from us."""
-        buckets = [self._buckets[distance] for distance in distances if distance in self._buckets]
+        buckets = [self.buckets[distance] for distance in distances if distance in self.buckets]
         return [entry.record for bucket in buckets for entry in bucket.entries.values() if entry.is_live]
 
     def _bucket(self, node: NodeId) -> Bucket | None:
-        return self._buckets.get(log_distance(node, self._own))
+        return self.buckets.get(log_distance(node, self._own))
 
-    def _add(self, entry: Entry) -> Entry | None:
-        bucket = self._buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
-        group = network_group(entry.contact.endpoint.ip)
+    def _add(self, entry: NodeEntry) -> NodeEntry | None:
+        bucket = self.buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
+        group = network_prefix(entry.contact.endpoint.ip)
         if group is not None:
-            if bucket.networks[group] >= PER_NETWORK_IN_BUCKET or self._networks[group] >= PER_NETWORK:
+            if bucket.networks[group] >= PER_NETWORK_IN_BUCKET or self.networks[group] >= PER_NETWORK:
                 return None
             bucket.networks[group] += 1
-            self._networks[group] += 1
+            self.networks[group] += 1
         if len(bucket.entries) < BUCKET_SIZE:
             bucket.entries[entry.record.node_id] = entry
             return entry
         if len(bucket.replacements) >= REPLACEMENTS:
-            self._leave(bucket, bucket.replacements.pop(next(iter(bucket.replacements))))
+            self._release_network(bucket, bucket.replacements.pop(next(iter(bucket.replacements))))
         bucket.replacements[entry.record.node_id] = entry
         return entry
 
     def _remove(self, node: NodeId) -> None:
-        """Takes a node out; the replacement that was live, or was heard of last, moves up."""
+        """Removes a node; the replacement that was live, or seen last, moves up."""
         bucket = self._bucket(node)
         if bucket is None:
             return
         replacement = bucket.replacements.pop(node, None)
         if replacement is not None:
-            self._leave(bucket, replacement)
+            self._release_network(bucket, replacement)
             return
         entry = bucket.entries.pop(node, None)
         if entry is None:
             return
-        self._leave(bucket, entry)
+        self._release_network(bucket, entry)
         if bucket.replacements:
             best = max(reversed(bucket.replacements), key=lambda key: bucket.replacements[key].checks)
             bucket.entries[best] = bucket.replacements.pop(best)
 
-    def _leave(self, bucket: Bucket, entry: Entry) -> None:
-        group = network_group(entry.contact.endpoint.ip)
+    def _release_network(self, bucket: Bucket, entry: NodeEntry) -> None:
+        group = network_prefix(entry.contact.endpoint.ip)
         if group is None:
             return
-        for counter in (bucket.networks, self._networks):
+        for counter in (bucket.networks, self.networks):
             counter[group] -= 1
             if not counter[group]:
                 del counter[group]

@@ -1,1 +1,1 @@
-"""Encodings that libp2p shares: varints, protobuf, base58, multistream-select, snappy."""
+"""Encodings that libp2p's protocols share: unsigned varints, protobuf, base58, multistream-select, snappy."""

@@ -1,5 +1,8 @@
-"""Multistream-select 1.0: two ends agree on a protocol by its name, one message a line. Sans-I/O: bytes in by
-`receive`, bytes out by `take`; what follows the agreement is left in `rest`."""
+"""Multistream-select 1.0: two ends agree on a protocol by its name, one length-prefixed line each. Sans-I/O: bytes come
+in by `receive_data` and go out by `data_to_send`; bytes after the agreement are left in `trailing_data`.
+
+Source: https://github.com/multiformats/multistream-select
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -7,54 +10,55 @@ from rollup_node.stages.p2p.encoding import varint
 
 HEADER = "/multistream/1.0.0"
 NOT_AVAILABLE = "na"
-LONGEST = 1024
-MOST_PROPOSALS = 64
+MAX_LINE_BYTES = 1024
+MAX_PROPOSALS = 64
 
 
 class MultistreamError(ValueError):
-    """The other end does not speak multistream-select, or there is no protocol in common."""
+    """The remote end does not speak multistream-select, or the two ends have no protocol in common."""
 
 
-def message(text: str) -> bytes:
-    """A line with its length."""
+def encode_line(text: str) -> bytes:
+    """Encodes a line with its length prefix."""
     raw = text.encode() + b"\n"
     return varint.encode(len(raw)) + raw
 
 
 class _Negotiation:
-    """What both roles share: reading lines, bytes to send, the outcome."""
+    """State that both roles share: input buffer, output buffer, and the selected protocol."""
 
     def __init__(self) -> None:
         self.selected: str | None = None
         self._buffer = bytearray()
         self._out = bytearray()
-        self._greeted = False
+        self._header_received = False
 
     @property
-    def rest(self) -> bytes:
-        """Bytes that belong to the selected protocol."""
+    def trailing_data(self) -> bytes:
+        """Bytes received after the negotiation; they belong to the selected protocol."""
         return bytes(self._buffer)
 
-    def take(self) -> bytes:
-        """Bytes to send, once."""
+    def data_to_send(self) -> bytes:
+        """Returns the bytes to send and clears them."""
         out, self._out = bytes(self._out), bytearray()
         return out
 
-    def receive(self, data: bytes) -> str | None:
-        """Takes bytes from the other end; the selected protocol as soon as there is one."""
+    def receive_data(self, data: bytes) -> str | None:
+        """Consumes bytes of the remote end and returns the protocol once it is selected. Raises MultistreamError when
+        the remote end breaks the protocol or no protocol is left."""
         self._buffer += data
         while self.selected is None:
-            line = self._line()
+            line = self._next_line()
             if line is None:
                 return None
-            if self._greeted:
-                self._answer(line)
+            if self._header_received:
+                self._handle_line(line)
             elif line != HEADER:
-                raise MultistreamError(f"the other end opens with {line[:60]!r}")
-            self._greeted = True
+                raise MultistreamError(f"the remote end sent {line[:60]!r} instead of the multistream header")
+            self._header_received = True
         return self.selected
 
-    def _line(self) -> str | None:
+    def _next_line(self) -> str | None:
         try:
             found = varint.decode(self._buffer)
         except varint.VarintError as error:
@@ -62,58 +66,62 @@ class _Negotiation:
         if found is None:
             return None
         length, start = found
-        if not 0 < length <= (LONGEST if self._greeted else len(HEADER) + 1):
+        # Until the header has come, the other end may be anything, so no more than the header's length is buffered
+        # for it.
+        if not 0 < length <= (MAX_LINE_BYTES if self._header_received else len(HEADER) + 1):
             raise MultistreamError(f"line of {length} bytes")
         if len(self._buffer) < start + length:
             return None
         raw = bytes(self._buffer[start : start + length])
         del self._buffer[: start + length]
         if raw[-1:] != b"\n":
-            raise MultistreamError("line without an end")
+            raise MultistreamError("line without a newline")
         return raw[:-1].decode(errors="replace")
 
-    def _answer(self, line: str) -> None:
-        """Acts on a line after the greeting; the role decides."""
+    def _handle_line(self, line: str) -> None:
+        """Handles a line after the header; each role has its own."""
         raise AssertionError(line)
 
 
-class Proposer(_Negotiation):
-    """The end that wants a protocol: proposes them in order of preference, the first together with the greeting."""
+class Initiator(_Negotiation):
+    """The end that opens the stream. It proposes protocols in order of preference, the first one together with the
+    header, which saves a round trip."""
 
     def __init__(self, protocols: Sequence[str]) -> None:
         super().__init__()
         if not protocols:
-            raise MultistreamError("nothing to propose")
+            raise MultistreamError("no protocol to propose")
         self._protocols = list(protocols)
-        self._out += message(HEADER) + message(self._protocols[0])
+        self._out += encode_line(HEADER) + encode_line(self._protocols[0])
 
-    def _answer(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         if line == self._protocols[0]:
             self.selected = line
             return
         if line != NOT_AVAILABLE:
-            raise MultistreamError(f"proposed {self._protocols[0]}, the other end answered {line[:60]!r}")
-        refused = self._protocols.pop(0)
+            raise MultistreamError(f"proposed {self._protocols[0]}, the remote end answered {line[:60]!r}")
+        declined = self._protocols.pop(0)
         if not self._protocols:
-            raise MultistreamError(f"the other end does not speak {refused}")
-        self._out += message(self._protocols[0])
+            raise MultistreamError(f"the remote end does not support {declined}")
+        self._out += encode_line(self._protocols[0])
 
 
 class Responder(_Negotiation):
-    """The end that is asked: answers proposals until one is `supported`."""
+    """The end that accepts the stream. It answers each proposal by the protocol's name if it is `supported`, else by
+    `na`."""
 
     def __init__(self, supported: Callable[[str], bool]) -> None:
         super().__init__()
         self._supported = supported
         self._proposals = 0
-        self._out += message(HEADER)
+        self._out += encode_line(HEADER)
 
-    def _answer(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         if self._supported(line):
             self.selected = line
-            self._out += message(line)
+            self._out += encode_line(line)
             return
         self._proposals += 1
-        if self._proposals >= MOST_PROPOSALS:
-            raise MultistreamError(f"{MOST_PROPOSALS} proposals, none of them supported")
-        self._out += message(NOT_AVAILABLE)
+        if self._proposals >= MAX_PROPOSALS:
+            raise MultistreamError(f"none of {MAX_PROPOSALS} proposals is supported")
+        self._out += encode_line(NOT_AVAILABLE)

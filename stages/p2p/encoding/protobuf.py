@@ -1,38 +1,41 @@
-"""Protobuf messages without a schema compiler: fields are written one by one and read into a table by number.
-Unknown fields are kept and ignored; the number of fields is bounded, groups are refused."""
+"""Protobuf wire format without a schema compiler: fields are written one by one and read into a table by field number.
+Unknown fields are kept; the number of fields is bounded; groups are rejected.
+
+Source: https://protobuf.dev/programming-guides/encoding/
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
 
 from rollup_node.stages.p2p.encoding import varint
 
-Data = bytes | bytearray | memoryview
-MOST_FIELDS = 20_000
+Buffer = bytes | bytearray | memoryview
+MAX_FIELDS = 20_000
 _VARINT, _FIXED64, _LENGTH, _GROUP, _FIXED32 = 0, 1, 2, 3, 5
 
 
 class ProtobufError(ValueError):
-    """Not a protobuf message, or a field of another type than expected."""
+    """Not a protobuf message, or a field has another wire type than expected."""
 
 
 class GroupError(ProtobufError):
-    """A group, the oldest and abandoned way to embed fields."""
+    """The message holds a group, the deprecated way to embed fields."""
 
 
-def number(field: int, value: int) -> bytes:
-    """A varint field (also bool and enum)."""
+def varint_field(field: int, value: int) -> bytes:
+    """Encodes a varint field (integer, bool or enum)."""
     return varint.encode(field << 3 | _VARINT) + varint.encode(value)
 
 
-def data(field: int, value: bytes | str) -> bytes:
-    """A field of bytes, text, or an embedded message."""
+def bytes_field(field: int, value: bytes | str) -> bytes:
+    """Encodes a length-delimited field: bytes, text, or an embedded message."""
     raw = value.encode() if isinstance(value, str) else value
     return varint.encode(field << 3 | _LENGTH) + varint.encode(len(raw)) + raw
 
 
 class Fields:
-    """A message read: values by field number in order of appearance. A getter answers None (or nothing) for a field
-    that is not there, the last value where several are, and ProtobufError for another wire type."""
+    """The fields of a parsed message, by field number in order of appearance. Getters return None (or nothing) for an
+    absent field and the last value of a repeated one. They raise ProtobufError when the field has another wire type."""
 
     __slots__ = ("_values",)
 
@@ -43,70 +46,70 @@ class Fields:
         return field in self._values
 
     def __len__(self) -> int:
-        """How many values there are, over all fields."""
+        """The number of values over all fields."""
         return sum(map(len, self._values.values()))
 
-    def number(self, field: int) -> int | None:
-        """A varint field."""
+    def varint(self, field: int) -> int | None:
+        """The value of a varint field."""
         value = self._last(field)
         if isinstance(value, memoryview):
             raise ProtobufError(f"field {field} is not a number")
         return value
 
-    def raw(self, field: int) -> bytes | None:
-        """A field of bytes."""
+    def bytes_value(self, field: int) -> bytes | None:
+        """The value of a bytes field."""
         value = self._last(field)
         if isinstance(value, int):
             raise ProtobufError(f"field {field} is not bytes")
         return None if value is None else value.tobytes()
 
-    def text(self, field: int) -> str | None:
-        """A field of UTF-8 text."""
-        raw = self.raw(field)
+    def string(self, field: int) -> str | None:
+        """The value of a string field. Raises ProtobufError when it is not UTF-8."""
+        raw = self.bytes_value(field)
         try:
             return None if raw is None else raw.decode()
         except UnicodeDecodeError:
             raise ProtobufError(f"field {field} is not UTF-8") from None
 
-    def views(self, field: int) -> Iterator[memoryview]:
-        """All values of a repeated field of bytes, without copying; embedded messages are parsed from these."""
+    def repeated_views(self, field: int) -> Iterator[memoryview]:
+        """All values of a repeated length-delimited field, without copying; embedded messages are parsed from these."""
         for value in self._values.get(field, ()):
             if isinstance(value, int):
                 raise ProtobufError(f"field {field} is not bytes")
             yield value
 
-    def all_raw(self, field: int) -> list[bytes]:
-        """All values of a repeated field of bytes."""
-        return [view.tobytes() for view in self.views(field)]
+    def repeated_bytes(self, field: int) -> list[bytes]:
+        """All values of a repeated bytes field."""
+        return [view.tobytes() for view in self.repeated_views(field)]
 
     def _last(self, field: int) -> int | memoryview | None:
         values = self._values.get(field)
         return values[-1] if values else None
 
 
-def parse(message: Data, most_fields: int = MOST_FIELDS) -> Fields:
-    """Reads a message; ProtobufError if it is not one or has more than `most_fields` fields. Values are views into
-    `message`, which must stay unchanged while they are in use."""
+def parse(message: Buffer, max_fields: int = MAX_FIELDS) -> Fields:
+    """Parses a message. The values are views into `message`, which must not change while they are used. Raises
+    ProtobufError when it is malformed or has more than `max_fields` fields."""
     view = memoryview(message)
     values: dict[int, list[int | memoryview]] = {}
-    if _read(view, values, most_fields) < len(view):
-        raise ProtobufError(f"more than {most_fields} fields")
+    if _read(view, values, max_fields) < len(view):
+        raise ProtobufError(f"more than {max_fields} fields")
     return Fields(values)
 
 
-def parse_first(message: Data, most: int) -> Fields:
-    """Reads the first `most` fields, or those before a group. What follows is not looked at: nodes in between pass on
-    whatever a stranger has appended."""
+def parse_prefix(message: Buffer, max_fields: int) -> Fields:
+    """Parses the first `max_fields` fields, or those before a group, and ignores what follows. Raises ProtobufError
+    when these are malformed."""
     values: dict[int, list[int | memoryview]] = {}
     with suppress(GroupError):
-        _read(memoryview(message), values, most)
+        _read(memoryview(message), values, max_fields)
     return Fields(values)
 
 
-def _read(view: memoryview, values: dict[int, list[int | memoryview]], most: int) -> int:
-    """Reads at most so many fields; the offset after them."""
+def _read(view: memoryview, values: dict[int, list[int | memoryview]], max_fields: int) -> int:
+    """Reads at most `max_fields` fields and returns the offset after them."""
     offset = count = 0
-    while offset < len(view) and count < most:
+    while offset < len(view) and count < max_fields:
         count += 1
         key, offset = _varint(view, offset)
         value, offset = _value(view, offset, key & 7)
@@ -137,7 +140,7 @@ def _take(view: memoryview, offset: int, length: int) -> memoryview:
 
 def _varint(view: memoryview, offset: int) -> tuple[int, int]:
     try:
-        found = varint.decode_padded(view, offset)
+        found = varint.decode_protobuf(view, offset)
     except varint.VarintError as error:
         raise ProtobufError(str(error)) from None
     if found is None:

@@ -1,5 +1,8 @@
-"""Snappy with bounds: what a peer sends is measured by its declared lengths before a byte of it is decompressed.
-Gossip uses the block format, responses of the sync protocol the framed one (node-behaviour 13.3, 13.6)."""
+"""Snappy with bounds: the lengths that compressed data declares are checked before anything is decompressed. Gossip
+uses the block format [GSP2], responses of payload_by_number the framed one [SYN3].
+
+Source: https://github.com/google/snappy/blob/main/format_description.txt and framing_format.txt beside it
+"""
 
 from enum import Enum
 
@@ -7,19 +10,19 @@ import cramjam
 
 from rollup_node.stages.p2p.encoding import varint
 
-MOST_BYTES = 10 * (1 << 20)
-"""Limit of a message, both before and after decompression."""
+MAX_BYTES = 10 * (1 << 20)
+"""Limit of a message, before and after decompression [GSP3, SYN5]."""
 
-_BEST_RATIO = 22
+_MAX_RATIO = 22
 _STREAM_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _COMPRESSED, _UNCOMPRESSED, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
-_CHECKSUM = 4
-_LARGEST_CHUNK = 1 << 16
-_MOST_CHUNKS = 8192
+_CHECKSUM_BYTES = 4
+_MAX_CHUNK_BYTES = 1 << 16
+_MAX_CHUNKS = 8192
 
 
-class SnappyFault(Enum):
-    """Why bytes are not a message in snappy."""
+class SnappyFailure(Enum):
+    """The reason why data cannot be decompressed."""
 
     NO_LENGTH = "the declared length cannot be read"
     TOO_LARGE = "larger than 10 MiB"
@@ -27,79 +30,81 @@ class SnappyFault(Enum):
 
 
 def compress(data: bytes) -> bytes:
-    """Block format."""
+    """Compresses to the block format."""
     return bytes(cramjam.snappy.compress_raw(data))
 
 
 def declared_length(data: bytes | memoryview) -> int | None:
-    """The length that a message in block format declares; None if it declares none of 32 bits. It may be padded: other
-    nodes read that and pass it on."""
+    """The uncompressed length that data in block format declares; None when it is unreadable or not below 2^32."""
     try:
-        found = varint.decode_padded(data)
+        # Go's decoder accepts a non-minimal varint, so peers forward such messages and they must not count against
+        # them.
+        found = varint.decode_protobuf(data)
     except varint.VarintError:
         return None
     return None if found is None or found[0] >= 1 << 32 else found[0]
 
 
-def decompress(data: bytes, most: int = MOST_BYTES) -> bytes | SnappyFault:
-    """A message in block format. One that claims more than snappy can make of its bytes is corrupt without a try."""
+def decompress(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:
+    """Decompresses data in block format to at most `max_bytes` bytes. Data that declares more than snappy's best ratio
+    allows is corrupt, which is found without allocating the declared length."""
     length = declared_length(data)
     if length is None:
-        return SnappyFault.NO_LENGTH
-    if length > most:
-        return SnappyFault.TOO_LARGE
-    if length > _BEST_RATIO * len(data):
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.NO_LENGTH
+    if length > max_bytes:
+        return SnappyFailure.TOO_LARGE
+    if length > _MAX_RATIO * len(data):
+        return SnappyFailure.BAD_DATA
     try:
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError:
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
 
 
 def compress_framed(data: bytes) -> bytes:
-    """Framed format."""
+    """Compresses to the framed format."""
     return bytes(cramjam.snappy.compress(data))
 
 
-def decompress_framed(data: bytes, most: int = MOST_BYTES) -> bytes | SnappyFault:
-    """A whole stream in framed format, of no more than `most` bytes decompressed."""
-    length = _framed_length(data, most)
-    if isinstance(length, SnappyFault):
+def decompress_framed(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:
+    """Decompresses a whole stream in framed format to at most `max_bytes` bytes."""
+    length = _framed_length(data, max_bytes)
+    if isinstance(length, SnappyFailure):
         return length
     try:
         return bytes(cramjam.snappy.decompress(data))
     except cramjam.DecompressionError:
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
 
 
-def _framed_length(data: bytes, most: int) -> int | SnappyFault:
-    """What all chunks declare together. An empty stream is one of nothing."""
+def _framed_length(data: bytes, max_bytes: int) -> int | SnappyFailure:
+    """The sum of the lengths that all chunks declare; 0 for an empty stream."""
     if data and not data.startswith(_STREAM_IDENTIFIER):
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
     total = offset = chunks = 0
     while offset < len(data):
         chunks += 1
         size = int.from_bytes(data[offset + 1 : offset + 4], "little")
         body = memoryview(data)[offset + 4 : offset + 4 + size]
-        if chunks > _MOST_CHUNKS or len(data) - offset < 4 or len(body) < size:
-            return SnappyFault.BAD_DATA
+        if chunks > _MAX_CHUNKS or len(data) - offset < 4 or len(body) < size:
+            return SnappyFailure.BAD_DATA
         length = _chunk_length(data[offset], body)
         if length is None:
-            return SnappyFault.BAD_DATA
+            return SnappyFailure.BAD_DATA
         total += length
-        if total > most:
-            return SnappyFault.TOO_LARGE
+        if total > max_bytes:
+            return SnappyFailure.TOO_LARGE
         offset += 4 + size
     return total
 
 
 def _chunk_length(kind: int, body: memoryview) -> int | None:
-    """The bytes that a chunk decompresses to; None for one that cannot be read."""
+    """The uncompressed length of a chunk; None when it is malformed."""
     if kind in (_COMPRESSED, _UNCOMPRESSED):
-        if len(body) < _CHECKSUM:
+        if len(body) < _CHECKSUM_BYTES:
             return None
-        length = len(body) - _CHECKSUM if kind == _UNCOMPRESSED else declared_length(body[_CHECKSUM:])
-        return None if length is None or length > _LARGEST_CHUNK else length
+        length = len(body) - _CHECKSUM_BYTES if kind == _UNCOMPRESSED else declared_length(body[_CHECKSUM_BYTES:])
+        return None if length is None or length > _MAX_CHUNK_BYTES else length
     if kind == _STREAM_IDENTIFIER[0]:
         return 0 if bytes(body) == _STREAM_IDENTIFIER[4:] else None
     return 0 if kind >= _FIRST_SKIPPABLE else None

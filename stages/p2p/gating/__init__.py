@@ -1,1 +1,1 @@
-"""Which peers are dialled, accepted and trimmed, and when a dial is repeated."""
+"""Which peers may connect, which connections are trimmed, and how often something may be tried."""

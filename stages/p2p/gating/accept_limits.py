@@ -1,65 +1,67 @@
-"""Which connections may come in. One host has few of them. The number of those that wait for the end of their handshake
-is bounded; when it is reached, the oldest one of the most crowded address makes room, so that slow or idle connections
-never keep others out."""
+"""Limits on accepting connections: few per host, and a bounded number of unfinished handshakes. When that number is
+reached, the oldest handshake of the most crowded address is evicted, so that slow or idle connections never keep others
+out."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from rollup_node.stages.p2p.gating.connection_gater import ip_groups, parse_ip
+from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip
 
-MOST_PER_HOST = 8
-"""Connections of one IPv4 address, as in libp2p, or one IPv6 network of 64 bits."""
+MAX_PER_HOST = 8
+"""Connections of one IPv4 address, as in go-libp2p, or of one IPv6 /64."""
 
 C = TypeVar("C")
 
 
-class HalfOpen(Generic[C]):
-    """Inbound connections in their handshake, oldest first."""
+class PendingHandshakes(Generic[C]):
+    """Inbound connections whose handshake is unfinished, oldest first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._waiting: OrderedDict[C, str] = OrderedDict()
+    def __init__(self, max_pending: int) -> None:
+        self._max_pending = max_pending
+        self._connections: OrderedDict[C, str] = OrderedDict()
         self._per_ip: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[C]:
-        return iter(self._waiting)
+        return iter(self._connections)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._connections)
 
     def add(self, connection: C, ip: str) -> C | None:
-        """Lets one in; gives the one that must go for it."""
-        evicted = self._choose() if len(self._waiting) >= self._most else None
+        """Adds a connection; returns the one that must be aborted for it, None while there is room."""
+        evicted = self._choose_evicted() if len(self._connections) >= self._max_pending else None
         if evicted is not None:
             self.remove(evicted)
-        self._waiting[connection] = ip
+        self._connections[connection] = ip
         self._per_ip[ip] += 1
         return evicted
 
     def remove(self, connection: C) -> None:
-        """The handshake of this one is over, in whatever way."""
-        ip = self._waiting.pop(connection, None)
+        """Removes a connection whose handshake has ended."""
+        ip = self._connections.pop(connection, None)
         if ip is not None:
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
                 del self._per_ip[ip]
 
     def drain(self) -> list[C]:
-        """Gives out all that wait, and forgets them."""
-        waiting = list(self._waiting)
-        self._waiting.clear()
+        """Removes and returns all connections."""
+        drained = list(self._connections)
+        self._connections.clear()
         self._per_ip.clear()
-        return waiting
+        return drained
 
-    def _choose(self) -> C | None:
-        if not self._waiting:
+    def _choose_evicted(self) -> C | None:
+        if not self._connections:
             return None
         crowded = max(self._per_ip, key=lambda ip: self._per_ip[ip])
-        return next(connection for connection, ip in self._waiting.items() if ip == crowded)
+        return next(connection for connection, ip in self._connections.items() if ip == crowded)
 
 
-def is_crowded(ip: str, others: Iterable[str]) -> bool:
-    """Whether the host of an address has all the connections it may have; our own machine may have any number."""
-    place = ip_groups(ip)[-1]
-    return not parse_ip(ip).is_loopback and sum(ip_groups(other)[-1] == place for other in others) >= MOST_PER_HOST
+def is_over_host_limit(ip: str, others: Iterable[str]) -> bool:
+    """Whether the host of an address already has as many connections as it may. Loopback is exempt."""
+    group = colocation_groups(ip)[-1]
+    return (
+        not parse_ip(ip).is_loopback and sum(colocation_groups(other)[-1] == group for other in others) >= MAX_PER_HOST
+    )

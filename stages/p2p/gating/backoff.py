@@ -1,33 +1,33 @@
-"""When to try a peer again: the pause doubles with each failure and a success clears it."""
+"""Exponential backoff per peer: the delay doubles with each failure, and a success resets it."""
 
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-_MOST_REMEMBERED = 10_000
+_MAX_PEERS = 10_000
 
 
 @dataclass
-class Redial:
-    """Failures by peer. Times are monotonic seconds."""
+class PeerBackoff:
+    """Failures by peer. `initial` and `maximum` are delays in seconds; times are monotonic seconds."""
 
-    first: float = 1.0
-    longest: float = 60.0
+    initial: float = 1.0
+    maximum: float = 60.0
     _failures: dict[PeerId, tuple[int, float]] = field(default_factory=dict)
 
-    def due(self, peer: PeerId) -> float:
-        """The earliest time for the next try (0: at once)."""
+    def retry_at(self, peer: PeerId) -> float:
+        """The earliest time of the next attempt; 0 for a peer without failures."""
         return self._failures.get(peer, (0, 0.0))[1]
 
     def failed(self, peer: PeerId, now: float) -> float:
-        """Notes a failure; gives the pause until the next try in seconds."""
+        """Records a failure; returns the delay until the next attempt in seconds."""
         count = self._failures.get(peer, (0, 0.0))[0] + 1
-        pause = min(self.longest, self.first * 2.0 ** min(count - 1, 30))
-        if peer not in self._failures and len(self._failures) >= _MOST_REMEMBERED:
+        delay = min(self.maximum, self.initial * 2.0 ** min(count - 1, 30))
+        if peer not in self._failures and len(self._failures) >= _MAX_PEERS:
             del self._failures[next(iter(self._failures))]
-        self._failures[peer] = (count, now + pause)
-        return pause
+        self._failures[peer] = (count, now + delay)
+        return delay
 
     def succeeded(self, peer: PeerId) -> None:
-        """Clears the failures."""
+        """Clears the peer's failures."""
         self._failures.pop(peer, None)

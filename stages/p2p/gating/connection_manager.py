@@ -1,5 +1,5 @@
-"""Which peers to let go when there are too many (node-behaviour 13.10). Protected and new peers stay, and of the others
-the low tide is kept, as libp2p does it: a crowd of newcomers never drives out those who have been here for long."""
+"""The connection manager: which peers are trimmed when there are too many [NET8]. Protected peers and new ones stay; of
+the others only as many as the low-water mark are kept, as in go-libp2p, so that newcomers never drive out old peers."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,70 +8,73 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-SILENCE = 60.0
-"""Seconds between two trimmings."""
+SILENCE_PERIOD = 60.0
+"""Seconds between two trims."""
 
 
-class Candidate(NamedTuple):
-    """A connected peer: since when (monotonic seconds), who dialled, open streams."""
+class TrimCandidate(NamedTuple):
+    """A connected peer: `opened_at` in monotonic seconds, `inbound` if it dialled us, its number of streams."""
 
     peer: PeerId
-    since: float
+    opened_at: float
     inbound: bool
     streams: int
 
 
 @dataclass
 class ConnectionManager:
-    """Tags and protections of peers, and the choice of whom to close. `grace` in seconds."""
+    """Tags and protections of peers. `grace_period` in seconds."""
 
-    low: int
-    high: int
-    grace: float
+    low_water: int
+    high_water: int
+    grace_period: float
     _protected: dict[PeerId, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _values: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
-    _last: float | None = None
+    tags: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    _last_trim: float | None = None
 
     def protect(self, peer: PeerId, tag: str) -> None:
-        """Keeps a peer from being trimmed for as long as any protection is in force."""
+        """Protects a peer from trimming until every tag of its protection is removed."""
         self._protected[peer].add(tag)
 
     def unprotect(self, peer: PeerId, tag: str) -> None:
-        """Takes one protection away."""
+        """Removes one tag of a peer's protection."""
         tags = self._protected.get(peer, set())
         tags.discard(tag)
         if not tags:
             self._protected.pop(peer, None)
 
     def is_protected(self, peer: PeerId, tag: str | None = None) -> bool:
-        """Whether a peer is protected at all, or by this tag."""
+        """Whether a peer is protected, by any tag or by this one."""
         tags = self._protected.get(peer, set())
         return bool(tags) if tag is None else tag in tags
 
     def tag(self, peer: PeerId, name: str, value: int) -> None:
-        """Gives a peer worth under a name (0 takes it away); peers of less worth go first."""
+        """Sets the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
         if value:
-            self._values[peer][name] = value
-        elif peer in self._values:
-            self._values[peer].pop(name, None)
-            if not self._values[peer]:
-                del self._values[peer]
+            self.tags[peer][name] = value
+        elif peer in self.tags:
+            self.tags[peer].pop(name, None)
+            if not self.tags[peer]:
+                del self.tags[peer]
 
-    def forget(self, peer: PeerId) -> None:
-        """Drops the tags of a peer that is gone; protections stay."""
-        self._values.pop(peer, None)
+    def remove_tags(self, peer: PeerId) -> None:
+        """Removes the tags of a disconnected peer; its protection stays."""
+        self.tags.pop(peer, None)
 
-    def surplus(self, connected: Iterable[Candidate], now: float) -> list[PeerId]:
-        """The peers to close now; none within the silence after the last trimming."""
+    def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
+        """The peers to disconnect now; none within the silence period after a trim."""
         peers = list(connected)
-        if len(peers) <= self.high or (self._last is not None and now - self._last < SILENCE):
+        if len(peers) <= self.high_water or (self._last_trim is not None and now - self._last_trim < SILENCE_PERIOD):
             return []
-        self._last = now
-        loose = [peer for peer in peers if not self.is_protected(peer.peer) and now - peer.since >= self.grace]
-        loose.sort(key=self._worth)
-        return [peer.peer for peer in loose[: max(0, len(loose) - self.low)]]
+        self._last_trim = now
+        candidates = [
+            peer for peer in peers if not self.is_protected(peer.peer) and now - peer.opened_at >= self.grace_period
+        ]
+        candidates.sort(key=self._trim_order)
+        return [peer.peer for peer in candidates[: max(0, len(candidates) - self.low_water)]]
 
-    def _worth(self, candidate: Candidate) -> tuple[int, bool, int, float]:
-        """Least first: by tags, who dialled, streams, and age."""
-        value = sum(self._values.get(candidate.peer, {}).values())
-        return value, not candidate.inbound, candidate.streams, -candidate.since
+    def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
+        """Sort key, first trimmed first: sum of tag values, then peers that we dialled before inbound ones, then
+        streams, then age."""
+        value = sum(self.tags.get(candidate.peer, {}).values())
+        return value, not candidate.inbound, candidate.streams, -candidate.opened_at

@@ -1,1 +1,1 @@
-"""Gossipsub v1.1 and v1.2 as a synchronous core."""
+"""Gossipsub v1.1 with IDONTWANT of v1.2, as a synchronous core."""

@@ -1,4 +1,4 @@
-"""Fanout: the peers to whom we publish in topics that we have not joined, kept while we go on publishing."""
+"""Fanout: the peers that we publish to in topics we have not joined, kept while we go on publishing."""
 
 from collections.abc import Callable, Collection
 
@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class Fanout:
-    """Peers by topic, and when each topic was last published in."""
+    """Fanout peers by topic, and when each topic was last published to."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, meshes: Meshes) -> None:
         self._params = params
@@ -18,32 +18,32 @@ class Fanout:
         self.members: dict[str, dict[PeerId, None]] = {}
         self._published_at: dict[str, float] = {}
 
-    def receivers(self, topic: str, fits: Callable[[PeerId], bool], now: float) -> Collection[PeerId]:
-        """Whom to send a message in a topic that we have not joined."""
+    def peers_for(self, topic: str, fits: Callable[[PeerId], bool], now: float) -> Collection[PeerId]:
+        """The peers to send a message to in a topic that we have not joined."""
         self._published_at[topic] = now
         members = self.members.setdefault(topic, {})
         if not members:
-            members.update(dict.fromkeys(self._meshes.choose(topic, self._params.d, fits)))
+            members.update(dict.fromkeys(self._meshes.select_peers(topic, self._params.d, fits)))
         return members.keys()
 
-    def take(self, topic: str) -> list[PeerId]:
-        """Ends the fanout of a topic that is being joined; its peers."""
+    def remove_topic(self, topic: str) -> list[PeerId]:
+        """Ends the fanout of a topic that is being joined; returns its peers."""
         self._published_at.pop(topic, None)
         return list(self.members.pop(topic, ()))
 
-    def drop(self, peer: PeerId) -> None:
-        """A peer is gone."""
+    def remove_peer(self, peer: PeerId) -> None:
+        """Removes a disconnected peer."""
         for members in self.members.values():
             members.pop(peer, None)
 
-    def upkeep(self, fits: Callable[[PeerId], bool], now: float) -> None:
-        """A heartbeat: topics not published in for long end, peers that left or do not fit are replaced."""
+    def heartbeat(self, fits: Callable[[PeerId], bool], now: float) -> None:
+        """Ends topics not published to within the fanout TTL and replaces peers that left or do not fit."""
         for topic, published_at in list(self._published_at.items()):
             if published_at + self._params.fanout_ttl < now:
-                self.take(topic)
+                self.remove_topic(topic)
         for topic, members in self.members.items():
-            present = self._peers.in_topic(topic)
-            for peer in [peer for peer in members if peer not in present or not fits(peer)]:
+            subscribed = self._peers.topic_peers(topic)
+            for peer in [peer for peer in members if peer not in subscribed or not fits(peer)]:
                 del members[peer]
-            more = self._meshes.choose(topic, self._params.d - len(members), fits, members)
+            more = self._meshes.select_peers(topic, self._params.d - len(members), fits, members)
             members.update(dict.fromkeys(more))

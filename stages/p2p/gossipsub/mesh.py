@@ -1,174 +1,183 @@
-"""The meshes: per topic the few peers to whom every message is pushed, and their upkeep by GRAFT, PRUNE and backoff
-(Gossipsub v1.1, with the numbers of node-behaviour 13.7). Peer exchange is off."""
+"""The meshes: per topic the few peers to which every message is sent, maintained by GRAFT, PRUNE and backoff (gossipsub
+v1.1). Peer exchange is off [GSP7, GSP8]."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub.params import LONGEST_BACKOFF, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, Randomness
-from rollup_node.stages.p2p.gossipsub.prune_backoff import Backoff
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.prune_backoff import PruneBackoff
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
-class Change(NamedTuple):
-    """What a heartbeat changes about one peer: topics into whose mesh it came and from whose it went."""
+class MeshChange(NamedTuple):
+    """What a heartbeat changed for one peer: the topics in whose mesh it now is, and those in whose mesh it no longer
+    is."""
 
     grafted: list[str]
     pruned: list[str]
 
 
 class Meshes:
-    """Members by topic we have joined. Whoever is a member has a stream."""
+    """Mesh members by topic that we have joined. Every member has a stream."""
 
-    def __init__(self, params: GossipParams, peers: PeerTable, scores: PeerScores, random: Randomness) -> None:
+    def __init__(self, params: GossipParams, peers: PeerTable, scorer: PeerScorer, random: RandomSource) -> None:
         self._params = params
         self._peers = peers
-        self._scores = scores
+        self._scorer = scorer
         self._random = random
         self.members: dict[str, dict[PeerId, None]] = {}
-        self.backoff = Backoff(params.backoff_slack)
+        self.backoff = PruneBackoff(params.backoff_slack)
 
     # --- our topics ----------------------------------------------------------------------------------------------
 
     def join(self, topic: str, favoured: Iterable[PeerId]) -> None:
-        """Begins the mesh of a topic; `favoured` peers (of its fanout) come before others."""
+        """Starts the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
         members = self.members[topic] = {}
         allowed = [peer for peer in favoured if self._may_graft(topic, peer)]
-        allowed += self.choose(topic, self._params.d - len(allowed), lambda peer: self._may_graft(topic, peer), allowed)
+        allowed += self.select_peers(
+            topic, self._params.d - len(allowed), lambda peer: self._may_graft(topic, peer), allowed
+        )
         for peer in allowed:
             members[peer] = None
-            self._peers.counts["GRAFT"] += 1
-            self._peers.send(peer, Rpc(control=Control(graft=(topic,))))
+            self._peers.event_counts[TraceEvent.GRAFT] += 1
+            self._peers.send(peer, Rpc(control=ControlMessage(graft=(topic,))))
 
     def leave(self, topic: str, now: float) -> None:
-        """Ends the mesh of a topic."""
+        """Prunes all members of a topic's mesh and removes it."""
         seconds = self._params.unsubscribe_backoff
         for peer in self.members.pop(topic):
-            self._peers.counts["PRUNE"] += 1
-            self._peers.send(peer, Rpc(control=Control(prune=(self.prune(peer, topic, seconds),))))
+            self._peers.event_counts[TraceEvent.PRUNE] += 1
+            self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.make_prune(peer, topic, seconds),))))
             self.backoff.add(topic, peer, seconds, now)
 
-    # --- what peers say ------------------------------------------------------------------------------------------
+    # --- what peers send ------------------------------------------------------------------------------------------
 
-    def grafted_by(self, peer: PeerId, topic: str, now: float) -> bool:
-        """Takes a peer's GRAFT; False if it must be answered with a PRUNE."""
+    def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
+        """Handles a peer's GRAFT; returns False if it must be answered with PRUNE."""
         members = self.members.get(topic)
         if members is None or peer in members:
             return True
-        end = self.backoff.end(topic, peer)
+        end = self.backoff.ends_at(topic, peer)
+        # A GRAFT during backoff costs a penalty, and a second one when it comes so soon after our PRUNE that the peer
+        # cannot have missed it.
         if end is not None and now < end:
-            is_flood = now < end + self._params.graft_flood - self._params.prune_backoff
-            self._scores.penalize(peer, 2 if is_flood else 1)
-        elif self._scores.total(peer) >= 0 and (len(members) < self._params.d_hi or self._peers.all[peer].outbound):
+            is_flood = now < end + self._params.graft_flood_threshold - self._params.prune_backoff
+            self._scorer.add_penalty(peer, 2 if is_flood else 1)
+        elif self._scorer.score(peer) >= 0 and (len(members) < self._params.d_hi or self._peers.states[peer].outbound):
             members[peer] = None
-            self._peers.counts["GRAFT"] += 1
+            self._peers.event_counts[TraceEvent.GRAFT] += 1
             return True
         self.backoff.add(topic, peer, self._params.prune_backoff, now)
         return False
 
-    def pruned_by(self, peer: PeerId, prune: Prune, now: float) -> None:
-        """Takes a peer's PRUNE and obeys its backoff, up to an hour."""
+    def handle_prune(self, peer: PeerId, prune: Prune, now: float) -> None:
+        """Handles a peer's PRUNE and its backoff, of at most an hour."""
         members = self.members.get(prune.topic)
         if members is None:
             return
         if peer in members:
             del members[peer]
-            self._peers.counts["PRUNE"] += 1
-        seconds = min(float(prune.backoff), LONGEST_BACKOFF) if prune.backoff else self._params.prune_backoff
+            self._peers.event_counts[TraceEvent.PRUNE] += 1
+        seconds = min(float(prune.backoff), MAX_PRUNE_BACKOFF) if prune.backoff else self._params.prune_backoff
         self.backoff.add(prune.topic, peer, seconds, now)
 
-    def drop(self, peer: PeerId) -> None:
-        """A peer is gone from all meshes without a word."""
+    def remove_peer(self, peer: PeerId) -> None:
+        """Removes a disconnected peer from all meshes."""
         for topic in self.members:
-            self.drop_from(topic, peer)
+            self.remove_from(topic, peer)
 
-    def drop_from(self, topic: str, peer: PeerId) -> None:
-        """A peer is gone from the mesh of a topic without a word."""
+    def remove_from(self, topic: str, peer: PeerId) -> None:
+        """Removes a peer from the mesh of a topic without a PRUNE."""
         self.members.get(topic, {}).pop(peer, None)
 
-    def prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
+    def make_prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
         """The PRUNE to send to a peer."""
         backoff = self._params.prune_backoff if seconds is None else seconds
-        return Prune(topic, int(backoff) if self._peers.all[peer].knows_backoff else None)
+        return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
 
     # --- heartbeat -----------------------------------------------------------------------------------------------
 
-    def upkeep(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, Change]:
-        """Brings every mesh back into its bounds; what changed, by peer."""
+    def heartbeat(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
+        """Brings every mesh back within its bounds; returns the changes by peer."""
         if tick % self._params.backoff_clear_ticks == 0:
-            self.backoff.clear(now)
-        changes: dict[PeerId, Change] = {}
+            self.backoff.clear_expired(now)
+        changes: dict[PeerId, MeshChange] = {}
         for topic, members in self.members.items():
             before = dict(members)
-            self._drop_bad(topic, score, now)
-            self._fill(topic, score)
-            self._thin(topic, score, now)
-            self._add_outbound(topic, score)
+            self._prune_negative_scores(topic, score, now)
+            self._graft_below_d_lo(topic, score)
+            self._prune_above_d_hi(topic, score, now)
+            self._graft_outbound(topic, score)
             if tick % self._params.opportunistic_graft_ticks == 0:
-                self._improve(topic, score)
-            self._note(topic, before, changes)
+                self._opportunistic_graft(topic, score)
+            self._record_changes(topic, before, changes)
         return changes
 
-    def _note(self, topic: str, before: Collection[PeerId], changes: dict[PeerId, Change]) -> None:
+    def _record_changes(self, topic: str, before: Collection[PeerId], changes: dict[PeerId, MeshChange]) -> None:
         members = self.members[topic]
         for peer in members:
             if peer not in before:
-                changes.setdefault(peer, Change([], [])).grafted.append(topic)
-                self._peers.counts["GRAFT"] += 1
+                changes.setdefault(peer, MeshChange([], [])).grafted.append(topic)
+                self._peers.event_counts[TraceEvent.GRAFT] += 1
         for peer in before:
             if peer not in members:
-                changes.setdefault(peer, Change([], [])).pruned.append(topic)
-                self._peers.counts["PRUNE"] += 1
+                changes.setdefault(peer, MeshChange([], [])).pruned.append(topic)
+                self._peers.event_counts[TraceEvent.PRUNE] += 1
 
-    def _drop_bad(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
+    def _prune_negative_scores(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
         for peer in [peer for peer in self.members[topic] if score(peer) < 0]:
             self._prune(topic, peer, now)
 
-    def _fill(self, topic: str, score: Callable[[PeerId], float]) -> None:
+    def _graft_below_d_lo(self, topic: str, score: Callable[[PeerId], float]) -> None:
         members = self.members[topic]
         if len(members) < self._params.d_lo:
             self._graft(topic, self._params.d - len(members), lambda peer: score(peer) >= 0)
 
-    def _thin(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
-        """Above the bound: the best by score stay, the rest of D by chance, with enough that we dialled ourselves."""
+    def _prune_above_d_hi(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
+        """Above D_hi: keeps the D_score peers with the best scores and random others up to D, of which at least D_out
+        are ones that we dialled, so that inbound peers cannot take over the mesh."""
         members, params = self.members[topic], self._params
         if len(members) <= params.d_hi:
             return
-        order = list(members)
-        self._random.shuffle(order)
-        order.sort(key=score, reverse=True)
-        best, rest = order[: params.d_score], order[params.d_score :]
+        ranked = list(members)
+        self._random.shuffle(ranked)
+        ranked.sort(key=score, reverse=True)
+        best, rest = ranked[: params.d_score], ranked[params.d_score :]
         self._random.shuffle(rest)
-        order = best + rest
-        kept = order[: params.d]
-        lacking = params.d_out - sum(self._peers.all[peer].outbound for peer in kept)
+        ranked = best + rest
+        kept = ranked[: params.d]
+        lacking = params.d_out - sum(self._peers.states[peer].outbound for peer in kept)
         if lacking > 0:
-            dialled = [peer for peer in order[params.d :] if self._peers.all[peer].outbound][:lacking]
-            inbound = [peer for peer in kept if not self._peers.all[peer].outbound]
+            dialled = [peer for peer in ranked[params.d :] if self._peers.states[peer].outbound][:lacking]
+            inbound = [peer for peer in kept if not self._peers.states[peer].outbound]
             kept = [peer for peer in kept if peer not in set(inbound[len(inbound) - len(dialled) :])] + dialled
-        for peer in [peer for peer in order if peer not in set(kept)]:
+        for peer in [peer for peer in ranked if peer not in set(kept)]:
             self._prune(topic, peer, now)
 
-    def _add_outbound(self, topic: str, score: Callable[[PeerId], float]) -> None:
-        members, peers = self.members[topic], self._peers.all
+    def _graft_outbound(self, topic: str, score: Callable[[PeerId], float]) -> None:
+        members, peers = self.members[topic], self._peers.states
         lacking = self._params.d_out - sum(peers[peer].outbound for peer in members)
         if lacking > 0 and len(members) >= self._params.d_lo:
             self._graft(topic, lacking, lambda peer: peers[peer].outbound and score(peer) >= 0)
 
-    def _improve(self, topic: str, score: Callable[[PeerId], float]) -> None:
-        """Opportunistic grafting: a mesh whose median score is poor gets a few members above the median."""
+    def _opportunistic_graft(self, topic: str, score: Callable[[PeerId], float]) -> None:
+        """Grafts a few peers above the median score into a mesh whose median is poor."""
         members = self.members[topic]
         if len(members) < 2:
             return
         median = sorted(map(score, members))[len(members) // 2]
-        if median < self._scores.thresholds.opportunistic_graft:
+        if median < self._scorer.thresholds.opportunistic_graft:
             self._graft(topic, self._params.opportunistic_graft_peers, lambda peer: score(peer) > median)
 
     def _graft(self, topic: str, count: int, fits: Callable[[PeerId], bool]) -> None:
         members = self.members[topic]
-        chosen = self.choose(topic, count, lambda peer: not self.backoff.holds(topic, peer) and fits(peer), members)
+        chosen = self.select_peers(
+            topic, count, lambda peer: not self.backoff.blocks_graft(topic, peer) and fits(peer), members
+        )
         members.update(dict.fromkeys(chosen))
 
     def _prune(self, topic: str, peer: PeerId, now: float) -> None:
@@ -176,12 +185,12 @@ class Meshes:
         self.backoff.add(topic, peer, self._params.prune_backoff, now)
 
     def _may_graft(self, topic: str, peer: PeerId) -> bool:
-        return not self.backoff.holds(topic, peer) and self._scores.total(peer) >= 0
+        return not self.backoff.blocks_graft(topic, peer) and self._scorer.score(peer) >= 0
 
-    def choose(
+    def select_peers(
         self, topic: str, count: int, fits: Callable[[PeerId], bool], without: Collection[PeerId] = ()
     ) -> list[PeerId]:
-        """At most `count` peers of a topic, by chance."""
+        """At most `count` random peers of a topic that fit and are not in `without`."""
         if count <= 0:
             return []
         found = list(self._peers.mesh_candidates(topic, lambda peer: peer not in without and fits(peer)))

@@ -1,4 +1,5 @@
-"""Accepted messages of the last heartbeats: what can be asked for, and the newest of it that is told of in IHAVE."""
+"""The message cache (mcache): accepted messages of the last heartbeats, which peers may request, and the newest of
+them, which are announced in IHAVE."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,46 +8,46 @@ from rollup_node.stages.p2p.gossipsub.message import MessageId
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Cached(NamedTuple):
-    """A message ready to be sent: `frame` is it as one whole RPC, shared by all queues it stands in."""
+class CachedMessage(NamedTuple):
+    """A message ready to be sent; `frame` is it as one whole RPC, shared by all queues that hold it."""
 
     topic: str
     frame: bytes
 
 
 class MessageCache:
-    """A window of `history` heartbeats; ids of the last `gossip` of them are told."""
+    """A sliding window of `history` heartbeats; ids of the last `gossip` of them are announced."""
 
     def __init__(self, history: int, gossip: int) -> None:
         self._windows: list[list[MessageId]] = [[] for _ in range(history)]
         self._gossip = gossip
-        self._messages: dict[MessageId, Cached] = {}
+        self._messages: dict[MessageId, CachedMessage] = {}
         self._sent: dict[MessageId, dict[PeerId, int]] = {}
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def put(self, message_id: MessageId, message: Cached) -> None:
+    def put(self, message_id: MessageId, message: CachedMessage) -> None:
         """Adds a message to the newest window."""
         if message_id not in self._messages:
             self._windows[0].append(message_id)
         self._messages[message_id] = message
 
-    def ask(self, message_id: MessageId, peer: PeerId) -> tuple[Cached, int] | None:
-        """A message that a peer asks for, and how often it now has; None if it is not here (any more)."""
+    def get_for_peer(self, message_id: MessageId, peer: PeerId) -> tuple[CachedMessage, int] | None:
+        """A message that a peer requests, and how often it has requested it; None when it is not cached."""
         message = self._messages.get(message_id)
         if message is None:
             return None
-        times = self._sent.setdefault(message_id, {})
-        times[peer] = times.get(peer, 0) + 1
-        return message, times[peer]
+        counts = self._sent.setdefault(message_id, {})
+        counts[peer] = counts.get(peer, 0) + 1
+        return message, counts[peer]
 
-    def told(self, topic: str) -> list[MessageId]:
-        """The ids of a topic to tell of."""
+    def gossip_ids(self, topic: str) -> list[MessageId]:
+        """The ids to announce in a topic."""
         return [each for each in self._newest() if self._messages[each].topic == topic]
 
     def shift(self) -> None:
-        """Begins a new window and drops the oldest."""
+        """Starts a new window and drops the oldest."""
         for message_id in self._windows.pop():
             del self._messages[message_id]
             self._sent.pop(message_id, None)

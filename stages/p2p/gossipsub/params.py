@@ -1,4 +1,4 @@
-"""The numbers of Gossipsub as OP Stack nodes set them (node-behaviour 13.7), and the bounds of our own."""
+"""Gossipsub parameters as OP Stack nodes set them [GSP7], and bounds of our own."""
 
 import msgspec
 
@@ -7,24 +7,26 @@ from rollup_node.stages.p2p.config import P2pConfig
 MESHSUB_12, MESHSUB_11, MESHSUB_10 = "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0"
 FLOODSUB = "/floodsub/1.0.0"
 PROTOCOLS = (MESHSUB_12, MESHSUB_11, MESHSUB_10, FLOODSUB)
-"""Best first."""
+"""In order of preference [GSP6]."""
 
-MOST_RPC_BYTES = 10 * (1 << 20)
-MOST_PENDING = 256
-MOST_PENDING_BYTES = 64 << 20
-MOST_QUEUED_BYTES = 2 * MOST_RPC_BYTES
-MOST_SEEN = 1 << 16
-MOST_EARLY = 1000
-LONGEST_BACKOFF = 3600.0
-VALIDATION_SECONDS = 3.0
+MAX_RPC_BYTES = 10 * (1 << 20)
+MAX_PENDING_MESSAGES = 256
+MAX_PENDING_BYTES = 64 << 20
+MAX_QUEUED_BYTES = 2 * MAX_RPC_BYTES
+MAX_SEEN = 1 << 16
+MAX_EARLY_SUBSCRIBERS = 1000
+MAX_PRUNE_BACKOFF = 3600.0
+VALIDATION_TIMEOUT = 3.0
 
 
 class GossipParams(msgspec.Struct, frozen=True):
-    """Durations in seconds, `*_ticks` and `*_ttl_ticks` in heartbeats, `history_*` in windows of one heartbeat.
+    """Durations in seconds; `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one
+    heartbeat.
 
-    `allowance` and `allowance_refill` (bytes at most, and per heartbeat) bound the work that duplicates and refused
-    messages of one peer may cause, each counted as its size and `allowance_base`; a peer that has used them up is
-    not listened to for messages until the next heartbeat. This is ours, no rule of Gossipsub."""
+    `wasted_bytes_budget` and `wasted_bytes_refill` (bytes at most, and per heartbeat) bound the work that duplicates
+    and rejected messages of one peer can cause, each charged with its size and `wasted_message_overhead`. Messages of a
+    peer whose budget is used up are dropped until the next heartbeat. This bound is ours, not gossipsub's.
+    """
 
     d: int = 8
     d_lo: int = 6
@@ -33,7 +35,7 @@ class GossipParams(msgspec.Struct, frozen=True):
     d_score: int = 4
     d_out: int = 2
     gossip_factor: float = 0.25
-    heartbeat: float = 0.5
+    heartbeat_interval: float = 0.5
     fanout_ttl: float = 24.0
     history_length: int = 12
     history_gossip: int = 3
@@ -42,25 +44,25 @@ class GossipParams(msgspec.Struct, frozen=True):
     unsubscribe_backoff: float = 10.0
     backoff_slack: float = 2.0
     backoff_clear_ticks: int = 15
-    graft_flood: float = 10.0
+    graft_flood_threshold: float = 10.0
     opportunistic_graft_ticks: int = 60
     opportunistic_graft_peers: int = 2
-    ihave_length: int = 5000
-    ihave_messages: int = 10
-    iwant_followup: float = 3.0
-    retransmissions: int = 3
-    idontwant_messages: int = 1000
-    idontwant_from_bytes: int = 1024
-    idontwant_ttl_ticks: int = 3
+    max_ihave_length: int = 5000
+    max_ihave_messages: int = 10
+    iwant_followup_time: float = 3.0
+    gossip_retransmission: int = 3
+    max_idontwant_messages: int = 1000
+    idontwant_message_threshold: int = 1024
+    idontwant_message_ttl: int = 3
     flood_publish: bool = False
-    queue_length: int = 256
-    allowance: int = 64 << 20
-    allowance_refill: int = 4 << 20
-    allowance_base: int = 1 << 16
+    outbound_queue_size: int = 256
+    wasted_bytes_budget: int = 64 << 20
+    wasted_bytes_refill: int = 4 << 20
+    wasted_message_overhead: int = 1 << 16
 
 
 def gossip_params(config: P2pConfig) -> GossipParams:
-    """The numbers with the options `p2p.gossip.mesh.*` in them."""
+    """The parameters with the options `p2p.gossip.mesh.*`."""
     return GossipParams(
         d=config.mesh_d,
         d_lo=config.mesh_lo,

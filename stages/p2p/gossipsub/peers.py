@@ -1,129 +1,131 @@
-"""What the router knows of each peer with a gossip stream, and which topics they have joined."""
+"""The router's state of each peer with a gossip stream, and the topics that peers have joined."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import MessageId
-from rollup_node.stages.p2p.gossipsub.outbox import Outbox
 from rollup_node.stages.p2p.gossipsub.params import (
     FLOODSUB,
+    MAX_QUEUED_BYTES,
+    MAX_RPC_BYTES,
     MESHSUB_11,
     MESHSUB_12,
-    MOST_QUEUED_BYTES,
-    MOST_RPC_BYTES,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
+from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Randomness(Protocol):
-    """The part of `random.Random` that is used; seeded by whoever makes the router."""
+class RandomSource(Protocol):
+    """The part of `random.Random` that is used, seeded by the caller of the router."""
 
     def shuffle(self, items: list[PeerId], /) -> None:
-        """In place."""
+        """Shuffles in place."""
 
     def randrange(self, end: int, /) -> int:
-        """0 to end - 1."""
+        """A number from 0 to end - 1."""
 
 
 class GossipPeer:
-    """One peer. Counters begin anew with each heartbeat; `unwanted` holds the ids it has, with the heartbeats left
-    to remember them; the unsent GRAFTs and PRUNEs, by topic, are those that found no room in the queue."""
+    """One peer. Counters are reset at each heartbeat; `unwanted` holds the ids of its IDONTWANT with the heartbeats
+    left to remember them; `pending_grafts` and `pending_prunes`, by topic, found no room in the queue."""
 
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
         self.protocol = protocol
         self.outbound = outbound
-        self.outbox = Outbox(params.queue_length, MOST_QUEUED_BYTES)
-        self.ihaves = 0
-        self.asked = 0
-        self.idontwants = 0
+        self.rpc_queue = RpcQueue(params.outbound_queue_size, MAX_QUEUED_BYTES)
+        self.ihave_count = 0
+        self.iwant_id_count = 0
+        self.idontwant_count = 0
         self.unwanted: dict[MessageId, int] = {}
-        self.allowance = params.allowance
-        self.unsent_grafts: dict[str, None] = {}
-        self.unsent_prunes: dict[str, Prune] = {}
-        self.hello_due = True
+        self.wasted_bytes_budget = params.wasted_bytes_budget
+        self.pending_grafts: dict[str, None] = {}
+        self.pending_prunes: dict[str, Prune] = {}
+        self.hello_pending = True
 
     @property
-    def meshes(self) -> bool:
-        """Whether it keeps meshes; otherwise it is sent everything."""
+    def supports_mesh(self) -> bool:
+        """Whether the peer keeps meshes; a floodsub peer is sent everything."""
         return self.protocol != FLOODSUB
 
     @property
-    def knows_backoff(self) -> bool:
-        """Whether a PRUNE to it may carry a backoff."""
+    def supports_backoff(self) -> bool:
+        """Whether a PRUNE to the peer may carry a backoff (v1.1)."""
         return self.protocol in (MESHSUB_11, MESHSUB_12)
 
     @property
-    def knows_idontwant(self) -> bool:
-        """Whether IDONTWANT may be sent to it."""
+    def supports_idontwant(self) -> bool:
+        """Whether IDONTWANT may be sent to the peer (v1.2)."""
         return self.protocol == MESHSUB_12
 
-    def note_unwanted(self, ids: Iterable[MessageId], params: GossipParams) -> None:
-        """Takes IDONTWANT, up to a number of ids per heartbeat."""
+    def handle_idontwant(self, ids: Iterable[MessageId], params: GossipParams) -> None:
+        """Stores the ids of an IDONTWANT, up to a number per heartbeat."""
         for message in ids:
-            if self.idontwants >= params.idontwant_messages:
+            if self.idontwant_count >= params.max_idontwant_messages:
                 return
-            self.idontwants += 1
-            self.unwanted[message] = params.idontwant_ttl_ticks
+            self.idontwant_count += 1
+            self.unwanted[message] = params.idontwant_message_ttl
 
-    def begin_tick(self, params: GossipParams) -> None:
-        """A heartbeat: new counters, a little more allowance."""
-        self.ihaves = self.asked = self.idontwants = 0
-        self.allowance = min(params.allowance, self.allowance + params.allowance_refill)
+    def start_heartbeat(self, params: GossipParams) -> None:
+        """Resets the counters and refills the wasted-bytes budget."""
+        self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
+        self.wasted_bytes_budget = min(
+            params.wasted_bytes_budget, self.wasted_bytes_budget + params.wasted_bytes_refill
+        )
         if self.unwanted:
             self.unwanted = {each: left - 1 for each, left in self.unwanted.items() if left > 1}
 
 
 class PeerTable:
-    """All peers, the topics they have joined, and sending to them. `counts` are events by op-node's names, `ready` the
-    peers for whom something was queued since it was last emptied. Order is that of arrival, so that a run with the
-    same seed is the same run."""
+    """All peers, their topics, and their outbound queues. `ready` are the peers for which RPCs were queued since it was
+    last emptied. Peers are ordered by arrival, so that runs with one seed are equal."""
 
     def __init__(self, params: GossipParams) -> None:
         self._params = params
-        self.all: dict[PeerId, GossipPeer] = {}
+        self.states: dict[PeerId, GossipPeer] = {}
         self.topics: dict[str, dict[PeerId, None]] = {}
-        self.counts: Counter[str] = Counter()
+        self.event_counts: Counter[TraceEvent] = Counter()
         self.ready: dict[PeerId, None] = {}
 
-    def in_topic(self, topic: str) -> Collection[PeerId]:
+    def topic_peers(self, topic: str) -> Collection[PeerId]:
         """Peers that have joined a topic."""
         return self.topics.get(topic, {}).keys()
 
     def join(self, peer: PeerId, topic: str) -> None:
-        """A peer has joined a topic."""
+        """Adds a peer to a topic."""
         self.topics.setdefault(topic, {})[peer] = None
 
     def leave(self, peer: PeerId, topic: str) -> None:
-        """A peer has left a topic."""
+        """Removes a peer from a topic."""
         self.topics.get(topic, {}).pop(peer, None)
 
     def remove(self, peer: PeerId) -> None:
-        """A peer is gone."""
-        del self.all[peer]
+        """Removes a disconnected peer."""
+        del self.states[peer]
         self.ready.pop(peer, None)
         for peers in self.topics.values():
             peers.pop(peer, None)
 
     def mesh_candidates(self, topic: str, fits: Callable[[PeerId], bool]) -> Iterator[PeerId]:
-        """Peers in a topic that keep meshes and fit."""
-        return (peer for peer in self.in_topic(topic) if self.all[peer].meshes and fits(peer))
+        """Peers of a topic that keep meshes and fit."""
+        return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
-        """Queues a message for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat."""
-        if self.send_frame(peer, gossip_wire.frame(rpc), urgent):
+        """Queues an RPC for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat. Returns whether
+        it was queued."""
+        if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
-        self.all[peer].unsent_grafts |= dict.fromkeys(rpc.control.graft)
-        self.all[peer].unsent_prunes |= {prune.topic: prune for prune in rpc.control.prune}
+        self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)
+        self.states[peer].pending_prunes |= {prune.topic: prune for prune in rpc.control.prune}
         return False
 
     def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
-        """Queues a whole frame for a peer; False if there is no room or the frame is too large."""
-        sent = len(frame) <= MOST_RPC_BYTES and self.all[peer].outbox.push(frame, urgent)
-        self.counts["SEND_RPC" if sent else "DROP_RPC"] += 1
+        """Queues a whole frame for a peer; False when it is too large or there is no room."""
+        sent = len(frame) <= MAX_RPC_BYTES and self.states[peer].rpc_queue.push(frame, urgent)
+        self.event_counts[TraceEvent.SEND_RPC if sent else TraceEvent.DROP_RPC] += 1
         if sent:
             self.ready[peer] = None
         return sent

@@ -1,5 +1,5 @@
-"""Promises: who tells of a message and is asked for it has to bring it in time. Of the ids asked for at once one is
-watched, chosen by chance, so that memory stays small."""
+"""Promises: a peer that announces a message must send it in time once it is requested. Of the ids requested at once a
+random one is tracked, which bounds memory."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,32 +8,32 @@ from rollup_node.stages.p2p.gossipsub.message import MessageId
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Promises:
-    """Watched ids with the time each peer has; `seconds` is that time."""
+class GossipPromises:
+    """The tracked ids with each peer's deadline; `seconds` is the time a peer has."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._ends: dict[MessageId, dict[PeerId, float]] = {}
+        self._deadlines: dict[MessageId, dict[PeerId, float]] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._ends.values()))
+        return sum(map(len, self._deadlines.values()))
 
     def add(self, peer: PeerId, message_id: MessageId, now: float) -> None:
-        """The peer has been asked for the message; an earlier promise of it stays."""
-        self._ends.setdefault(message_id, {}).setdefault(peer, now + self._seconds)
+        """Tracks a request to a peer; an earlier deadline for the same id stays."""
+        self._deadlines.setdefault(message_id, {}).setdefault(peer, now + self._seconds)
 
-    def kept(self, message_id: MessageId) -> None:
-        """Somebody has brought the message: nobody can bring it first any more."""
-        self._ends.pop(message_id, None)
+    def fulfill(self, message_id: MessageId) -> None:
+        """The message has arrived, from whichever peer: all promises of it are fulfilled."""
+        self._deadlines.pop(message_id, None)
 
     def broken(self, now: float) -> Mapping[PeerId, int]:
-        """How many promises each peer has broken since the last call."""
+        """The number of promises that each peer has broken since the last call."""
         found: Counter[PeerId] = Counter()
-        for message_id, ends in list(self._ends.items()):
-            late = [peer for peer, end in ends.items() if end < now]
+        for message_id, deadlines in list(self._deadlines.items()):
+            late = [peer for peer, deadline in deadlines.items() if deadline < now]
             found.update(late)
             for peer in late:
-                del ends[peer]
-            if not ends:
-                del self._ends[message_id]
+                del deadlines[peer]
+            if not deadlines:
+                del self._deadlines[message_id]
         return found

@@ -1,299 +1,317 @@
-"""The gossip router: Gossipsub v1.1 with IDONTWANT of v1.2 and StrictNoSign, as a synchronous core
-(node-behaviour 13.3-13.8).
+"""The gossipsub router: gossipsub v1.1 with IDONTWANT of v1.2 and StrictNoSign, as a synchronous core [GSP3 to GSP9].
 
-How a shell drives it, from one event loop, with `now` the seconds of a steady clock:
+How to drive it, from one event loop, with `now` in monotonic seconds:
 
-* Our outbound stream to a peer for one of `gossip_params.PROTOCOLS` stands: `add_peer`, and again when it had to be
-  opened anew. The peer is disconnected: `remove_peer`. Its addresses change: `scores.add`.
-* A message has come on any inbound stream (`read_message(MOST_RPC_BYTES)`): `receive`. `Malformed`: reset the stream.
-  Otherwise each `Incoming` is to be judged, now or later, and reported by `verdict`; those that nobody judges in time
-  count as ignored. Of a peer not added yet only the topics are heard, so reading better waits until it is.
-* `heartbeat` every `params.heartbeat` seconds. `publish` for our own messages, which are judged before.
-* After each call: for the peers of `take_ready()` wake a writer, which writes `next_frame(peer)` (length included)
-  until it is None. A writer that is blocked leaves frames in the queue, which is bounded; nothing else waits for it.
-* `take_counts()` now and then for the metric `p2p_gossip_events_total`.
+* When our outbound stream to a peer for one of `params.PROTOCOLS` is open, call `add_peer`, and again when the stream
+  was opened again; when the peer is disconnected, call `remove_peer`.
+* For each RPC on an inbound stream call `receive_rpc`. On `MalformedRpc` reset the stream. Validate each
+  `UnvalidatedMessage` returned, at once or later, and call `report_validation_result`; a message without a result is
+  ignored after VALIDATION_TIMEOUT. Of a peer not added yet only subscriptions are kept, so read its stream after
+  `add_peer`.
+* Call `heartbeat` every `params.heartbeat_interval` seconds, and `publish` for our own messages, which are validated
+  before.
+* After each call wake a writer for each peer of `take_ready()`; it writes `next_frame(peer)` (length prefix included)
+  until that is None. Frames of a blocked writer stay in its bounded queue; nothing else waits for it.
+* Call `take_event_counts()` now and then for the metric `p2p_gossip_events_total`.
 
-Nothing is raised for what a peer sends. All chance comes from the generator given.
+Nothing a peer sends raises an exception. All randomness comes from the source given.
+
+Source: https://github.com/libp2p/specs/blob/master/pubsub/gossipsub/gossipsub-v1.1.md and gossipsub-v1.2.md beside it
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.fanout import Fanout
-from rollup_node.stages.p2p.gossipsub.inbox import Inbox
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
 from rollup_node.stages.p2p.gossipsub.mesh import Meshes
-from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict
-from rollup_node.stages.p2p.gossipsub.message_cache import Cached
-from rollup_node.stages.p2p.gossipsub.params import MOST_EARLY, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, Randomness
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
+from rollup_node.stages.p2p.gossipsub.message import MessageId, MessageIdScheme, UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage
+from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    RpcDecodeError,
+    Subscription,
+    decode_rpc,
+    encode_frame,
+)
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
-class Malformed(NamedTuple):
-    """What came is no message of Gossipsub: the stream it came on is to be reset."""
+class MalformedRpc(NamedTuple):
+    """The data is not a gossipsub RPC; its stream must be reset."""
 
-    reason: str
+    error: str
 
 
-class Router:
-    """The state of gossip with all peers. `allowed` are the only topics that we or peers may join."""
+class GossipSubRouter:
+    """The state of gossip with all peers. We and peers may join `allowed_topics` only."""
 
     def __init__(
         self,
         params: GossipParams,
-        allowed: Iterable[str],
-        scores: PeerScores,
-        random: Randomness,
-        id_rule: IdRule = IdRule.OP_NODE,
+        allowed_topics: Iterable[str],
+        scorer: PeerScorer,
+        random: RandomSource,
+        id_scheme: MessageIdScheme = MessageIdScheme.OP_NODE,
     ) -> None:
         self.params = params
-        self.scores = scores
-        self.allowed = frozenset(allowed)
+        self.scorer = scorer
+        self.allowed_topics = frozenset(allowed_topics)
         self.peers = PeerTable(params)
-        self.meshes = Meshes(params, self.peers, scores, random)
+        self.meshes = Meshes(params, self.peers, scorer, random)
         self.fanout = Fanout(params, self.peers, self.meshes)
-        self.lazy = LazyGossip(params, self.peers, random)
-        self.inbox = Inbox(params, self.peers, self.lazy.promises, id_rule)
-        self.ticks = 0
-        self._early: dict[PeerId, list[Subscription]] = {}
+        self.lazy_gossip = LazyGossip(params, self.peers, random)
+        self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises, id_scheme)
+        self.heartbeat_ticks = 0
+        self._early_subscriptions: dict[PeerId, list[Subscription]] = {}
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
-        """A peer can be written to, from now on or anew: it is told of our topics. `outbound`: we dialled it;
-        `addresses`: its IPs."""
+        """Adds a peer that can be written to, or restarts one, and sends it our subscriptions. `outbound`: we dialled
+        it; `addresses`: its IP addresses and groups, for colocation scoring."""
         joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
-        if peer in self.peers.all:
-            self._drop(peer)
-        self.peers.all[peer] = GossipPeer(protocol, outbound, self.params)
-        self.peers.counts["ADD_PEER"] += 1
-        self.scores.add(peer, addresses)
-        self._say_hello(peer)
-        self._take_subscriptions(peer, [Subscription(topic, True) for topic in joined])
-        self._take_subscriptions(peer, self._early.pop(peer, ()))
+        if peer in self.peers.states:
+            self._remove(peer)
+        self.peers.states[peer] = GossipPeer(protocol, outbound, self.params)
+        self.peers.event_counts[TraceEvent.ADD_PEER] += 1
+        self.scorer.add_peer(peer, addresses)
+        self._send_hello(peer)
+        self._handle_subscriptions(peer, [Subscription(topic, True) for topic in joined])
+        self._handle_subscriptions(peer, self._early_subscriptions.pop(peer, ()))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
-        """A peer is gone; its score may be kept."""
-        self._early.pop(peer, None)
-        if peer in self.peers.all:
-            self._drop(peer)
-            self.scores.remove(peer, now)
+        """Removes a disconnected peer; its score may be retained."""
+        self._early_subscriptions.pop(peer, None)
+        if peer in self.peers.states:
+            self._remove(peer)
+            self.scorer.remove_peer(peer, now)
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
-        """Peers that have joined a topic (`opp2p_peerStats`)."""
-        return self.peers.in_topic(topic)
+        """Peers that have joined a topic."""
+        return self.peers.topic_peers(topic)
 
     def take_ready(self) -> list[PeerId]:
-        """Peers for whom something was queued since the last call."""
+        """The peers for which something was queued since the last call."""
         ready = list(self.peers.ready)
         self.peers.ready.clear()
         return ready
 
     def next_frame(self, peer: PeerId) -> bytes | None:
-        """What to write next to a peer."""
-        state = self.peers.all.get(peer)
-        return None if state is None else state.outbox.pop()
+        """The next frame to write to a peer; None when its queue is empty."""
+        state = self.peers.states.get(peer)
+        return None if state is None else state.rpc_queue.pop()
 
-    def take_counts(self) -> Mapping[str, int]:
-        """Events since the last call, by op-node's names."""
-        counts, self.peers.counts = self.peers.counts, Counter()
+    def take_event_counts(self) -> Mapping[TraceEvent, int]:
+        """Events since the last call."""
+        counts, self.peers.event_counts = self.peers.event_counts, Counter()
         return counts
 
-    def _drop(self, peer: PeerId) -> None:
-        self.meshes.drop(peer)
-        self.fanout.drop(peer)
+    def _remove(self, peer: PeerId) -> None:
+        self.meshes.remove_peer(peer)
+        self.fanout.remove_peer(peer)
         self.peers.remove(peer)
-        self.peers.counts["REMOVE_PEER"] += 1
+        self.peers.event_counts[TraceEvent.REMOVE_PEER] += 1
 
     # --- our topics ------------------------------------------------------------------------------------------------
 
     def join(self, topic: str) -> None:
-        """Joins one of the allowed topics and tells all peers."""
-        if topic in self.allowed and topic not in self.meshes.members:
-            self.peers.counts["JOIN"] += 1
+        """Joins one of the allowed topics and announces it to all peers."""
+        if topic in self.allowed_topics and topic not in self.meshes.members:
+            self.peers.event_counts[TraceEvent.JOIN] += 1
             self._announce(Subscription(topic, True))
-            self.meshes.join(topic, self.fanout.take(topic))
+            self.meshes.join(topic, self.fanout.remove_topic(topic))
 
     def leave(self, topic: str, now: float) -> None:
-        """Leaves a topic."""
+        """Leaves a topic and announces it to all peers."""
         if topic in self.meshes.members:
-            self.peers.counts["LEAVE"] += 1
+            self.peers.event_counts[TraceEvent.LEAVE] += 1
             self._announce(Subscription(topic, False))
             self.meshes.leave(topic, now)
 
     def _announce(self, change: Subscription) -> None:
-        for peer, state in self.peers.all.items():
-            state.hello_due |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
+        for peer, state in self.peers.states.items():
+            state.hello_pending |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
 
-    def _say_hello(self, peer: PeerId, all_topics: bool = False) -> None:
-        """Tells a peer of the topics we have joined, and of the others too where it may have missed that we left."""
-        said = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed)]
-        told = tuple([each for each in said if each.subscribe or all_topics])
-        self.peers.all[peer].hello_due = bool(told) and not self.peers.send(peer, Rpc(subscriptions=told))
+    def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
+        """Sends our subscriptions to a peer; with `all_topics` also the topics we are not in, as the peer may have
+        missed that we left."""
+        subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
+        sent = tuple([each for each in subscriptions if each.subscribe or all_topics])
+        self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
 
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
-        """Sends our own message to the mesh, or to all peers of the topic where that is configured or the mesh is
-        small; how many it is queued for, None if it was seen before."""
-        own = self.inbox.add_own(topic, data, now)
-        if own is None:
+        """Publishes a message of our own to the mesh, or to all peers of the topic when flood publishing is on or the
+        mesh is small [GSP9]; returns the number of peers it is queued for, None if it was published before."""
+        message_id = self.validation_queue.add_published(topic, data, now)
+        if message_id is None:
             return None
-        self.peers.counts["PUBLISH_MESSAGE"] += 1
-        self.peers.counts["DELIVER_MESSAGE"] += 1
+        self.peers.event_counts[TraceEvent.PUBLISH_MESSAGE] += 1
+        self.peers.event_counts[TraceEvent.DELIVER_MESSAGE] += 1
         members = self.meshes.members.get(topic)
         if self.params.flood_publish or (members is not None and len(members) < self.params.d_lo):
-            receivers = [peer for peer in self.peers.in_topic(topic) if self._may_publish_to(peer)]
+            receivers = [peer for peer in self.peers.topic_peers(topic) if self._may_publish_to(peer)]
         elif members is not None:
             receivers = [*members, *self._floodsub_peers(topic)]
         else:
-            receivers = [*self.fanout.receivers(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
-        return self._push(own, topic, data, receivers)
+            receivers = [*self.fanout.peers_for(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
+        return self._send_message(message_id, topic, data, receivers)
 
-    def receive(self, peer: PeerId, raw: bytes, now: float) -> list[Incoming] | Malformed:
-        """Takes one message from a peer (without its length); what of it is to be judged."""
+    def receive_rpc(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
+        """Handles an RPC of a peer (without its length prefix); returns the messages to validate."""
         try:
-            rpc = gossip_wire.decode(raw)
-        except WireError as error:
-            return Malformed(str(error))
-        if peer not in self.peers.all:
-            self._note_early(peer, rpc.subscriptions)
+            rpc = decode_rpc(raw)
+        except RpcDecodeError as error:
+            return MalformedRpc(str(error))
+        if peer not in self.peers.states:
+            self._store_early_subscriptions(peer, rpc.subscriptions)
             return []
-        self.peers.counts["RECV_RPC"] += 1
-        self._take_subscriptions(peer, rpc.subscriptions)
-        if self.scores.total(peer) < self.scores.thresholds.graylist:
+        self.peers.event_counts[TraceEvent.RECV_RPC] += 1
+        self._handle_subscriptions(peer, rpc.subscriptions)
+        # Subscriptions of a graylisted peer are kept, as its score may recover; the rest of the RPC is ignored.
+        if self.scorer.score(peer) < self.scorer.thresholds.graylist:
             return []
-        found = [self._take_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
-        self._take_control(peer, rpc.control, now)
-        return [each for each in found if each is not None]
+        messages = [self._handle_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
+        self._handle_control(peer, rpc.control, now)
+        return [each for each in messages if each is not None]
 
-    def verdict(self, message: MessageId, verdict: Verdict, now: float) -> int:
-        """What was decided about a message; one that is accepted is passed on, and the number of peers it is queued
-        for is returned. A verdict on a message that does not wait any more changes nothing."""
-        accepted = self.inbox.settle(message, verdict)
+    def report_validation_result(self, message_id: MessageId, result: ValidationResult, now: float) -> int:
+        """Reports the validation result of a message. An accepted message is forwarded; returns the number of peers it
+        is queued for. The result of a message that is not pending has no effect."""
+        accepted = self.validation_queue.finish(message_id, result)
         if accepted is None:
             return 0
         receivers = [*self.meshes.members.get(accepted.topic, ()), *self._floodsub_peers(accepted.topic)]
-        others = [peer for peer in receivers if peer not in accepted.brought_by]
-        return self._push(message, accepted.topic, accepted.data, others)
+        others = [peer for peer in receivers if peer not in accepted.senders]
+        return self._send_message(message_id, accepted.topic, accepted.data, others)
 
-    def _push(self, message: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
-        """Keeps a message to be asked for, and queues it for those who do not have it."""
-        frame = gossip_wire.frame(Rpc(messages=(Message(topic, data),)))
-        self.lazy.cache.put(message, Cached(topic, frame))
-        lacking = [peer for peer in receivers if message not in self.peers.all[peer].unwanted]
+    def _send_message(self, message_id: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
+        """Caches a message and queues it for those receivers that do not have it."""
+        frame = encode_frame(Rpc(messages=(PubsubMessage(topic, data),)))
+        self.lazy_gossip.cache.put(message_id, CachedMessage(topic, frame))
+        lacking = [peer for peer in receivers if message_id not in self.peers.states[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
 
-    def _note_early(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
-        """Remembers the topics that a peer tells of before we can write to it."""
-        known = [each for each in subscriptions if each.topic in self.allowed]
+    def _store_early_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
+        """Keeps the subscriptions of a peer that we cannot write to yet."""
+        known = [each for each in subscriptions if each.topic in self.allowed_topics]
         if known:
-            self._early[peer] = (self._early.pop(peer, []) + known)[-len(self.allowed) :]
-            if len(self._early) > MOST_EARLY:
-                del self._early[next(iter(self._early))]
+            self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[
+                -len(self.allowed_topics) :
+            ]
+            if len(self._early_subscriptions) > MAX_EARLY_SUBSCRIBERS:
+                del self._early_subscriptions[next(iter(self._early_subscriptions))]
 
-    def _take_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
-        """Joins and leaves of allowed topics; both for the same topic in one message cancel out."""
-        said: dict[str, set[bool]] = {}
+    def _handle_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
+        """Applies the allowed ones; subscribing and unsubscribing to a topic in one RPC cancel out."""
+        changes: dict[str, set[bool]] = {}
         for topic, subscribe in subscriptions:
-            if topic in self.allowed:
-                said.setdefault(topic, set()).add(subscribe)
-        for topic, both in said.items():
-            if both == {True}:
+            if topic in self.allowed_topics:
+                changes.setdefault(topic, set()).add(subscribe)
+        for topic, change in changes.items():
+            if change == {True}:
                 self.peers.join(peer, topic)
-            elif both == {False}:
+            elif change == {False}:
                 self.peers.leave(peer, topic)
-                self.meshes.drop_from(topic, peer)
+                self.meshes.remove_from(topic, peer)
 
-    def _take_message(self, peer: PeerId, message: Message, now: float) -> Incoming | None:
-        """A large message that is new is not wanted from the rest of the mesh any more: that is said at once."""
-        found = self.inbox.take(peer, message, now)
-        if found is not None and len(message.data) >= self.params.idontwant_from_bytes:
-            frame = gossip_wire.frame(Rpc(control=Control(dont_want=(found.id,))))
+    def _handle_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
+        """Takes a message; a large one that is new is answered with IDONTWANT to the rest of the mesh at once."""
+        unvalidated = self.validation_queue.receive(peer, message, now)
+        if unvalidated is not None and len(message.data) >= self.params.idontwant_message_threshold:
+            frame = encode_frame(Rpc(control=ControlMessage(idontwant=(unvalidated.id,))))
             for other in self.meshes.members[message.topic]:
-                if other != peer and self.peers.all[other].knows_idontwant:
+                if other != peer and self.peers.states[other].supports_idontwant:
                     self.peers.send_frame(other, frame, urgent=True)
-        return found
+        return unvalidated
 
     def _may_publish_to(self, peer: PeerId) -> bool:
-        return self.scores.total(peer) >= self.scores.thresholds.publish
+        return self.scorer.score(peer) >= self.scorer.thresholds.publish
 
     def _floodsub_peers(self, topic: str) -> list[PeerId]:
         """Peers that keep no mesh and are sent everything."""
-        joined = self.peers.in_topic(topic)
-        return [peer for peer in joined if not self.peers.all[peer].meshes and self._may_publish_to(peer)]
+        joined = self.peers.topic_peers(topic)
+        return [peer for peer in joined if not self.peers.states[peer].supports_mesh and self._may_publish_to(peer)]
 
     # --- control -----------------------------------------------------------------------------------------------------
 
-    def _take_control(self, peer: PeerId, control: Control, now: float) -> None:
-        if self.scores.total(peer) >= self.scores.thresholds.gossip:
-            self._take_gossip(peer, control, now)
-        refused = [topic for topic in control.graft if not self.meshes.grafted_by(peer, topic, now)]
-        if refused:
-            prunes = tuple([self.meshes.prune(peer, topic) for topic in dict.fromkeys(refused)])
-            self.peers.send(peer, Rpc(control=Control(prune=prunes)))
+    def _handle_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
+        if self.scorer.score(peer) >= self.scorer.thresholds.gossip:
+            self._handle_gossip(peer, control, now)
+        rejected = [topic for topic in control.graft if not self.meshes.handle_graft(peer, topic, now)]
+        if rejected:
+            prunes = tuple([self.meshes.make_prune(peer, topic) for topic in dict.fromkeys(rejected)])
+            self.peers.send(peer, Rpc(control=ControlMessage(prune=prunes)))
         for prune in control.prune:
-            self.meshes.pruned_by(peer, prune, now)
-        self.peers.all[peer].note_unwanted(control.dont_want, self.params)
+            self.meshes.handle_prune(peer, prune, now)
+        self.peers.states[peer].handle_idontwant(control.idontwant, self.params)
 
-    def _take_gossip(self, peer: PeerId, control: Control, now: float) -> None:
-        def lacks(topic: str, message: MessageId) -> bool:
-            return topic in self.meshes.members and not self.inbox.has_seen(message, now)
+    def _handle_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
+        def lacks(topic: str, message_id: MessageId) -> bool:
+            return topic in self.meshes.members and not self.validation_queue.has_seen(message_id, now)
 
-        if control.have:
-            wanted = self.lazy.wants(peer, control.have, lacks, now)
+        if control.ihave:
+            wanted = self.lazy_gossip.handle_ihave(peer, control.ihave, lacks, now)
             if wanted:
-                self.peers.send(peer, Rpc(control=Control(want=wanted)))
-        for message in self.lazy.answers(peer, control.want):
+                self.peers.send(peer, Rpc(control=ControlMessage(iwant=wanted)))
+        for message in self.lazy_gossip.handle_iwant(peer, control.iwant):
             self.peers.send_frame(peer, message.frame)
 
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
-        """Upkeep of scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, one message to a peer."""
-        self.ticks += 1
-        self.scores.refresh(now)
-        for peer, count in self.lazy.promises.broken(now).items():
-            self.scores.penalize(peer, count)
-        self.inbox.tick(now)
-        totals = {peer: self.scores.total(peer) for peer in self.peers.all}
-        changes = self.meshes.upkeep(self.ticks, totals.__getitem__, now)
-        self.fanout.upkeep(lambda peer: totals[peer] >= self.scores.thresholds.publish, now)
-        told = self._tell(totals)
-        for peer, state in self.peers.all.items():
-            state.begin_tick(self.params)
-            if state.hello_due:
-                self._say_hello(peer, all_topics=True)
+        """Maintains scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, at most one RPC per
+        peer."""
+        self.heartbeat_ticks += 1
+        self.scorer.refresh(now)
+        for peer, count in self.lazy_gossip.promises.broken(now).items():
+            self.scorer.add_penalty(peer, count)
+        self.validation_queue.heartbeat(now)
+        scores = {peer: self.scorer.score(peer) for peer in self.peers.states}
+        changes = self.meshes.heartbeat(self.heartbeat_ticks, scores.__getitem__, now)
+        self.fanout.heartbeat(lambda peer: scores[peer] >= self.scorer.thresholds.publish, now)
+        ihaves = self._emit_gossip(scores)
+        for peer, state in self.peers.states.items():
+            state.start_heartbeat(self.params)
+            if state.hello_pending:
+                self._send_hello(peer, all_topics=True)
             grafted, pruned = changes.get(peer, ((), ()))
-            control = self._with_unsent(peer, state, told.get(peer, ()), grafted, pruned)
+            control = self._build_control(peer, state, ihaves.get(peer, ()), grafted, pruned)
             if any(control):
                 self.peers.send(peer, Rpc(control=control))
-        self.lazy.cache.shift()
+        self.lazy_gossip.cache.shift()
 
-    def _tell(self, totals: Mapping[PeerId, float]) -> Mapping[PeerId, list[Have]]:
-        told: dict[PeerId, list[Have]] = {}
-        threshold = self.scores.thresholds.gossip
+    def _emit_gossip(self, scores: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
+        ihaves: dict[PeerId, list[IHave]] = {}
+        threshold = self.scorer.thresholds.gossip
         for topic, members in (*self.meshes.members.items(), *self.fanout.members.items()):
-            for peer, have in self.lazy.tell(topic, members, lambda peer: totals[peer] >= threshold):
-                told.setdefault(peer, []).append(have)
-        return told
+            for peer, ihave in self.lazy_gossip.emit_gossip(topic, members, lambda peer: scores[peer] >= threshold):
+                ihaves.setdefault(peer, []).append(ihave)
+        return ihaves
 
-    def _with_unsent(
-        self, peer: PeerId, state: GossipPeer, have: Collection[Have], grafted: Iterable[str], pruned: Iterable[str]
-    ) -> Control:
-        """A heartbeat's control part, with the GRAFTs and PRUNEs that found no room before and are still true."""
-        grafts = {topic: None for topic in state.unsent_grafts if peer in self.meshes.members.get(topic, ())}
+    def _build_control(
+        self, peer: PeerId, state: GossipPeer, ihaves: Collection[IHave], grafted: Iterable[str], pruned: Iterable[str]
+    ) -> ControlMessage:
+        """A heartbeat's control message, with earlier GRAFTs and PRUNEs that found no room and still hold."""
+        grafts = {topic: None for topic in state.pending_grafts if peer in self.meshes.members.get(topic, ())}
         prunes: dict[str, Prune] = {
             topic: prune
-            for topic, prune in state.unsent_prunes.items()
+            for topic, prune in state.pending_prunes.items()
             if peer not in self.meshes.members.get(topic, ())
         }
-        state.unsent_grafts, state.unsent_prunes = {}, {}
+        state.pending_grafts, state.pending_prunes = {}, {}
         grafts |= dict.fromkeys(grafted)
-        prunes |= {topic: self.meshes.prune(peer, topic) for topic in pruned}
-        return Control(have=tuple(have), graft=tuple(grafts), prune=tuple(prunes.values()))
+        prunes |= {topic: self.meshes.make_prune(peer, topic) for topic in pruned}
+        return ControlMessage(ihave=tuple(ihaves), graft=tuple(grafts), prune=tuple(prunes.values()))

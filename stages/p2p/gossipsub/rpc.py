@@ -1,7 +1,8 @@
-"""Gossipsub's messages between two peers, as protobuf. The number of fields and the size of ids are bounded over the
-whole message; what goes beyond is malformed, and the stream is to be reset.
+"""Gossipsub's RPC messages, as protobuf. The number of fields and the size of ids are bounded over the whole RPC;
+beyond that it is malformed and its stream must be reset. A message with an author, sequence number, signature or key,
+which StrictNoSign forbids [GSP4], is marked as signed.
 
-StrictNoSign: a message with an author, sequence number, signature or key is marked, and refused by the router.
+Source: https://github.com/libp2p/specs/blob/master/pubsub/README.md and gossipsub/gossipsub-v1.2.md beside it
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,10 +11,10 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError
 
-MOST_FIELDS = 12_000
-"""Two IHAVE of full length, and more than nodes of one chain ever say at once: to read so many takes a while."""
-MOST_MESSAGE_FIELDS = 64
-LONGEST_ID = 64
+MAX_FIELDS = 12_000
+"""Two full IHAVE, and more than nodes of one chain ever send in one RPC; parsing this many fields takes a while."""
+MAX_MESSAGE_FIELDS = 64
+MAX_ID_BYTES = 64
 _SUBSCRIPTIONS, _PUBLISH, _CONTROL = 1, 2, 3
 _SUBSCRIBE, _SUBSCRIBED_TOPIC = 1, 2
 _FROM, _DATA, _SEQUENCE, _TOPIC, _SIGNATURE, _KEY = range(1, 7)
@@ -21,124 +22,130 @@ _IHAVE, _IWANT, _GRAFT, _PRUNE, _IDONTWANT = range(1, 6)
 _CONTROL_TOPIC, _IHAVE_IDS, _IDS, _PRUNE_BACKOFF = 1, 2, 1, 3
 
 
-class WireError(ValueError):
-    """Not a message of Gossipsub."""
+class RpcDecodeError(ValueError):
+    """Not a gossipsub RPC."""
 
 
 class Subscription(NamedTuple):
-    """A peer joins or leaves a topic."""
+    """A peer joins (`subscribe`) or leaves a topic."""
 
     topic: str
     subscribe: bool
 
 
-class Message(NamedTuple):
-    """A published message; `authored` if it carries any of what StrictNoSign forbids."""
+class PubsubMessage(NamedTuple):
+    """A published message; `is_signed` if it carries any field that StrictNoSign forbids."""
 
     topic: str
     data: bytes
-    authored: bool = False
+    is_signed: bool = False
 
 
-class Have(NamedTuple):
-    """IHAVE: ids that can be asked for."""
+class IHave(NamedTuple):
+    """IHAVE: ids of messages that can be requested."""
 
     topic: str
     ids: Sequence[bytes]
 
 
 class Prune(NamedTuple):
-    """PRUNE: out of the mesh of a topic; `backoff` in seconds, None where the peer names none."""
+    """PRUNE: the receiver is no longer in the sender's mesh; `backoff` in seconds, None when the peer names none."""
 
     topic: str
     backoff: int | None = None
 
 
-class Control(NamedTuple):
-    """The parts of a message that are not content. `graft` holds topics, `want` and `dont_want` ids."""
+class ControlMessage(NamedTuple):
+    """The control part. `graft` holds topics, `iwant` and `idontwant` message ids."""
 
-    have: Sequence[Have] = ()
-    want: Sequence[bytes] = ()
+    ihave: Sequence[IHave] = ()
+    iwant: Sequence[bytes] = ()
     graft: Sequence[str] = ()
     prune: Sequence[Prune] = ()
-    dont_want: Sequence[bytes] = ()
+    idontwant: Sequence[bytes] = ()
 
 
 class Rpc(NamedTuple):
-    """All that one peer says to another at once."""
+    """One RPC."""
 
     subscriptions: Sequence[Subscription] = ()
-    messages: Sequence[Message] = ()
-    control: Control = Control()
+    messages: Sequence[PubsubMessage] = ()
+    control: ControlMessage = ControlMessage()
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
-def frame(rpc: Rpc) -> bytes:
-    """The message with its length before it, as it goes on a stream."""
-    body = encode(rpc)
+def encode_frame(rpc: Rpc) -> bytes:
+    """Encodes an RPC with its length prefix, as it is written to a stream."""
+    body = encode_rpc(rpc)
     return varint.encode(len(body)) + body
 
 
-def encode(rpc: Rpc) -> bytes:
-    """The message without its length."""
+def encode_rpc(rpc: Rpc) -> bytes:
+    """Encodes an RPC without its length prefix."""
     parts = [
-        protobuf.data(
-            _SUBSCRIPTIONS, protobuf.number(_SUBSCRIBE, one.subscribe) + protobuf.data(_SUBSCRIBED_TOPIC, one.topic)
+        protobuf.bytes_field(
+            _SUBSCRIPTIONS,
+            protobuf.varint_field(_SUBSCRIBE, subscription.subscribe)
+            + protobuf.bytes_field(_SUBSCRIBED_TOPIC, subscription.topic),
         )
-        for one in rpc.subscriptions
+        for subscription in rpc.subscriptions
     ]
     parts += [
-        protobuf.data(_PUBLISH, protobuf.data(_DATA, one.data) + protobuf.data(_TOPIC, one.topic))
-        for one in rpc.messages
+        protobuf.bytes_field(
+            _PUBLISH, protobuf.bytes_field(_DATA, message.data) + protobuf.bytes_field(_TOPIC, message.topic)
+        )
+        for message in rpc.messages
     ]
     if any(rpc.control):
-        parts.append(protobuf.data(_CONTROL, _encode_control(rpc.control)))
+        parts.append(protobuf.bytes_field(_CONTROL, _encode_control(rpc.control)))
     return b"".join(parts)
 
 
-def _encode_control(control: Control) -> bytes:
+def _encode_control(control: ControlMessage) -> bytes:
     parts = [
-        protobuf.data(_IHAVE, protobuf.data(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids))
-        for have in control.have
+        protobuf.bytes_field(
+            _IHAVE, protobuf.bytes_field(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids)
+        )
+        for have in control.ihave
     ]
-    if control.want:
-        parts.append(protobuf.data(_IWANT, _encode_ids(_IDS, control.want)))
-    parts += [protobuf.data(_GRAFT, protobuf.data(_CONTROL_TOPIC, topic)) for topic in control.graft]
+    if control.iwant:
+        parts.append(protobuf.bytes_field(_IWANT, _encode_ids(_IDS, control.iwant)))
+    parts += [protobuf.bytes_field(_GRAFT, protobuf.bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
     for prune in control.prune:
-        backoff = b"" if prune.backoff is None else protobuf.number(_PRUNE_BACKOFF, prune.backoff)
-        parts.append(protobuf.data(_PRUNE, protobuf.data(_CONTROL_TOPIC, prune.topic) + backoff))
-    if control.dont_want:
-        parts.append(protobuf.data(_IDONTWANT, _encode_ids(_IDS, control.dont_want)))
+        backoff = b"" if prune.backoff is None else protobuf.varint_field(_PRUNE_BACKOFF, prune.backoff)
+        parts.append(protobuf.bytes_field(_PRUNE, protobuf.bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
+    if control.idontwant:
+        parts.append(protobuf.bytes_field(_IDONTWANT, _encode_ids(_IDS, control.idontwant)))
     return b"".join(parts)
 
 
 def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
-    return b"".join(protobuf.data(field, each) for each in ids)
+    return b"".join(protobuf.bytes_field(field, each) for each in ids)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes) -> Rpc:
-    """Reads a message without its length; WireError for a malformed one."""
+def decode_rpc(raw: bytes) -> Rpc:
+    """Decodes an RPC without its length prefix. Raises RpcDecodeError."""
     try:
         return _Reader().rpc(raw)
     except ProtobufError as error:
-        raise WireError(str(error)) from None
+        raise RpcDecodeError(str(error)) from None
 
 
 class _Reader:
-    """Reads one message; all parts of it together have at most MOST_FIELDS fields."""
+    """Decodes one RPC; all its parts together have at most MAX_FIELDS fields."""
 
     def __init__(self) -> None:
-        self._left = MOST_FIELDS
+        self._left = MAX_FIELDS
 
     def rpc(self, raw: bytes) -> Rpc:
         fields = self._fields(memoryview(raw))
         subscriptions = tuple([self._subscription(each) for each in self._all(fields, _SUBSCRIPTIONS)])
-        messages = tuple([self._message(each) for each in fields.views(_PUBLISH)])
+        messages = tuple([self._message(each) for each in fields.repeated_views(_PUBLISH)])
         return Rpc(subscriptions, messages, self._control(self._all(fields, _CONTROL)))
 
     def _fields(self, view: memoryview) -> Fields:
@@ -147,45 +154,46 @@ class _Reader:
         return fields
 
     def _all(self, fields: Fields, number: int) -> Iterator[Fields]:
-        return map(self._fields, fields.views(number))
+        return map(self._fields, fields.repeated_views(number))
 
     def _subscription(self, fields: Fields) -> Subscription:
-        return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.number(_SUBSCRIBE)))
+        return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
-    def _message(self, view: memoryview) -> Message:
-        """Anybody may have appended fields to a message that good peers pass on: they must not cost us these peers."""
+    def _message(self, view: memoryview) -> PubsubMessage:
+        """A message, of which only the first fields are read: anyone can append fields to a message that honest peers
+        forward, and that must not cost us these peers."""
         if self._left <= 0:
-            raise WireError(f"more than {MOST_FIELDS} fields")
-        fields = protobuf.parse_first(view, MOST_MESSAGE_FIELDS)
+            raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
+        fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)
         self._left -= len(fields)
         authored = any(number in fields for number in (_FROM, _SEQUENCE, _SIGNATURE, _KEY))
-        return Message(_topic(fields, _TOPIC), fields.raw(_DATA) or b"", authored)
+        return PubsubMessage(_topic(fields, _TOPIC), fields.bytes_value(_DATA) or b"", authored)
 
-    def _control(self, controls: Iterator[Fields]) -> Control:
-        """A repeated control part counts as one, by protobuf's rule for embedded messages."""
-        have: list[Have] = []
-        want: list[bytes] = []
+    def _control(self, controls: Iterator[Fields]) -> ControlMessage:
+        """Merges repeated control parts, as protobuf does with embedded messages."""
+        ihave: list[IHave] = []
+        iwant: list[bytes] = []
         graft: list[str] = []
         prune: list[Prune] = []
-        dont_want: list[bytes] = []
+        idontwant: list[bytes] = []
         for fields in controls:
-            have += [Have(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
+            ihave += [IHave(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
             for each in self._all(fields, _IWANT):
-                want += _ids(each, _IDS)
+                iwant += _ids(each, _IDS)
             graft += [_topic(each) for each in self._all(fields, _GRAFT)]
-            prune += [Prune(_topic(each), each.number(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
+            prune += [Prune(_topic(each), each.varint(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
             for each in self._all(fields, _IDONTWANT):
-                dont_want += _ids(each, _IDS)
-        return Control(have, want, graft, prune, dont_want)
+                idontwant += _ids(each, _IDS)
+        return ControlMessage(ihave, iwant, graft, prune, idontwant)
 
 
 def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
-    """A topic's name; one that is missing or not UTF-8 becomes a name that nobody has joined."""
-    return (fields.raw(number) or b"").decode(errors="replace")
+    """The topic's name; one that is missing or not UTF-8 becomes a name that nobody has joined."""
+    return (fields.bytes_value(number) or b"").decode(errors="replace")
 
 
 def _ids(fields: Fields, number: int) -> list[bytes]:
-    ids = fields.all_raw(number)
-    if any(len(each) > LONGEST_ID for each in ids):
-        raise WireError(f"a message id of more than {LONGEST_ID} bytes")
+    ids = fields.repeated_bytes(number)
+    if any(len(each) > MAX_ID_BYTES for each in ids):
+        raise RpcDecodeError(f"a message id of more than {MAX_ID_BYTES} bytes")
     return ids

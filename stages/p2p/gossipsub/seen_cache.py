@@ -1,4 +1,4 @@
-"""What was seen lately: keys remembered for a fixed time from when they first came, and never more than a bound."""
+"""The seen cache: keys remembered for a fixed time from when they first came, bounded in number."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -7,36 +7,36 @@ K = TypeVar("K", bound=Hashable)
 
 
 class SeenCache(Generic[K]):
-    """Keys with the time their memory ends. `ttl` in seconds; beyond `most` keys the oldest are forgotten early.
-    Times come in rising order."""
+    """Keys with their expiry. `ttl` in seconds; beyond `max_size` keys the oldest are dropped early. Times must not
+    decrease."""
 
-    def __init__(self, ttl: float, most: int) -> None:
+    def __init__(self, ttl: float, max_size: int) -> None:
         self._ttl = ttl
-        self._most = most
-        self._ends: dict[K, float] = {}
+        self._max_size = max_size
+        self._expiries: dict[K, float] = {}
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._expiries)
 
     def has(self, key: K, now: float) -> bool:
-        """Whether the key came within the time."""
-        end = self._ends.get(key)
-        return end is not None and now < end
+        """Whether the key was added within the TTL."""
+        expiry = self._expiries.get(key)
+        return expiry is not None and now < expiry
 
     def add(self, key: K, now: float) -> bool:
-        """Remembers a key; False, and nothing changes, if it is remembered already."""
+        """Adds a key; returns False, and changes nothing, if it is present."""
         if self.has(key, now):
             return False
-        self._ends.pop(key, None)
-        self._ends[key] = now + self._ttl
-        if len(self._ends) > self._most:
-            del self._ends[next(iter(self._ends))]
+        self._expiries.pop(key, None)
+        self._expiries[key] = now + self._ttl
+        if len(self._expiries) > self._max_size:
+            del self._expiries[next(iter(self._expiries))]
         return True
 
-    def forget_old(self, now: float) -> None:
-        """Drops what came too long ago."""
-        while self._ends:
-            key = next(iter(self._ends))
-            if self._ends[key] > now:
+    def remove_expired(self, now: float) -> None:
+        """Removes expired keys."""
+        while self._expiries:
+            key = next(iter(self._expiries))
+            if self._expiries[key] > now:
                 return
-            del self._ends[key]
+            del self._expiries[key]

@@ -1,41 +1,41 @@
-"""How much of our time each peer's gossip may take. Messages that bring nothing of use are charged with the work they
-cause; who is in debt is read no further until its share has paid for it, so that a hostile crowd waits for itself and
-good peers are served between."""
+"""The gossip work budget: how much CPU time the RPCs of each peer may take. RPCs that bring no valid new message are
+charged with the time they took; a peer in debt is not read until its share of the budget has repaid it, so that a
+hostile crowd slows itself down and other peers are served in between."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-ALL = 0.7
-"""The part of a core that all peers together may use up in vain."""
-FEWEST = 10
-"""Shares are no larger than with so many peers."""
-MOST_SAVED = 0.25
+TOTAL_SHARE = 0.7
+"""The share of one core that useless RPCs of all peers together may take."""
+MIN_PEERS = 10
+"""Each peer's share is at most what it would be with this many peers."""
+MAX_SAVED = 0.25
 
 
-class WorkShares:
-    """Seconds of work that each peer has left, below 0 its debt. Times are seconds of a steady clock."""
+class WorkBudget:
+    """The balance of each peer in seconds of work, negative in debt. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._left: dict[PeerId, tuple[float, float]] = {}
+        self._balances: dict[PeerId, tuple[float, float]] = {}
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._balances)
 
     def charge(self, peer: PeerId, work: float, now: float) -> None:
-        """A peer has caused so many seconds of work in vain."""
-        self._left[peer] = (self._at(peer, now) - work, now)
+        """Charges a peer with seconds of useless work."""
+        self._balances[peer] = (self._balance(peer, now) - work, now)
 
-    def pause(self, peer: PeerId, now: float) -> float:
+    def delay(self, peer: PeerId, now: float) -> float:
         """Seconds until the peer is out of debt."""
-        return max(0.0, -self._at(peer, now)) / self._rate
+        return max(0.0, -self._balance(peer, now)) / self._rate
 
-    def forget(self, peer: PeerId) -> None:
-        """The peer is gone."""
-        self._left.pop(peer, None)
+    def remove_peer(self, peer: PeerId) -> None:
+        """Forgets a disconnected peer."""
+        self._balances.pop(peer, None)
 
     @property
     def _rate(self) -> float:
-        return ALL / max(FEWEST, len(self._left))
+        return TOTAL_SHARE / max(MIN_PEERS, len(self._balances))
 
-    def _at(self, peer: PeerId, now: float) -> float:
-        left, since = self._left.get(peer, (0.0, now))
-        return min(MOST_SAVED, left + (now - since) * self._rate)
+    def _balance(self, peer: PeerId, now: float) -> float:
+        balance, updated_at = self._balances.get(peer, (0.0, now))
+        return min(MAX_SAVED, balance + (now - updated_at) * self._rate)

@@ -1,1 +1,1 @@
-"""What services see of the host."""
+"""The upgrade of connections, and the identify and ping protocols."""

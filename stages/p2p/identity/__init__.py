@@ -1,1 +1,1 @@
-"""Who and where a peer is: peer ids, multiaddrs, what identify says, and what is kept of a peer."""
+"""Keys and peer ids."""

@@ -1,4 +1,8 @@
-"""Who a peer is: its public key, and the peer id made of it. We are secp256k1; others may hold any libp2p key."""
+"""Public keys and the peer ids derived from them. This node's key is secp256k1; peers may have any of libp2p's key
+types [NET1].
+
+Source: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md
+"""
 
 import base64
 import hashlib
@@ -15,43 +19,44 @@ from rollup_node.stages.p2p.encoding import base58, protobuf
 from rollup_node.stages.protocol.keccak import keccak256
 
 PeerId = bytes
-"""A multihash: identity of a short serialized public key, SHA-256 of a long one."""
+"""A multihash: the serialized public key itself (identity) when it is short, else its SHA-256."""
 
 RSA, ED25519, SECP256K1, ECDSA = range(4)
-_LONGEST_KEY = 2048
-_LONGEST_SIGNATURE = 1024
-_INLINE_KEY = 42
+_MAX_KEY_BYTES = 2048
+_MAX_SIGNATURE_BYTES = 1024
+_MAX_INLINE_KEY_BYTES = 42
 _IDENTITY, _SHA256 = 0x00, 0x12
 _CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
-_LONGEST_TEXT = 128
+_MAX_TEXT_CHARACTERS = 128
 _SECRET_BYTES = 32
 
 
 class IdentityError(ValueError):
-    """A key or peer id that cannot be read."""
+    """A key or peer id is malformed."""
 
 
 class PublicKey(NamedTuple):
-    """A libp2p public key: `kind` is RSA, ED25519, SECP256K1 or ECDSA, `data` as that kind serializes it."""
+    """A libp2p public key: `kind` is one of RSA, ED25519, SECP256K1 and ECDSA, `data` the key as that type serializes
+    it."""
 
     kind: int
     data: bytes
 
     def encode(self) -> bytes:
-        """The serialized form that noise, identify and peer ids use."""
-        return protobuf.number(1, self.kind) + protobuf.data(2, self.data)
+        """The protobuf form, which noise, identify and peer ids use."""
+        return protobuf.varint_field(1, self.kind) + protobuf.bytes_field(2, self.data)
 
     @property
     def peer_id(self) -> PeerId:
         """The peer id of the key's owner."""
         raw = self.encode()
-        if len(raw) <= _INLINE_KEY:
+        if len(raw) <= _MAX_INLINE_KEY_BYTES:
             return bytes((_IDENTITY, len(raw))) + raw
         return bytes((_SHA256, 32)) + hashlib.sha256(raw).digest()
 
     def verify(self, message: bytes, signature: bytes) -> bool:
-        """Whether the key's owner signed the message; False for a key that cannot be used."""
-        if len(signature) > _LONGEST_SIGNATURE:
+        """Whether `signature` is the owner's signature of `message`; False also for a key that is unusable."""
+        if len(signature) > _MAX_SIGNATURE_BYTES:
             return False
         try:
             return _VERIFIERS[self.kind](self.data, message, signature)
@@ -59,8 +64,9 @@ class PublicKey(NamedTuple):
             return False
 
 
-def secp256k1_key(point: bytes) -> PublicKey:
-    """The key of a curve point, compressed (33 bytes) or not (65); IdentityError if it is none."""
+def secp256k1_public_key(point: bytes) -> PublicKey:
+    """The public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form. Raises IdentityError
+    when it is not on the curve."""
     try:
         return PublicKey(SECP256K1, CurvePoint(point).format())
     except ValueError:
@@ -68,12 +74,12 @@ def secp256k1_key(point: bytes) -> PublicKey:
 
 
 def decode_public_key(raw: bytes) -> PublicKey:
-    """Reads a serialized public key; IdentityError if it is none."""
-    if len(raw) > _LONGEST_KEY:
+    """Decodes the protobuf form. Raises IdentityError when it is malformed or of an unknown type."""
+    if len(raw) > _MAX_KEY_BYTES:
         raise IdentityError(f"public key of {len(raw)} bytes")
     try:
-        fields = protobuf.parse(raw, most_fields=4)
-        kind, data = fields.number(1), fields.raw(2)
+        fields = protobuf.parse(raw, max_fields=4)
+        kind, data = fields.varint(1), fields.bytes_value(2)
     except protobuf.ProtobufError as error:
         raise IdentityError(f"public key: {error}") from None
     if kind is None or data is None or kind not in _VERIFIERS:
@@ -81,8 +87,8 @@ def decode_public_key(raw: bytes) -> PublicKey:
     return PublicKey(kind, data)
 
 
-def public_key_of(peer: PeerId) -> PublicKey | None:
-    """The key that a peer id holds; None when it holds only a hash."""
+def extract_public_key(peer: PeerId) -> PublicKey | None:
+    """The key that a peer id embeds; None when it holds only a hash."""
     if peer[:1] != bytes((_IDENTITY,)):
         return None
     try:
@@ -92,7 +98,7 @@ def public_key_of(peer: PeerId) -> PublicKey | None:
 
 
 def node_id(key: PublicKey) -> bytes | None:
-    """The discovery node id: keccak-256 of the curve point; None for a key that is not secp256k1."""
+    """The discv5 node id: keccak-256 of the uncompressed point; None for a key that is not secp256k1."""
     if key.kind != SECP256K1:
         return None
     try:
@@ -101,8 +107,9 @@ def node_id(key: PublicKey) -> bytes | None:
         return None
 
 
-class Identity:
-    """Our own network key (32 bytes, secp256k1)."""
+class NetworkIdentity:
+    """This node's key pair and peer id. `secret` has 32 bytes. Raises IdentityError when it is not a secp256k1 private
+    key [NET1]."""
 
     def __init__(self, secret: bytes) -> None:
         try:
@@ -114,38 +121,38 @@ class Identity:
         self.peer_id = self.public_key.peer_id
 
     def __repr__(self) -> str:
-        return f"Identity({peer_text(self.peer_id)})"
+        return f"NetworkIdentity({peer_id_text(self.peer_id)})"
 
     def sign(self, message: bytes) -> bytes:
-        """A DER signature over the message's SHA-256."""
+        """Signs the SHA-256 of `message`; the signature is DER."""
         return self._key.sign(message)
 
 
-def peer_text(peer: PeerId) -> str:
-    """A peer id as it is written: base58 of the multihash."""
+def peer_id_text(peer: PeerId) -> str:
+    """The usual text form of a peer id: base58 of the multihash."""
     return base58.encode(peer)
 
 
-def short_text(peer: PeerId) -> str:
-    """The end of a peer id, for log lines."""
+def short_peer_id(peer: PeerId) -> str:
+    """The last ten characters of a peer id, for log lines."""
     return base58.encode(peer)[-10:]
 
 
-def parse_peer(text: str) -> PeerId:
-    """Reads a peer id in base58 or as a CID in base32; IdentityError if it is none."""
-    if not text or len(text) > _LONGEST_TEXT:
-        raise IdentityError(f"peer id of {len(text)} letters")
+def parse_peer_id(text: str) -> PeerId:
+    """Parses a peer id in base58 or as a CIDv1 in base32. Raises IdentityError."""
+    if not text or len(text) > _MAX_TEXT_CHARACTERS:
+        raise IdentityError(f"peer id of {len(text)} characters")
     try:
-        return check_peer(_from_cid(text) if text[0] == "b" else base58.decode(text))
+        return validate_peer_id(_from_cid(text) if text[0] == "b" else base58.decode(text))
     except ValueError as error:
         raise IdentityError(f"{text!r} is not a peer id: {error}") from None
 
 
-def check_peer(peer: bytes) -> PeerId:
-    """The same bytes if they are a peer id, else IdentityError."""
+def validate_peer_id(peer: bytes) -> PeerId:
+    """Returns `peer` if it is a well-formed peer id. Raises IdentityError otherwise."""
     if len(peer) < 2 or peer[1] != len(peer) - 2:
         raise IdentityError("peer id has a wrong length")
-    if peer[0] == _IDENTITY and len(peer) - 2 <= _INLINE_KEY:
+    if peer[0] == _IDENTITY and len(peer) - 2 <= _MAX_INLINE_KEY_BYTES:
         decode_public_key(peer[2:])
         return peer
     if peer[0] == _SHA256 and len(peer) == 34:

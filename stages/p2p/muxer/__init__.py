@@ -1,1 +1,1 @@
-"""Yamux, the stream multiplexer, and the upgrade of a connection."""
+"""Yamux, the stream multiplexer."""

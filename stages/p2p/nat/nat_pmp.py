@@ -1,75 +1,78 @@
-"""NAT-PMP (RFC 6886): the packets by which a router is asked for its outer address and to forward ports."""
+"""NAT-PMP (RFC 6886): the packets that ask a gateway for its external address and for port mappings.
+
+Source: https://www.rfc-editor.org/rfc/rfc6886
+"""
 
 import ipaddress
 from enum import Enum
 from typing import NamedTuple
 
 PORT = 5351
-_ADDRESS = 0
-_ANSWER = 0x80
-_REFUSALS = {
+_EXTERNAL_ADDRESS = 0
+_RESPONSE = 0x80
+_RESULT_CODES = {
     1: "the version is not supported",
     2: "not authorized",
-    3: "the router has no address of its own",
+    3: "the gateway has no external address",
     4: "out of resources",
     5: "the request is not supported",
 }
 
 
-class Transport(Enum):
-    """What is forwarded; values as in NAT-PMP."""
+class TransportProtocol(Enum):
+    """The protocol of a mapped port; values as in NAT-PMP."""
 
     UDP = 1
     TCP = 2
 
 
-class PmpError(ValueError):
-    """Not an answer to this request, or a refusal."""
+class NatPmpError(ValueError):
+    """Not a response to this request, or an error result."""
 
 
-class PmpRefusal(PmpError):
-    """The router has understood and refuses."""
+class NatPmpResultError(NatPmpError):
+    """The gateway's response has an error result code."""
 
 
-class PmpMapping(NamedTuple):
-    """What the router forwards, for `lifetime` seconds."""
+class NatPmpMapping(NamedTuple):
+    """A mapping with its lifetime in seconds."""
 
-    internal: int
-    external: int
+    internal_port: int
+    external_port: int
     lifetime: int
 
 
-def address_request() -> bytes:
-    """Asks for the outer address."""
-    return bytes((0, _ADDRESS))
+def external_address_request() -> bytes:
+    """Encodes the request for the external address."""
+    return bytes((0, _EXTERNAL_ADDRESS))
 
 
-def mapping_request(transport: Transport, internal: int, external: int, lifetime: int) -> bytes:
-    """Asks to forward an outer port (0: any), for `lifetime` seconds (0: no longer)."""
+def mapping_request(transport: TransportProtocol, internal: int, external: int, lifetime: int) -> bytes:
+    """Encodes the request to map an external port (0: any) for `lifetime` seconds (0: delete the mapping)."""
     ports = internal.to_bytes(2, "big") + external.to_bytes(2, "big")
     return bytes((0, transport.value, 0, 0)) + ports + lifetime.to_bytes(4, "big")
 
 
-def parse_address(answer: bytes) -> ipaddress.IPv4Address:
-    """The outer address in an answer."""
-    return ipaddress.IPv4Address(_body(answer, _ADDRESS, 12)[8:12])
+def parse_external_address(response: bytes) -> ipaddress.IPv4Address:
+    """Parses the response with the external address. Raises NatPmpError."""
+    return ipaddress.IPv4Address(_body(response, _EXTERNAL_ADDRESS, 12)[8:12])
 
 
-def parse_mapping(answer: bytes, transport: Transport, internal: int) -> PmpMapping:
-    """The mapping in an answer; it must be of this port."""
-    body = _body(answer, transport.value, 16)
-    found = PmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
-    if found.internal != internal:
-        raise PmpError(f"answer for port {found.internal} instead of {internal}")
+def parse_mapping(response: bytes, transport: TransportProtocol, internal: int) -> NatPmpMapping:
+    """Parses the response with a mapping, which must be of this port. Raises NatPmpError."""
+    body = _body(response, transport.value, 16)
+    found = NatPmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
+    if found.internal_port != internal:
+        raise NatPmpError(f"response for port {found.internal_port} instead of {internal}")
     return found
 
 
-def _body(answer: bytes, request: int, size: int) -> bytes:
-    if len(answer) < 4 or answer[0] != 0 or answer[1] != _ANSWER + request:
-        raise PmpError("not an answer to this request")
-    result = int.from_bytes(answer[2:4], "big")
+def _body(response: bytes, request: int, size: int) -> bytes:
+    if len(response) < 4 or response[0] != 0 or response[1] != _RESPONSE + request:
+        raise NatPmpError("not a response to this request")
+    result = int.from_bytes(response[2:4], "big")
     if result:
-        raise PmpRefusal(_REFUSALS.get(result, f"refused with code {result}"))
-    if len(answer) < size:
-        raise PmpError(f"answer of {len(answer)} bytes")
-    return answer
+        raise NatPmpResultError(_RESULT_CODES.get(result, f"result code {result}"))
+    if len(response) < size:
+        raise NatPmpError(f"response of {len(response)} bytes")
+    return response

@@ -1,5 +1,8 @@
-"""UPnP: how a router is searched for (SSDP), what it offers (its description), and the calls to it (SOAP), as bytes and
-back. What a device sends is bounded, and read without document types."""
+"""UPnP: the search for gateways (SSDP), their description, and the calls to them (SOAP), as bytes. What a device sends
+is bounded and parsed without document types.
+
+Source: https://openconnectivity.org/upnp-specs/UPnP-gw-WANIPConnection-v2-Service.pdf
+"""
 
 import ipaddress
 import re
@@ -9,14 +12,14 @@ from urllib.parse import urljoin, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
+from rollup_node.stages.p2p.addresses.ip import IpAddress
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 
 SSDP_GROUP = "239.255.255.250"
 SSDP_PORT = 1900
-LONGEST = 1 << 16
-ONLY_PERMANENT = 725
-"""The error of routers that forward ports for good or not at all."""
+MAX_RESPONSE_BYTES = 1 << 16
+ONLY_PERMANENT_LEASES = 725
+"""The error code of gateways that support mappings without expiry only."""
 DEVICES = tuple(f"urn:schemas-upnp-org:device:InternetGatewayDevice:{version}" for version in (1, 2))
 _SERVICE = re.compile(r"urn:schemas-upnp-org:service:(WANIPConnection:[12]|WANPPPConnection:1)")
 _STATUS = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
@@ -25,22 +28,22 @@ _ENCODING = "http://schemas.xmlsoap.org/soap/encoding/"
 
 
 class UpnpError(ValueError):
-    """Not what a router answers."""
+    """Not a valid response of a gateway."""
 
 
-class UpnpRefusal(UpnpError):
-    """The router's own error."""
+class SoapFault(UpnpError):
+    """The gateway's own error."""
 
     def __init__(self, code: int, description: str) -> None:
         super().__init__(f"error {code}: {description[:100]}")
         self.code = code
 
 
-class Control(NamedTuple):
-    """Where the calls go, and of which service they are."""
+class UpnpService(NamedTuple):
+    """A gateway's service for port mappings: where its calls go, and its type."""
 
-    url: str
-    service: str
+    control_url: str
+    service_type: str
 
 
 class SoapCall(NamedTuple):
@@ -52,24 +55,24 @@ class SoapCall(NamedTuple):
 
 
 def search_request(device: str, host: str = SSDP_GROUP, port: int = SSDP_PORT) -> bytes:
-    """The datagram that asks routers to come forward."""
+    """The SSDP datagram that searches for a device type."""
     lines = ("M-SEARCH * HTTP/1.1", f"HOST: {host}:{port}", 'MAN: "ssdp:discover"', "MX: 2", f"ST: {device}", "", "")
     return "\r\n".join(lines).encode()
 
 
-def parse_search_answer(answer: bytes, sender: IpAddress) -> str:
-    """The URL of the description in an answer; it must be at the address that the answer came from."""
-    if not _STATUS.match(answer) or len(answer) > LONGEST:
-        raise UpnpError("not an answer to a search")
-    for line in answer.split(b"\r\n")[1:]:
+def parse_search_response(response: bytes, sender: IpAddress) -> str:
+    """The URL of the description; it must be at the address that the response came from. Raises UpnpError."""
+    if not _STATUS.match(response) or len(response) > MAX_RESPONSE_BYTES:
+        raise UpnpError("not a response to a search")
+    for line in response.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"location":
             return _checked_url(value.strip().decode("utf-8", "replace"), sender)
-    raise UpnpError("answer without a location")
+    raise UpnpError("response without a location")
 
 
-def parse_description(xml: bytes, url: str) -> Control:
-    """The service by which ports are forwarded, from the description at this URL."""
+def parse_description(xml: bytes, url: str) -> UpnpService:
+    """The service for port mappings, from the description at this URL. Raises UpnpError when there is none."""
     root = _parse(xml)
     base = next((_text(element) for element in root if _name(element) == "URLBase"), "") or url
     for element in root.iter():
@@ -78,70 +81,70 @@ def parse_description(xml: bytes, url: str) -> Control:
         values = {_name(part): _text(part) for part in element}
         service = values.get("serviceType", "")
         if _SERVICE.fullmatch(service) and values.get("controlURL"):
-            return Control(_joined(base, values["controlURL"], url), service)
-    raise UpnpError("a device that forwards no ports")
+            return UpnpService(_joined(base, values["controlURL"], url), service)
+    raise UpnpError("the device has no service for port mappings")
 
 
-def address_call(control: Control) -> SoapCall:
-    """Asks for the outer address."""
-    return _call(control, "GetExternalIPAddress", ())
+def external_ip_call(service: UpnpService) -> SoapCall:
+    """The call for the external address."""
+    return _call(service, "GetExternalIPAddress", ())
 
 
-def add_call(
-    control: Control, transport: Transport, *, internal: tuple[IpAddress, int], external: int, lifetime: int
+def add_mapping_call(
+    service: UpnpService, transport: TransportProtocol, *, internal: tuple[IpAddress, int], external: int, lifetime: int
 ) -> SoapCall:
-    """Asks to forward an outer port to us, for `lifetime` seconds (0: for good)."""
+    """The call to map an external port to `internal` for `lifetime` seconds (0: without expiry)."""
     values = (
-        *_which(transport, external),
+        *_mapping_key(transport, external),
         ("NewInternalPort", str(internal[1])),
         ("NewInternalClient", str(internal[0])),
         ("NewEnabled", "1"),
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", str(lifetime)),
     )
-    return _call(control, "AddPortMapping", values)
+    return _call(service, "AddPortMapping", values)
 
 
-def delete_call(control: Control, transport: Transport, external: int) -> SoapCall:
-    """Asks to forward a port no longer."""
-    return _call(control, "DeletePortMapping", _which(transport, external))
+def delete_mapping_call(service: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
+    """The call to delete a mapping."""
+    return _call(service, "DeletePortMapping", _mapping_key(transport, external))
 
 
-def parse_answer(xml: bytes) -> dict[str, str]:
-    """The values that a call has given; UpnpRefusal if it failed there."""
+def parse_response(xml: bytes) -> dict[str, str]:
+    """The values in a call's response. Raises SoapFault when the call failed."""
     found = {_name(element): _text(element) for element in _parse(xml).iter()}
     if "Fault" in found:
         code = found.get("errorCode", "")
         number = int(code) if code.isascii() and code.isdigit() and len(code) <= 5 else 0
-        raise UpnpRefusal(number, found.get("errorDescription", ""))
+        raise SoapFault(number, found.get("errorDescription", ""))
     return found
 
 
-def parse_address(xml: bytes) -> IpAddress:
-    """The outer address that a call has given."""
-    text = parse_answer(xml).get("NewExternalIPAddress", "")
+def parse_external_ip(xml: bytes) -> IpAddress:
+    """The external address in a call's response. Raises UpnpError."""
+    text = parse_response(xml).get("NewExternalIPAddress", "")
     try:
         return ipaddress.ip_address(text)
     except ValueError:
-        raise UpnpError("answer without an address") from None
+        raise UpnpError("response without an address") from None
 
 
-def _which(transport: Transport, external: int) -> tuple[tuple[str, str], ...]:
+def _mapping_key(transport: TransportProtocol, external: int) -> tuple[tuple[str, str], ...]:
     return (("NewRemoteHost", ""), ("NewExternalPort", str(external)), ("NewProtocol", transport.name))
 
 
-def _call(control: Control, action: str, values: Iterable[tuple[str, str]]) -> SoapCall:
+def _call(service: UpnpService, action: str, values: Iterable[tuple[str, str]]) -> SoapCall:
     inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in values)
     body = (
         f'<?xml version="1.0"?><s:Envelope xmlns:s="{_ENVELOPE}" s:encodingStyle="{_ENCODING}">'
-        f'<s:Body><u:{action} xmlns:u="{control.service}">{inner}</u:{action}></s:Body></s:Envelope>'
+        f'<s:Body><u:{action} xmlns:u="{service.service_type}">{inner}</u:{action}></s:Body></s:Envelope>'
     )
-    headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{control.service}#{action}"'}
-    return SoapCall(control.url, headers, body.encode())
+    headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{service.service_type}#{action}"'}
+    return SoapCall(service.control_url, headers, body.encode())
 
 
 def _joined(base: str, relative: str, described_at: str) -> str:
-    """The URL that a description names, which must be at the same address as the description itself."""
+    """The absolute URL of a service, which must be at the same address as its description."""
     try:
         return _checked_url(urljoin(base, relative), ipaddress.ip_address(urlsplit(described_at).hostname or ""))
     except ValueError as error:
@@ -149,7 +152,7 @@ def _joined(base: str, relative: str, described_at: str) -> str:
 
 
 def _checked_url(url: str, at: IpAddress) -> str:
-    """The same URL if it is plain HTTP at this address."""
+    """The URL if it is plain HTTP at this address. Raises UpnpError otherwise."""
     try:
         parts = urlsplit(url)
         is_there = parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "") == at
@@ -162,12 +165,12 @@ def _checked_url(url: str, at: IpAddress) -> str:
 
 
 def _parse(xml: bytes) -> ElementTree.Element:
-    if len(xml) > LONGEST or b"\0" in xml or b"<!" in xml.replace(b"<!--", b""):
-        raise UpnpError("an answer that is too long, has a document type, or is not of single bytes")
+    if len(xml) > MAX_RESPONSE_BYTES or b"\0" in xml or b"<!" in xml.replace(b"<!--", b""):
+        raise UpnpError("the response is too long, has a document type, or is not of single bytes")
     try:
         return ElementTree.fromstring(xml)
     except (ElementTree.ParseError, ValueError, LookupError):
-        raise UpnpError("an answer that is not XML") from None
+        raise UpnpError("the response is not XML") from None
 
 
 def _name(element: ElementTree.Element) -> str:

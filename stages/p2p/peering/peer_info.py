@@ -1,22 +1,28 @@
-"""What `opp2p_*` tells of a peer and of all (node-behaviour 1.8), as values whose JSON has op-node's names."""
+"""Peer information for `opp2p_*`; the fields have the JSON names of op-node [RPC78 to RPC80]."""
 
 import ipaddress
 from base64 import b64encode
 from collections.abc import Iterable
+from enum import IntEnum
 
 import msgspec
 
-from rollup_node.stages.p2p.gating.connection_gater import Subnet
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, node_id, peer_text, public_key_of
+from rollup_node.stages.p2p.addresses.ip import Subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
 
-NOT_CONNECTED, CONNECTED = 0, 1
-UNKNOWN_DIRECTION = 0
+
+class Connectedness(IntEnum):
+    """Whether a peer is connected, as go-libp2p numbers it."""
+
+    NOT_CONNECTED = 0
+    CONNECTED = 1
 
 
 class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One peer. `latency` in nanoseconds, 0 where it was not measured; `direction` as in hosting.Direction."""
+    """One peer [RPC78]. `latency` is in nanoseconds, 0 when it was not measured; `connectedness` and `direction` are
+    numbers of go-libp2p."""
 
     peerID: str
     nodeID: str
@@ -25,7 +31,7 @@ class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
     ENR: str
     addresses: tuple[str, ...] | None
     protocols: tuple[str, ...] | None
-    connectedness: int
+    connectedness: Connectedness
     direction: int
     protected: bool
     chainID: int
@@ -35,7 +41,7 @@ class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeerDump(msgspec.Struct, frozen=True, kw_only=True):
-    """All peers, by their id's text."""
+    """All peers by peer id [RPC80]."""
 
     totalConnected: int
     peers: dict[str, PeerInfo]
@@ -45,7 +51,7 @@ class PeerDump(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PeerStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of peers: connected, in discovery's table, on each topic of blocks, kept out, and known at all."""
+    """Numbers of peers: connected, in discovery's table, on each block topic, banned or blocked, and known."""
 
     connected: int
     table: int
@@ -58,26 +64,26 @@ class PeerStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IpNet(msgspec.Struct, frozen=True):
-    """A network with its mask in base64."""
+    """A network with its mask in base64, as Go encodes net.IPNet [RPC76]."""
 
     IP: str
     Mask: str
 
 
 def ip_net(subnet: Subnet) -> IpNet:
-    """The form of a network."""
+    """The JSON form of a network."""
     return IpNet(str(subnet.network_address), b64encode(subnet.netmask.packed).decode())
 
 
 def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, ...] | None:
-    """The texts of a peer's addresses, each with the peer id at its end; None if there are none."""
-    return tuple(str(address.with_peer(peer)) for address in dict.fromkeys(addresses)) or None
+    """The texts of a peer's addresses, each with the peer id at its end; None when there are none."""
+    return tuple(str(address.with_peer_id(peer)) for address in dict.fromkeys(addresses)) or None
 
 
 def node_id_text(peer: PeerId) -> str:
-    """The peer's id in discovery, in hex; of zeros where its key is of another kind or not in its peer id."""
+    """The peer's discv5 node id in hex; zeros when its key is not secp256k1 or not embedded in the peer id."""
     try:
-        key = public_key_of(peer)
+        key = extract_public_key(peer)
         found = None if key is None else node_id(key)
     except IdentityError:
         found = None
@@ -86,15 +92,15 @@ def node_id_text(peer: PeerId) -> str:
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:
     """The texts of peer ids."""
-    return tuple(sorted(map(peer_text, peers)))
+    return tuple(sorted(map(peer_id_text, peers)))
 
 
 def sorted_ips(ips: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> tuple[str, ...]:
-    """The texts of addresses."""
+    """The texts of IP addresses."""
     return tuple(str(ip) for ip in sorted(ips, key=lambda ip: (ip.version, int(ip))))
 
 
 def sorted_nets(subnets: Iterable[Subnet]) -> tuple[IpNet, ...]:
-    """The forms of networks."""
+    """The JSON forms of networks."""
     ordered = sorted(subnets, key=lambda net: (net.version, int(net.network_address), net.prefixlen))
     return tuple(map(ip_net, ordered))

@@ -1,1 +1,1 @@
-"""What is kept of peers between connections and restarts."""
+"""The peerstore: what is kept of peers between connections and restarts."""

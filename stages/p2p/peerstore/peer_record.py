@@ -1,11 +1,10 @@
-"""What is remembered of a peer between connections and restarts; the JSON forms are those of `opp2p_peers`
-(node-behaviour 1.8, 13.12)."""
+"""The records of a peer in the peerstore; the JSON of scores is that of `opp2p_peers` [PST2, RPC79]."""
 
 import msgspec
 
 
-class BlockScores(msgspec.Struct, frozen=True, rename="camel"):
-    """Gossip counters of the blocks topics."""
+class TopicScores(msgspec.Struct, frozen=True, rename="camel"):
+    """Gossip counters of the block topics."""
 
     time_in_mesh: float = 0.0
     first_message_deliveries: float = 0.0
@@ -17,13 +16,13 @@ class GossipScores(msgspec.Struct, frozen=True):
     """The gossip score and its parts."""
 
     total: float = 0.0
-    blocks: BlockScores = BlockScores()
+    blocks: TopicScores = TopicScores()
     ip_colocation_factor: float = msgspec.field(default=0.0, name="IPColocationFactor")
     behavioral_penalty: float = msgspec.field(default=0.0, name="behavioralPenalty")
 
 
 class ReqRespScores(msgspec.Struct, frozen=True, rename="camel"):
-    """Counters of the sync protocol, which decay."""
+    """Decayed counts of responses to block requests."""
 
     valid_responses: float = 0.0
     error_responses: float = 0.0
@@ -38,14 +37,14 @@ class PeerScores(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PeerMetadata(msgspec.Struct, frozen=True):
-    """What discovery told: the node record's text, and the chain id in it (0: unknown)."""
+    """What the peer's node record says: the record as text, and its chain id (0: unknown)."""
 
     enr: str = ""
     chain_id: int = 0
 
 
-class PeerDescription(msgspec.Struct, frozen=True):
-    """What identify told."""
+class IdentifyRecord(msgspec.Struct, frozen=True):
+    """What the peer's identify message says."""
 
     agent: str = ""
     version: str = ""

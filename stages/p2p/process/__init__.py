@@ -1,1 +1,1 @@
-"""The p2p process: its services, and its channels to the engine and rpc processes."""
+"""The p2p process and its services."""

@@ -1,5 +1,5 @@
-"""Carries gossip: one stream to each peer for what the router says, one from it for what it hears, the heartbeat, and
-the judging of blocks between arrival and passing on (node-behaviour 13.3-13.5)."""
+"""Runs the gossip router over the host: one outbound and one inbound stream per peer, the heartbeat, and the validation
+of blocks, whose result goes back to the router [GSP1 to GSP9]."""
 
 import asyncio
 import random
@@ -10,62 +10,51 @@ from contextlib import suppress
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.addresses.ip import colocation_groups
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
-from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.backoff import Redial
-from rollup_node.stages.p2p.gating.connection_gater import ip_groups
-from rollup_node.stages.p2p.gossipsub.message import Incoming, Verdict
-from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, PROTOCOLS, GossipParams
-from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
-from rollup_node.stages.p2p.gossipsub.work_budget import WorkShares
-from rollup_node.stages.p2p.host.host_api import (
+from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
+from rollup_node.stages.p2p.gating.backoff import PeerBackoff
+from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
+from rollup_node.stages.p2p.gossipsub.work_budget import WorkBudget
+from rollup_node.stages.p2p.host.io.host_api import (
     Direction,
+    HostApi,
     HostEvent,
     PeerConnected,
     PeerDisconnected,
     Stream,
     StreamError,
 )
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
-WRITE_SECONDS = 60.0
-"""How long a peer may take to take what one write holds."""
-GREETING_SECONDS = 10.0
-"""How long what a peer says waits for our stream to it."""
-MESH = "mesh"
-"""Protects the mesh of blocks of now from being trimmed."""
-_LONGEST_PAUSE = 60.0
-_STEADY = 10.0
+WRITE_TIMEOUT = 60.0
+"""Seconds within which a peer must read one RPC."""
+OUTBOUND_STREAM_TIMEOUT = 10.0
+"""Seconds that a peer's inbound stream waits for our outbound one."""
+MESH_TAG = "mesh"
+"""The protection of the peers in the mesh of the present topic [NET8]."""
+_MAX_BACKOFF = 60.0
+_STABLE_SECONDS = 10.0
 
 log = get_logger("p2p")
 
 
-def gossip_params_of(config: P2pConfig) -> GossipParams:
-    """The router's numbers with those that options set."""
-    return GossipParams(
-        d=config.mesh_d,
-        d_lo=config.mesh_lo,
-        d_hi=config.mesh_hi,
-        d_lazy=config.mesh_lazy,
-        flood_publish=config.flood_publish,
-    )
-
-
 class GossipService:
-    """Gossip on all block topics of the chain. `on_block` hears of each block of others that is accepted; `signer` is
-    None on nodes that publish nothing. `refusals` counts blocks by what was wrong; `accepted_at` is monotonic."""
+    """Gossip on all block topics of the chain. `on_block` is called with each block of a peer that is accepted;
+    `signer` is None on nodes that do not publish. `failures` counts blocks that were not accepted, by
+    ValidationFailure name; `accepted_at` is in monotonic seconds."""
 
     def __init__(
         self,
-        host: Host,
+        host: HostApi,
         validator: BlockValidator,
-        scores: PeerScores,
+        scorer: PeerScorer,
         signer: LocalSigner | None,
         on_block: Callable[[ExecutionPayload], None],
     ) -> None:
@@ -73,213 +62,217 @@ class GossipService:
         self._chain_id = host.config.rollup.l2_chain_id
         self._validator, self._signer, self._on_block = validator, signer, on_block
         self._topics = block_message.block_topics(self._chain_id)
-        self.router = Router(gossip_params_of(host.config), self._topics, scores, random.Random())
+        self.router = GossipSubRouter(gossip_params(host.config), self._topics, scorer, random.Random())
         self._inbound: dict[PeerId, Stream] = {}
         self._writers: dict[PeerId, asyncio.Event] = {}
-        self._speakers: dict[PeerId, asyncio.Event] = {}
-        self._greeted: dict[PeerId, asyncio.Event] = {}
-        self._again = Redial(longest=_LONGEST_PAUSE)
-        self.shares = WorkShares()
+        self._retry_now: dict[PeerId, asyncio.Event] = {}
+        self._outbound_open: dict[PeerId, asyncio.Event] = {}
+        self._backoff = PeerBackoff(maximum=_MAX_BACKOFF)
+        self.work_budget = WorkBudget()
         self._protected: set[PeerId] = set()
-        self.refusals: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
         self.accepted = 0
         self.accepted_at: float | None = None
         for topic in self._topics:
             self.router.join(topic)
         for protocol in PROTOCOLS:
-            host.handle(protocol, self._listen)
-        host.on_event(self._heard)
-        self.heartbeat = PeriodicTask("gossip", self._beat)
+            host.set_stream_handler(protocol, self._handle_stream)
+        host.subscribe(self._on_host_event)
+        self.periodic_task = PeriodicTask("gossip", self._heartbeat)
 
     @property
     def topics(self) -> list[str]:
-        """The topics, oldest version first."""
+        """The block topics, oldest version first."""
         return list(self._topics)
 
     def topic(self, timestamp: float) -> str:
-        """The topic for blocks of a time."""
+        """The topic of blocks of a Unix time."""
         version = block_message.version_at(self._config.rollup, int(timestamp))
         return block_message.block_topic(self._chain_id, version)
 
-    def mesh(self, timestamp: float) -> int:
-        """How many peers are in the mesh of the topic for blocks of a time."""
-        return len(self._members(timestamp))
+    def mesh_size(self, timestamp: float) -> int:
+        """The number of peers in the mesh of the topic of a Unix time."""
+        return len(self._mesh_members(timestamp))
 
-    def _members(self, timestamp: float) -> Collection[PeerId]:
+    def _mesh_members(self, timestamp: float) -> Collection[PeerId]:
         return self.router.meshes.members.get(self.topic(timestamp), {}).keys()
 
-    # --- our own blocks --------------------------------------------------------------------------------------------
+    # --- publishing ------------------------------------------------------------------------------------------------
 
     def publish(self, payload: ExecutionPayload) -> str | None:
-        """Signs a block and gossips it; why it could not be, or None. One that is out already is no error."""
+        """Signs and gossips a block of ours; returns the error, None when it is published or was before [VAL14]."""
         if self._signer is None:
-            return "the node has no key to sign with (p2p.sequencer.key)"
+            return "no key to sign the block with (p2p.sequencer.key)"
         version = block_message.version_at(self._config.rollup, payload.timestamp)
         try:
-            part = block_message.signed_part(payload, version)
+            part = block_message.encode_signed_part(payload, version)
         except SszError as error:
             return f"the block cannot be encoded: {error}"
         signature = self._signer.sign(self._chain_id, part)
         now = time.monotonic()
-        judged = self._validator.judge(version, signature + part, time.time(), now)
-        if judged.fault is Fault.SEEN:
+        validation = self._validator.validate(version, signature + part, time.time(), now)
+        if validation.failure is ValidationFailure.SEEN:
             return None
-        if judged.verdict is not Verdict.ACCEPT:
-            return f"peers would not accept the block: {judged}"
+        if validation.result is not ValidationResult.ACCEPT:
+            return f"peers would not accept the block: {validation}"
         topic = block_message.block_topic(self._chain_id, version)
-        count = self.router.publish(topic, block_message.compose(signature, part), now)
-        self._flush()
-        log.debug("published a block", number=payload.block_number, peers=count or 0)
+        count = self.router.publish(topic, block_message.encode_message(signature, part), now)
+        self._wake_writers()
+        log.debug("published block", number=payload.block_number, peers=count or 0)
         return None
 
-    # --- what peers say --------------------------------------------------------------------------------------------
+    # --- inbound streams -------------------------------------------------------------------------------------------
 
-    async def _listen(self, stream: Stream) -> None:
-        """Takes a peer's messages until its stream ends; a newer stream of the peer ends an older one."""
+    async def _handle_stream(self, stream: Stream) -> None:
+        """Reads a peer's RPCs until its stream ends; a newer stream of the peer replaces an older one."""
         peer = stream.peer
         older, self._inbound[peer] = self._inbound.get(peer), stream
         if older is not None:
             older.reset()
         try:
-            await self._greeting(peer)
+            await self._wait_for_outbound_stream(peer)
             while True:
-                await asyncio.sleep(self.shares.pause(peer, time.monotonic()))
-                message = await stream.read_message(MOST_RPC_BYTES)
-                if message is None:
+                await asyncio.sleep(self.work_budget.delay(peer, time.monotonic()))
+                rpc = await stream.read_message(MAX_RPC_BYTES)
+                if rpc is None:
                     return
-                self._take(peer, message)
+                self._handle_rpc(peer, rpc)
         except StreamError:
             stream.reset()
         finally:
             if self._inbound.get(peer) is stream:
                 del self._inbound[peer]
 
-    async def _greeting(self, peer: PeerId) -> None:
-        """Waits for our own stream to the peer: what it says first would be lost before."""
+    async def _wait_for_outbound_stream(self, peer: PeerId) -> None:
+        """Waits until the router knows the peer: messages that come before would be dropped."""
         if peer not in self._writers and self._host.connection(peer) is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(GREETING_SECONDS):
-                    await self._greeted.setdefault(peer, asyncio.Event()).wait()
+                async with asyncio.timeout(OUTBOUND_STREAM_TIMEOUT):
+                    await self._outbound_open.setdefault(peer, asyncio.Event()).wait()
 
-    def _take(self, peer: PeerId, message: bytes) -> None:
-        """Takes one message of a peer, at its cost unless there is a new block in it; StreamError if it is none."""
-        began = time.thread_time()
-        found = self.router.receive(peer, message, time.monotonic())
-        is_useful = not isinstance(found, Malformed) and any([self._judge(incoming) for incoming in found])
-        self._flush()
+    def _handle_rpc(self, peer: PeerId, rpc: bytes) -> None:
+        """Handles one RPC; its CPU time is charged to the peer unless it brings a valid new block. Raises StreamError
+        when it is malformed."""
+        started = time.thread_time()
+        received = self.router.receive_rpc(peer, rpc, time.monotonic())
+        # A list, not a generator: every message is validated, also after the first one that is accepted.
+        is_useful = not isinstance(received, MalformedRpc) and any([self._validate(each) for each in received])
+        self._wake_writers()
         if not is_useful and self._host.connection(peer) is not None:
-            self.shares.charge(peer, time.thread_time() - began, time.monotonic())
-        if isinstance(found, Malformed):
-            log.debug("malformed gossip", peer=short_text(peer), why=found.reason)
-            raise StreamError(found.reason)
+            self.work_budget.charge(peer, time.thread_time() - started, time.monotonic())
+        if isinstance(received, MalformedRpc):
+            log.debug("malformed gossip RPC", peer=short_peer_id(peer), error=received.error)
+            raise StreamError(received.error)
 
-    def _judge(self, incoming: Incoming) -> bool:
-        """Decides about one message, and says whether it is accepted; a crash of the checks is a refusal."""
-        version, now = self._topics[incoming.topic], time.monotonic()
+    def _validate(self, message: UnvalidatedMessage) -> bool:
+        """Validates a message and reports the result to the router; returns whether it is accepted. A crash of the
+        validation is a REJECT [VAL13]."""
+        version, now = self._topics[message.topic], time.monotonic()
         try:
-            judged = self._validator.judge(version, incoming.content, time.time(), now)
+            validation = self._validator.validate(version, message.content, time.time(), now)
         except Exception as bug:
-            log.crash("the check of a gossiped block failed", bug, peer=short_text(incoming.peer))
-            self.router.verdict(incoming.id, Verdict.REJECT, now)
+            log.crash("validation of a gossiped block crashed", bug, peer=short_peer_id(message.peer))
+            self.router.report_validation_result(message.id, ValidationResult.REJECT, now)
             return False
-        self.router.verdict(incoming.id, judged.verdict, now)
-        if judged.verdict is Verdict.ACCEPT and judged.payload is not None:
+        # The router forwards an accepted message to the mesh here, before the engine has it.
+        self.router.report_validation_result(message.id, validation.result, now)
+        if validation.result is ValidationResult.ACCEPT and validation.payload is not None:
             self.accepted += 1
             self.accepted_at = now
-            self._on_block(judged.payload)
-        elif judged.fault is not None:
-            self.refusals[judged.fault.name.lower()] += 1
-            log.debug("gossiped block refused", peer=short_text(incoming.peer), why=str(judged))
-        return judged.verdict is Verdict.ACCEPT
+            self._on_block(validation.payload)
+        elif validation.failure is not None:
+            self.failures[validation.failure.name.lower()] += 1
+            log.debug("gossiped block not accepted", peer=short_peer_id(message.peer), reason=str(validation))
+        return validation.result is ValidationResult.ACCEPT
 
-    # --- what we say -----------------------------------------------------------------------------------------------
+    # --- outbound streams ------------------------------------------------------------------------------------------
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerDisconnected):
-            self._greeted.pop(event.peer, None)
-            self.shares.forget(event.peer)
+            self._outbound_open.pop(event.peer, None)
+            self.work_budget.remove_peer(event.peer)
         if isinstance(event, PeerConnected):
-            if event.peer in self._speakers:
-                self._speakers[event.peer].set()
+            if event.peer in self._retry_now:
+                self._retry_now[event.peer].set()
             else:
-                self._host.spawn(self._speak(event.peer))
+                self._host.spawn(self._keep_outbound_stream(event.peer))
 
-    async def _speak(self, peer: PeerId) -> None:
-        """Keeps a stream to a peer for as long as it is connected and speaks any of our protocols."""
-        again = self._speakers[peer] = asyncio.Event()
+    async def _keep_outbound_stream(self, peer: PeerId) -> None:
+        """Keeps an outbound stream open, with backoff, for as long as the peer is connected."""
+        retry_now = self._retry_now[peer] = asyncio.Event()
         try:
             while self._host.connection(peer) is not None:
-                again.clear()
-                began = time.monotonic()
+                retry_now.clear()
+                started = time.monotonic()
                 try:
                     protocol, stream = await self._host.open_stream(peer, PROTOCOLS)
                 except StreamError as error:
-                    log.debug("no gossip with a peer", peer=short_text(peer), why=str(error))
+                    log.debug("cannot open gossip stream", peer=short_peer_id(peer), error=str(error))
                 else:
-                    await self._carry(peer, protocol, stream)
-                if time.monotonic() - began >= _STEADY:
-                    self._again.succeeded(peer)
+                    await self._write_rpcs(peer, protocol, stream)
+                if time.monotonic() - started >= _STABLE_SECONDS:
+                    self._backoff.succeeded(peer)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._again.failed(peer, time.monotonic())):
-                        await again.wait()
+                    async with asyncio.timeout(self._backoff.failed(peer, time.monotonic())):
+                        await retry_now.wait()
         finally:
-            del self._speakers[peer]
+            del self._retry_now[peer]
 
-    async def _carry(self, peer: PeerId, protocol: str, stream: Stream) -> None:
-        """Writes what the router has for a peer until the stream breaks. Then the peer is to greet us anew, so its
-        stream is given up too."""
-        ready = self._writers[peer] = asyncio.Event()
-        connections = self._host.live(peer)
-        is_outbound = bool(connections) and connections[0].direction is Direction.OUTBOUND
-        places = [place for connection in connections for place in ip_groups(connection.ip)]
-        self.router.add_peer(peer, protocol, is_outbound, places)
-        self._greeted.pop(peer, asyncio.Event()).set()
-        self._flush()
-        watching = asyncio.get_running_loop().create_task(_until_broken(stream, ready))
+    async def _write_rpcs(self, peer: PeerId, protocol: str, stream: Stream) -> None:
+        """Writes what the router queues for a peer until the stream breaks; then the inbound stream is reset too, so
+        that the peer sends its subscriptions again."""
+        queued = self._writers[peer] = asyncio.Event()
+        connection = self._host.connection(peer)
+        is_outbound = connection is not None and connection.direction is Direction.OUTBOUND
+        remote_ips = () if connection is None else connection.remote_ips
+        groups = [group for ip in remote_ips for group in colocation_groups(ip)]
+        self.router.add_peer(peer, protocol, is_outbound, groups)
+        self._outbound_open.pop(peer, asyncio.Event()).set()
+        self._wake_writers()
+        watcher = asyncio.get_running_loop().create_task(_watch_stream(stream, queued))
         try:
-            while not watching.done() or watching.result():
-                ready.clear()
+            while not watcher.done() or watcher.result():
+                queued.clear()
                 while (frame := self.router.next_frame(peer)) is not None:
-                    async with asyncio.timeout(WRITE_SECONDS):
+                    async with asyncio.timeout(WRITE_TIMEOUT):
                         await stream.write(frame)
-                await ready.wait()
+                await queued.wait()
         except (StreamError, TimeoutError):
             pass
         finally:
-            watching.cancel()
+            watcher.cancel()
             del self._writers[peer]
             self.router.remove_peer(peer, time.monotonic())
             stream.reset()
             if peer in self._inbound:
                 self._inbound[peer].reset()
 
-    def _flush(self) -> None:
-        """Wakes those who have something to write."""
+    def _wake_writers(self) -> None:
+        """Wakes the writers of all peers that have RPCs queued."""
         for peer in self.router.take_ready():
             if peer in self._writers:
                 self._writers[peer].set()
 
-    async def _beat(self) -> float:
-        """One heartbeat."""
+    async def _heartbeat(self) -> float:
         self.router.heartbeat(time.monotonic())
-        self._flush()
-        self._protect()
-        for name, count in self.router.take_counts().items():
-            self._host.meter.count("p2p_gossip_events_total", count, type=name)
-        return self.router.params.heartbeat
+        self._wake_writers()
+        self._protect_mesh()
+        for event, count in self.router.take_event_counts().items():
+            self._host.meter.count("p2p_gossip_events_total", count, type=event.value)
+        return self.router.params.heartbeat_interval
 
-    def _protect(self) -> None:
-        """Keeps the mesh of blocks of now from being trimmed; that of older blocks is anybody's to fill."""
-        before, self._protected = self._protected, set(self._members(time.time()))
+    def _protect_mesh(self) -> None:
+        """Protects the mesh of the present topic from trimming; the meshes of past forks are open to anyone [NET8]."""
+        before, self._protected = self._protected, set(self._mesh_members(time.time()))
         for peer in before - self._protected:
-            self._host.manager.unprotect(peer, MESH)
+            self._host.connection_manager.unprotect(peer, MESH_TAG)
         for peer in self._protected - before:
-            self._host.manager.protect(peer, MESH)
+            self._host.connection_manager.protect(peer, MESH_TAG)
 
 
-async def _until_broken(stream: Stream, ready: asyncio.Event) -> bool:
-    """Watches a stream that only we write to, and wakes its writer when it breaks. True if the peer has merely ended
-    its own direction."""
+async def _watch_stream(stream: Stream, queued: asyncio.Event) -> bool:
+    """Reads a stream that only we write to, and wakes its writer when it ends. Returns True when the peer has only
+    closed its direction, which leaves the stream usable."""
     try:
         while await stream.read():
             pass
@@ -287,4 +280,4 @@ async def _until_broken(stream: Stream, ready: asyncio.Event) -> bool:
     except StreamError:
         return False
     finally:
-        ready.set()
+        queued.set()

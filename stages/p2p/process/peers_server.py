@@ -1,4 +1,4 @@
-"""THE PEER CALLS: what each `opp2p_*` method does (node-behaviour 1.8)."""
+"""The server of `p2p.control`: what each `opp2p_*` method does [RPC67 to RPC84]."""
 
 import asyncio
 from collections import OrderedDict
@@ -9,19 +9,16 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip, parse_subnet
-from rollup_node.stages.p2p.host.host_api import ConnectionInfo, DialError
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.identify import PROTOCOL_VERSION
-from rollup_node.stages.p2p.identity.multiaddr import MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer, peer_text
+from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
+from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostApi
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
-from rollup_node.stages.p2p.peering.io.score_service import ScoreKeeper
+from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import (
-    CONNECTED,
-    NOT_CONNECTED,
-    UNKNOWN_DIRECTION,
+    Connectedness,
     PeerDump,
     PeerInfo,
     PeerStats,
@@ -31,47 +28,48 @@ from rollup_node.stages.p2p.peering.peer_info import (
     sorted_nets,
     sorted_peers,
 )
-from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 
 CONNECT_SECONDS = 29.0
-KEPT_ANSWERS = 128
+MAX_RESPONSES = 128
 
 
-class CallProblem(Exception):
-    """An error to answer with."""
+class PeerApiError(Exception):
+    """An error response with its JSON-RPC code."""
 
     def __init__(self, text: str, code: int = SERVER_ERROR) -> None:
         super().__init__(text)
         self.code = code
 
 
-class Directory:
-    """What is known of peers, put together from all who know something. `discovery` gives it while it runs."""
+class PeerDirectory:
+    """What is known of peers, from the host, gossip, scores and discovery. `discv5` returns the discovery server while
+    it runs."""
 
     def __init__(
         self,
-        host: Host,
+        host: HostApi,
         gossip: GossipService,
-        keeper: ScoreKeeper,
-        discovery: Callable[[], DiscoveryServer | None],
+        score_service: ScoreService,
+        discv5: Callable[[], Discv5Server | None],
     ) -> None:
-        self._host, self._gossip, self._keeper, self._discovery = host, gossip, keeper, discovery
+        self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
 
     def own(self) -> PeerInfo:
-        """Ourselves."""
-        host, discovery = self._host, self._discovery()
+        """Information about ourselves."""
+        host, discv5 = self._host, self._discv5()
         return PeerInfo(
-            peerID=peer_text(host.peer_id),
+            peerID=peer_id_text(host.peer_id),
             nodeID=node_id_text(host.peer_id),
             userAgent=host.config.user_agent,
             protocolVersion=PROTOCOL_VERSION,
-            ENR="" if discovery is None else discovery.record.text,
+            ENR="" if discv5 is None else discv5.enr.text,
             addresses=full_addresses(host.peer_id, host.addresses),
             protocols=host.protocols,
-            connectedness=NOT_CONNECTED,
-            direction=UNKNOWN_DIRECTION,
+            connectedness=Connectedness.NOT_CONNECTED,
+            direction=Direction.UNKNOWN.value,
             protected=False,
             chainID=host.config.rollup.l2_chain_id,
             latency=0,
@@ -80,73 +78,73 @@ class Directory:
         )
 
     def peer(self, peer: PeerId, info: ConnectionInfo | None) -> PeerInfo:
-        """A peer; `info` if it is connected."""
+        """Information about a peer; `info` if it is connected."""
         host = self._host
-        said = host.store.description(peer) or PeerDescription()
-        metadata = host.store.metadata(peer) or PeerMetadata()
-        scores = self._keeper.record(peer) if info is not None else host.store.scores(peer) or PeerScores()
-        gossips = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
-        seen_at = () if info is None else (info.address,)
+        identify = host.peerstore.identify_record(peer) or IdentifyRecord()
+        metadata = host.peerstore.metadata(peer) or PeerMetadata()
+        scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
+        gossips_blocks = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
+        connected_at = () if info is None else (info.address,)
         return PeerInfo(
-            peerID=peer_text(peer),
+            peerID=peer_id_text(peer),
             nodeID=node_id_text(peer),
-            userAgent=said.agent,
-            protocolVersion=said.version,
+            userAgent=identify.agent,
+            protocolVersion=identify.version,
             ENR=metadata.enr,
-            addresses=full_addresses(peer, (*host.store.addresses(peer), *seen_at)),
-            protocols=said.protocols or None,
-            connectedness=NOT_CONNECTED if info is None else CONNECTED,
-            direction=UNKNOWN_DIRECTION if info is None else info.direction.value,
-            protected=host.manager.is_protected(peer),
+            addresses=full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
+            protocols=identify.protocols or None,
+            connectedness=Connectedness.NOT_CONNECTED if info is None else Connectedness.CONNECTED,
+            direction=(Direction.UNKNOWN if info is None else info.direction).value,
+            protected=host.connection_manager.is_protected(peer),
             chainID=metadata.chain_id,
             latency=0 if info is None or info.latency is None else int(info.latency * 1e9),
-            gossipBlocks=gossips,
+            gossipBlocks=gossips_blocks,
             scores=scores,
         )
 
     def all(self, connected_only: bool) -> PeerDump:
-        """Every peer, or those connected."""
-        gater = self._host.gater
+        """All known peers, or those connected."""
+        gater = self._host.connection_gater
         connected = {info.peer: info for info in self._host.connections()}
-        known = () if connected_only else self._host.store.known()
+        known = () if connected_only else self._host.peerstore.peers()
         names = dict.fromkeys([*connected, *(peer for peer in known if peer != self._host.peer_id)])
         return PeerDump(
             totalConnected=len(connected),
-            peers={peer_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
+            peers={peer_id_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
             bannedPeers=sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
             bannedIPS=sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
             bannedSubnets=sorted_nets(gater.blocked_subnets),
         )
 
     def stats(self) -> PeerStats:
-        """Counts."""
-        host, discovery = self._host, self._discovery()
+        """Numbers of peers."""
+        host, discv5 = self._host, self._discv5()
         on_topic = [len(self._gossip.router.topic_peers(topic)) for topic in self._gossip.topics]
         return PeerStats(
             connected=len(host.peers()),
-            table=0 if discovery is None else len(discovery.table),
+            table=0 if discv5 is None else len(discv5.table),
             blocksTopic=on_topic[0],
             blocksTopicV2=on_topic[1],
             blocksTopicV3=on_topic[2],
             blocksTopicV4=on_topic[3],
-            banned=len({*host.gater.blocked_peers, *host.gater.peer_bans}),
-            known=len(host.store.known()),
+            banned=len({*host.connection_gater.blocked_peers, *host.connection_gater.peer_bans}),
+            known=len(host.peerstore.peers()),
         )
 
     def table(self) -> list[str]:
-        """The records in discovery's table."""
-        discovery = self._discovery()
-        if discovery is None:
-            raise CallProblem("discovery disabled")
-        return [record.text for record in discovery.table]
+        """The records in discovery's table. Raises PeerApiError when discovery is off."""
+        discv5 = self._discv5()
+        if discv5 is None:
+            raise PeerApiError("discovery disabled")
+        return [record.text for record in discv5.table]
 
 
 class PeersServer:
-    """The server of `p2p.control`; a repeated call gets the first answer again."""
+    """The server of `p2p.control`; a repeated request gets the first response again."""
 
-    def __init__(self, bus: Bus, host: Host, directory: Directory, diagnosis: Callable[[], Any]) -> None:
+    def __init__(self, bus: Bus, host: HostApi, directory: PeerDirectory, diagnosis: Callable[[], Any]) -> None:
         self._host, self._directory = host, directory
-        self._answers: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
+        self._responses: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
         self._methods: dict[str, Callable[[str], Any]] = {
             "self": lambda _: directory.own(),
@@ -154,99 +152,105 @@ class PeersServer:
             "peerStats": lambda _: directory.stats(),
             "discoveryTable": lambda _: directory.table(),
             "diagnosis": lambda _: diagnosis(),
-            "blockPeer": lambda text: self._gate(host.gater.blocked_peers.add, _peer(text)),
-            "unblockPeer": lambda text: self._let_in(_peer(text)),
-            "listBlockedPeers": lambda _: sorted_peers(host.gater.blocked_peers),
-            "blockAddr": lambda text: self._gate(host.gater.blocked_ips.add, parse_ip(text)),
-            "unblockAddr": lambda text: self._gate(host.gater.blocked_ips.discard, parse_ip(text)),
-            "listBlockedAddrs": lambda _: sorted_ips(host.gater.blocked_ips),
-            "blockSubnet": lambda text: self._gate(host.gater.blocked_subnets.add, parse_subnet(text)),
-            "unblockSubnet": lambda text: self._gate(host.gater.blocked_subnets.discard, parse_subnet(text)),
-            "listBlockedSubnets": lambda _: sorted_nets(host.gater.blocked_subnets),
-            "protectPeer": lambda text: host.manager.protect(_peer(text), API_PROTECTED),
-            "unprotectPeer": lambda text: host.manager.unprotect(_peer(text), API_PROTECTED),
+            "blockPeer": lambda text: self._change_gater(host.connection_gater.blocked_peers.add, _peer(text)),
+            "unblockPeer": lambda text: self._unblock_peer(_peer(text)),
+            "listBlockedPeers": lambda _: sorted_peers(host.connection_gater.blocked_peers),
+            "blockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.add, parse_ip(text)),
+            "unblockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.discard, parse_ip(text)),
+            "listBlockedAddrs": lambda _: sorted_ips(host.connection_gater.blocked_ips),
+            "blockSubnet": lambda text: self._change_gater(
+                host.connection_gater.blocked_subnets.add, parse_subnet(text)
+            ),
+            "unblockSubnet": lambda text: self._change_gater(
+                host.connection_gater.blocked_subnets.discard, parse_subnet(text)
+            ),
+            "listBlockedSubnets": lambda _: sorted_nets(host.connection_gater.blocked_subnets),
+            "protectPeer": lambda text: host.connection_manager.protect(_peer(text), API_PROTECTED),
+            "unprotectPeer": lambda text: host.connection_manager.unprotect(_peer(text), API_PROTECTED),
             "connectPeer": self._connect,
             "disconnectPeer": self._disconnect,
         }
-        self._server = bus.serve("p2p.control", self._take)
+        self._server = bus.serve("p2p.control", self._on_message)
 
-    def _take(self, peer: ProcessId, call: PeerRequest) -> None:
+    def _on_message(self, peer: ProcessId, call: PeerRequest) -> None:
         key = (peer, call.id)
-        known = self._answers.get(key)
+        known = self._responses.get(key)
         if known is not None:
             self._server.send(peer, known)
         elif key not in self._running:
             self._running.add(key)
-            self._begin(key, call)
+            self._call(key, call)
 
-    def _begin(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
-        """Answers at once, or when what takes its time is done."""
+    def _call(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
+        """Responds at once, or when the method's work is done."""
         try:
             method = self._methods.get(call.method)
             if method is None:
-                raise CallProblem(f"there is no call {call.method!r}", INVALID_PARAMS)
+                raise PeerApiError(f"unknown method {call.method!r}", INVALID_PARAMS)
             found = method(call.argument)
-        except CallProblem as problem:
-            self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
+        except PeerApiError as error:
+            self._respond(key, PeerResponse(call.id, b"", str(error), error.code))
         else:
             if asyncio.iscoroutine(found):
-                self._host.spawn(self._finish(key, call, found))
+                self._host.spawn(self._finish_call(key, call, found))
             else:
-                self._answer(key, PeerResponse(call.id, msgspec.json.encode(found), None, 0))
+                self._respond(key, PeerResponse(call.id, msgspec.json.encode(found), None, 0))
 
-    async def _finish(self, key: tuple[ProcessId, int], call: PeerRequest, work: Coroutine[Any, Any, None]) -> None:
+    async def _finish_call(
+        self, key: tuple[ProcessId, int], call: PeerRequest, work: Coroutine[Any, Any, None]
+    ) -> None:
         try:
             await work
-            self._answer(key, PeerResponse(call.id, b"null", None, 0))
-        except CallProblem as problem:
-            self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
+            self._respond(key, PeerResponse(call.id, b"null", None, 0))
+        except PeerApiError as error:
+            self._respond(key, PeerResponse(call.id, b"", str(error), error.code))
 
-    def _answer(self, key: tuple[ProcessId, int], answer: PeerResponse) -> None:
+    def _respond(self, key: tuple[ProcessId, int], response: PeerResponse) -> None:
         self._running.discard(key)
-        self._answers[key] = answer
-        if len(self._answers) > KEPT_ANSWERS:
-            self._answers.popitem(last=False)
-        self._server.send(key[0], answer)
+        self._responses[key] = response
+        if len(self._responses) > MAX_RESPONSES:
+            self._responses.popitem(last=False)
+        self._server.send(key[0], response)
 
-    def _gate(self, change: Callable[[Any], None], subject: object) -> None:
-        """Changes whom we keep out; live connections stay (node-behaviour 1.8)."""
+    def _change_gater(self, change: Callable[[Any], None], subject: object) -> None:
+        """Changes the connection gater; live connections stay [RPC81]."""
         change(subject)
-        self._host.gate_changed()
+        self._host.save_gater()
 
-    def _let_in(self, peer: PeerId) -> None:
-        """Unblocks a peer, and lifts its ban as op-node does."""
-        self._host.meter.count("p2p_peer_unbans", int(self._host.gater.let_in(peer)))
-        self._host.gate_changed()
+    def _unblock_peer(self, peer: PeerId) -> None:
+        """Unblocks a peer and, as op-node does, lifts its ban."""
+        self._host.meter.count("p2p_peer_unbans", int(self._host.connection_gater.unblock_peer(peer)))
+        self._host.save_gater()
 
     def _connect(self, text: str) -> Coroutine[Any, Any, None]:
         try:
             address = parse_multiaddr(text)
         except MultiaddrError as error:
-            raise CallProblem(f"bad peer address: {error}") from None
-        if address.peer is None or address.tcp is None:
-            raise CallProblem("bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..")
+            raise PeerApiError(f"bad peer address: {error}") from None
+        if address.peer_id is None or address.tcp is None:
+            raise PeerApiError("bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..")
 
         async def connect(peer: PeerId) -> None:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    await self._host.connect(peer, [address.without_peer])
+                    await self._host.connect(peer, [address.without_peer_id])
             except DialError as error:
-                raise CallProblem(str(error)) from None
+                raise PeerApiError(str(error)) from None
             except TimeoutError:
-                raise CallProblem(f"no connection within {CONNECT_SECONDS:g} s") from None
+                raise PeerApiError(f"no connection within {CONNECT_SECONDS:g} s") from None
 
-        return connect(address.peer)
+        return connect(address.peer_id)
 
     def _disconnect(self, text: str) -> None:
-        """Closes the connection, forgets the peer, and lets it in again."""
+        """Disconnects a peer, removes it from the peerstore, and unblocks it [RPC82]."""
         peer = _peer(text)
-        self._host.disconnect(peer, "asked for by an operator")
-        self._host.store.remove(peer)
-        self._let_in(peer)
+        self._host.disconnect(peer, "disconnected by an operator")
+        self._host.peerstore.remove(peer)
+        self._unblock_peer(peer)
 
 
 def _peer(text: str) -> PeerId:
     try:
-        return parse_peer(text)
+        return parse_peer_id(text)
     except IdentityError as error:
-        raise CallProblem(f"invalid argument 0: failed to parse peer ID: {error}", INVALID_PARAMS) from None
+        raise PeerApiError(f"invalid argument 0: failed to parse peer ID: {error}", INVALID_PARAMS) from None

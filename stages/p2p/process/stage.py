@@ -1,5 +1,5 @@
-"""The p2p process: the host with its peers, gossip of blocks, blocks by request, discovery, and what the engine and rpc
-processes ask of it. Nothing that peers send can end it."""
+"""The p2p process: the host with its peers, gossip of blocks, the sync protocol, discovery, and the requests of the
+engine and rpc processes. Nothing that peers send can end it."""
 
 import time
 from typing import Any
@@ -11,89 +11,90 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, Signers
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryError, DiscoveryServer
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
-from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep
-from rollup_node.stages.p2p.peering.io.score_service import ScoreKeeper
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
-from rollup_node.stages.p2p.peerstore.io.key_file import load_identity
+from rollup_node.stages.p2p.identity.io.key_file import load_identity
+from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
+from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.process.blocks_server import BlocksServer
-from rollup_node.stages.p2p.process.diagnosis import Diagnosis, Examiner
-from rollup_node.stages.p2p.process.engine_client import BlockReader
+from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.peers_server import Directory, PeersServer
+from rollup_node.stages.p2p.process.payload_client import PayloadClient
+from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
-from rollup_node.stages.p2p.reqresp.planner import SyncPlanner, Target
-from rollup_node.stages.p2p.scoring.peer_score import peer_scores
+from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
+from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
+from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
+from rollup_node.stages.p2p.storage.io.database import StoreError
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 
-OPEN_SECONDS = 3600.0
-CLOSED_SECONDS = 0.5
-STATUS_SECONDS = 0.5
+LISTENING_INTERVAL = 3600.0
+NOT_STARTED_INTERVAL = 0.5
+STATUS_INTERVAL = 0.5
 
 log = get_logger("p2p")
 
 
 class P2pStage:
-    """All of one process's job; `activities` are what the runtime drives."""
+    """The process's stage; the runtime runs `periodic_tasks`."""
 
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
         self._runtime_problems: tuple[str, ...] = ()
         self._store_problem: str | None = None
         self._signer = None if config.sequencer_key is None else LocalSigner(config.sequencer_key)
-        self._signers = Signers()
-        self._is_found = self._knows_signer = False
+        self.signers = UnsafeBlockSigners()
+        self._discovery_started = self._signer_known = False
         identity = load_identity(config).identity
-        self.store = self._open_store(config.peerstore_path)
-        self.store.keep_identity(identity)
-        self.host = Host(config, identity, self.store, meter)
-        self.upkeep = Upkeep(self.host)
-        self.finder = PeerFinder(self.host)
-        self.scores = peer_scores(config.scoring, config.rollup.block_time, exempt=is_own_machine)
-        self.keeper = ScoreKeeper(self.host, self.scores)
-        self.validator = BlockValidator(config.rollup, self._signers, config.gossip_timestamp_threshold)
-        self.blocks = BlocksServer(bus, self._publish, lambda: self._knows_signer, self._fill)
-        deliver = self.blocks.deliver
-        self.gossip = GossipService(self.host, self.validator, self.scores, self._signer, deliver)
+        self.peerstore = self._open_store(config.peerstore_path)
+        self.peerstore.save_identity(identity)
+        self.host = Host(config, identity, self.peerstore, meter)
+        self.peer_manager = PeerManager(self.host)
+        self.discovery = DiscoveryService(self.host)
+        self.scorer = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
+        self.score_service = ScoreService(self.host, self.scorer)
+        self.validator = BlockValidator(config.rollup, self.signers, config.gossip_timestamp_threshold)
+        self.blocks_server = UnsafeBlocksServer(bus, self._publish, lambda: self._signer_known, self._request_gap)
+        deliver = self.blocks_server.send_block
+        self.gossip = GossipService(self.host, self.validator, self.scorer, self._signer, deliver)
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
-            SyncServer(self.host, BlockReader(bus).read)
-            planner = SyncPlanner(self.scores.app, config.sync_only_req_to_static)
-            self.sync = SyncClient(self.host, planner, self.upkeep.is_static, deliver)
-        directory = Directory(self.host, self.gossip, self.keeper, self._discovery)
-        self._examiner = Examiner(self.host, self.gossip, self._discovery)
-        self.calls = PeersServer(bus, self.host, directory, self._diagnosis)
+            SyncServer(self.host, PayloadClient(bus).read)
+            planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
+            self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, deliver)
+        directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
+        self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
+        self.peers_server = PeersServer(bus, self.host, directory, self._diagnose)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
-        self.activities = [
+        self.periodic_tasks = [
             PeriodicTask("listen for peers", self._open),
-            self.gossip.heartbeat,
-            self.keeper.activity,
-            PeriodicTask("status", self._tell),
-            *self.upkeep.activities,
+            self.gossip.periodic_task,
+            self.score_service.periodic_task,
+            PeriodicTask("status", self._publish_status),
+            *self.peer_manager.periodic_tasks,
         ]
         if self.sync is not None:
-            self.activities.append(self.sync.activity)
+            self.periodic_tasks.append(self.sync.periodic_task)
         if not config.no_discovery:
-            self.activities.append(PeriodicTask("discovery", lambda: self._found_step("discovery")))
+            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._discovery_step("discovery")))
         if config.nat:
-            self.activities.append(PeriodicTask("port forwarding", lambda: self._found_step("port forwarding")))
+            self.periodic_tasks.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
 
-    # --- what the runtime calls ------------------------------------------------------------------------------------
+    # --- called by the runtime ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begins to listen; what cannot be opened now is tried again."""
+        """Starts listening and discovery; what fails is retried."""
         try:
             await self._open()
         except TemporaryError:
@@ -101,95 +102,97 @@ class P2pStage:
 
     async def close(self) -> None:
         """Closes everything, within two seconds."""
-        self.keeper.save()
-        await self.finder.close()
+        self.score_service.save()
+        await self.discovery.close()
         await self.host.stop()
-        self.store.close()
+        self.peerstore.close()
 
     def reset(self, error: Exception) -> None:
-        """Has nothing to reset."""
+        """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Tells what is wrong."""
+        """Publishes the runtime's problems with our own."""
         self._runtime_problems = problems
         self._publisher.set(Health(self._problems()))
 
-    # --- opening ---------------------------------------------------------------------------------------------------
+    # --- starting ---------------------------------------------------------------------------------------------------
 
     def _open_store(self, path: str) -> PeerStore:
-        """The peer store; a file that cannot be used costs its memory and no more."""
+        """Opens the peerstore; when its file is unusable, peers are kept in memory only."""
         try:
             return PeerStore(path)
         except StoreError as error:
             self._store_problem = str(error)
-            log.error("peers are kept in memory only", problem=str(error))
+            log.error("peerstore unusable, keeping peers in memory", error=str(error))
             return PeerStore()
 
     async def _open(self) -> float:
-        """Listens and begins discovery, as far as that is not yet done."""
+        """Starts listening and discovery, as far as not yet done."""
         try:
             if not self.host.port:
                 await self.host.start()
-            if not self._is_found:
-                await self.finder.start()
-                self._is_found = True
+            if not self._discovery_started:
+                await self.discovery.start()
+                self._discovery_started = True
         except (TransportError, DiscoveryError, StoreError) as error:
             raise TemporaryError(str(error)) from None
-        return OPEN_SECONDS
+        return LISTENING_INTERVAL
 
-    async def _found_step(self, name: str) -> float:
-        """One step of an activity of the finder, which it has once it has started."""
-        steps = {activity.name: activity.step for activity in self.finder.activities} if self._is_found else {}
+    async def _discovery_step(self, name: str) -> float:
+        """One step of a discovery task, which exists only once discovery has started."""
+        steps = {task.name: task.step for task in self.discovery.periodic_tasks} if self._discovery_started else {}
         if name in steps:
             return await steps[name]()
-        return OPEN_SECONDS if self._is_found else CLOSED_SECONDS
+        return LISTENING_INTERVAL if self._discovery_started else NOT_STARTED_INTERVAL
 
-    def _discovery(self) -> DiscoveryServer | None:
-        return self.finder.server if self._is_found else None
+    def _running_discv5(self) -> Discv5Server | None:
+        return self.discovery.discv5 if self._discovery_started else None
 
-    # --- news ------------------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------------------
 
     def _on_l1(self, message: Any) -> None:
         if not isinstance(message, RuntimeConfig):
             return
         address = message.unsafe_block_signer
-        self._knows_signer = True
-        if self._signers.update(address, time.monotonic()):
-            log.info("unsafe blocks are signed by", address=to_hex(address))
+        self._signer_known = True
+        if self.signers.update(address, time.monotonic()):
+            log.info("unsafe block signer updated", address=to_hex(address))
         if address == ZERO_ADDRESS:
-            log.warn("L1 names no unsafe block signer: blocks of peers are ignored")
+            log.warn("no unsafe block signer on L1, ignoring gossiped blocks")
         elif self._signer is not None and self._signer.address != address:
-            log.warn("p2p.sequencer.key is not the chain's signer", key=to_hex(self._signer.address))
+            log.warn("p2p.sequencer.key is not the unsafe block signer", key=to_hex(self._signer.address))
 
     def _publish(self, payload: ExecutionPayload) -> str | None:
         return self.gossip.publish(payload)
 
-    def _fill(self, head: int, gap_end: GapEnd) -> None:
+    def _request_gap(self, head: int, gap_end: GapEnd) -> None:
         if self.sync is not None:
-            self.sync.want(head, Target(gap_end.number, gap_end.hash, gap_end.parent_hash))
+            self.sync.request_range(head, gap_end)
 
-    # --- what others are told --------------------------------------------------------------------------------------
+    # --- status --------------------------------------------------------------------------------------
 
-    async def _tell(self) -> float:
-        self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh(time.time())))
+    async def _publish_status(self) -> float:
+        self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh_size(time.time())))
         self._publisher.set(Health(self._problems()))
-        return STATUS_SECONDS
+        return STATUS_INTERVAL
 
     def _problems(self) -> tuple[str, ...]:
-        own = (self._store_problem, self.store.problem)
+        own = (self._store_problem, self.peerstore.problem)
         return (*(problem for problem in own if problem is not None), *self._runtime_problems)
 
-    def _diagnosis(self) -> Diagnosis:
+    def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
-        signers = (self._signers.current, own)
-        return self._examiner.examine(self._problems(), self.upkeep.static, signers, self.blocks.published)
+        signers = (self.signers.current, own)
+        return self._diagnosis_service.diagnose(
+            self._problems(), self.peer_manager.static_peers, signers, self.blocks_server.published
+        )
 
 
 def is_own_machine(address: str) -> bool:
-    """Whether peers at an address are on our own machine, where there may be many."""
+    """Whether an address is of our own machine, where any number of peers may be."""
     return parse_ip(address).is_loopback
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:
-    """Makes the stage; it listens once it is started."""
+    """Creates the stage."""
     return P2pStage(config, bus, meter)

@@ -1,5 +1,5 @@
-"""Blocks by request: serves those of our own chain to peers, and fills gaps of the unsafe chain from theirs
-(node-behaviour 13.6)."""
+"""The sync protocol payload_by_number on the host: serves blocks of our own chain, and fills gaps of the unsafe chain
+from peers [SYN6 to SYN9, SYN16 to SYN18]."""
 
 import asyncio
 import time
@@ -7,153 +7,168 @@ from collections.abc import Awaitable, Callable
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.host.host_api import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
-from rollup_node.stages.p2p.reqresp.planner import Request, SyncPlanner, Target
-from rollup_node.stages.p2p.reqresp.server import SyncService
+from rollup_node.stages.p2p.host.io.host_api import (
+    HostApi,
+    HostEvent,
+    PeerDisconnected,
+    PeerIdentified,
+    Stream,
+    StreamError,
+)
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import (
+    BlockFound,
+    ErrorResponse,
+    RequestFailed,
+    RequestOutcome,
+    ResultCode,
+)
+from rollup_node.stages.p2p.reqresp.planner import BlockRequest, SyncPlanner
+from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
-_MOST_CODE = 5
-_IDLE_SECONDS = 10.0
+_FAILURE_CODE = 5
+_IDLE_INTERVAL = 10.0
 
 log = get_logger("p2p")
 
 ReadBlock = Callable[[int], Awaitable[ExecutionPayload | None]]
-"""The canonical block of a number; TimeoutError if that cannot be said in time."""
+"""Returns the canonical block of a number. Raises TimeoutError when that is unavailable in time."""
 
 
 class SyncServer:
-    """Answers peers' requests, within the limits."""
+    """Serves peers' requests, within the limits."""
 
-    def __init__(self, host: Host, read: ReadBlock) -> None:
+    def __init__(self, host: HostApi, read: ReadBlock) -> None:
         self._host, self._read = host, read
-        self._service = SyncService(host.config.rollup)
-        for protocol in sync_wire.protocols(host.config.rollup.l2_chain_id):
-            host.handle(protocol, self._serve)
+        self._limits = ServerLimits(host.config.rollup)
+        for protocol in payload_by_number.protocols(host.config.rollup.l2_chain_id):
+            host.set_stream_handler(protocol, self._serve)
 
     async def _serve(self, stream: Stream) -> None:
-        began = time.monotonic()
-        wait = self._service.admit(stream.peer, began)
-        code, answer = ResultCode.UNKNOWN_ERROR, b""
-        if wait is not None:
-            await asyncio.sleep(wait)
-            code, answer = await self._answer(stream)
-        async with asyncio.timeout(sync_wire.WRITE_SECONDS):
-            await stream.write(answer or sync_wire.encode_refusal(code))
+        started = time.monotonic()
+        delay = self._limits.admit(stream.peer, started)
+        code, response = ResultCode.UNKNOWN_ERROR, b""
+        if delay is not None:
+            await asyncio.sleep(delay)
+            code, response = await self._handle_request(stream)
+        async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
+            await stream.write(response or payload_by_number.encode_error(code))
         stream.close()
-        count(self._host, "server", code, time.monotonic() - began)
+        count(self._host, "server", code, time.monotonic() - started)
 
-    async def _answer(self, stream: Stream) -> tuple[ResultCode, bytes]:
+    async def _handle_request(self, stream: Stream) -> tuple[ResultCode, bytes]:
         try:
-            async with asyncio.timeout(sync_wire.READ_SECONDS):
-                number = sync_wire.decode_request(await stream.read_exactly(sync_wire.REQUEST_SIZE))
+            async with asyncio.timeout(payload_by_number.READ_SECONDS):
+                number = payload_by_number.decode_request(await stream.read_exactly(payload_by_number.REQUEST_SIZE))
         except (StreamError, TimeoutError) as error:
-            log.debug("a peer's request cannot be read", peer=short_text(stream.peer), why=str(error) or "too slow")
+            log.debug("invalid sync request", peer=short_peer_id(stream.peer), error=str(error) or "timeout")
             return ResultCode.UNKNOWN_ERROR, b""
-        code = self._service.check(number, time.time())
+        code = self._limits.check_number(number, time.time())
         if number is None or code is not ResultCode.OK:
             return code, b""
         try:
             block = await self._read(number)
             if block is None:
                 return ResultCode.NOT_FOUND, b""
-            answer = sync_wire.encode_block(self._host.config.rollup, block)
+            response = payload_by_number.encode_block(self._host.config.rollup, block)
         except (TimeoutError, SszError) as error:
-            log.debug("a peer's request failed", number=number, why=str(error) or "the block could not be read in time")
+            log.debug("cannot serve sync request", number=number, error=str(error) or "timeout reading the block")
             return ResultCode.UNKNOWN_ERROR, b""
         self._host.meter.set("p2p_payload_by_number", number, p2p_role="server")
-        return ResultCode.OK, answer
+        return ResultCode.OK, response
 
 
 class SyncClient:
-    """Asks peers for blocks; `on_block` hears of those that are known to be of the chain."""
+    """Requests blocks from peers; `on_block` is called with those known to be of the chain."""
 
     def __init__(
         self,
-        host: Host,
+        host: HostApi,
         planner: SyncPlanner,
         is_static: Callable[[PeerId], bool],
         on_block: Callable[[ExecutionPayload], None],
     ) -> None:
-        self._host, self._planner = host, planner
+        self._host, self.planner = host, planner
         self._is_static, self._on_block = is_static, on_block
-        self._protocols = sync_wire.protocols(host.config.rollup.l2_chain_id)
-        self.activity = PeriodicTask("sync", self._step)
-        host.on_event(self._heard)
+        self._protocols = payload_by_number.protocols(host.config.rollup.l2_chain_id)
+        self.periodic_task = PeriodicTask("sync", self._step)
+        host.subscribe(self._on_host_event)
 
-    def want(self, head: int, target: Target) -> None:
-        """The blocks above number `head` and below the target are missing."""
-        self._deliver(self._planner.want(head, target, time.monotonic()))
-        self.activity.wake.set()
+    def request_range(self, head: int, gap_end: GapEnd) -> None:
+        """The blocks above number `head` and below `gap_end` are missing."""
+        self._release(self.planner.request_range(head, gap_end, time.monotonic()))
+        self.periodic_task.wake.set()
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerIdentified):
-            if set(self._protocols) & set(event.identified.protocols):
-                self._planner.add_peer(event.peer, self._is_static(event.peer))
-                self.activity.wake.set()
+            if set(self._protocols) & set(event.identify.protocols):
+                self.planner.add_peer(event.peer, self._is_static(event.peer))
+                self.periodic_task.wake.set()
         elif isinstance(event, PeerDisconnected):
-            self._planner.remove_peer(event.peer)
-            self.activity.wake.set()
+            self.planner.remove_peer(event.peer)
+            self.periodic_task.wake.set()
 
     async def _step(self) -> float:
         now = time.monotonic()
-        for request in self._planner.requests(now):
-            self._host.spawn(self._ask(request))
-        pause = self._planner.pause(now)
-        return _IDLE_SECONDS if pause is None else max(pause, 0.01)
+        for request in self.planner.next_requests(now):
+            self._host.spawn(self._request(request))
+        delay = self.planner.delay(now)
+        return _IDLE_INTERVAL if delay is None else max(delay, 0.01)
 
-    async def _ask(self, request: Request) -> None:
-        began = time.monotonic()
-        answer = await self._exchange(request)
+    async def _request(self, request: BlockRequest) -> None:
+        started = time.monotonic()
+        outcome = await self._exchange(request)
         now = time.monotonic()
-        if isinstance(answer, Failed):
-            log.debug("a request failed", number=request.number, peer=short_text(request.peer), why=answer.reason)
-        count(self._host, "client", code_of(answer), now - began)
-        if isinstance(answer, Found):
+        if isinstance(outcome, RequestFailed):
+            log.debug(
+                "sync request failed", number=request.number, peer=short_peer_id(request.peer), error=outcome.error
+            )
+        count(self._host, "client", code_of(outcome), now - started)
+        if isinstance(outcome, BlockFound):
             self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
-        self._deliver(self._planner.answered(request, answer, now))
-        self._host.meter.set("p2p_payloads_quarantine_total", len(self._planner.quarantine))
-        self.activity.wake.set()
+        self._release(self.planner.handle_outcome(request, outcome, now))
+        self._host.meter.set("p2p_payloads_quarantine_total", len(self.planner.quarantine))
+        self.periodic_task.wake.set()
 
-    async def _exchange(self, request: Request) -> Answer:
+    async def _exchange(self, request: BlockRequest) -> RequestOutcome:
         """One request on a stream of its own."""
         try:
-            async with asyncio.timeout(sync_wire.OPEN_SECONDS):
+            async with asyncio.timeout(payload_by_number.OPEN_SECONDS):
                 _, stream = await self._host.open_stream(request.peer, self._protocols)
             try:
-                async with asyncio.timeout(sync_wire.WRITE_SECONDS):
-                    await stream.write(sync_wire.encode_request(request.number))
+                async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
+                    await stream.write(payload_by_number.encode_request(request.number))
                 stream.close()
-                async with asyncio.timeout(sync_wire.READ_SECONDS):
-                    data = await stream.read_all(sync_wire.MOST_RESPONSE)
+                async with asyncio.timeout(payload_by_number.READ_SECONDS):
+                    data = await stream.read_all(payload_by_number.MAX_RESPONSE)
             except BaseException:
                 stream.reset()
                 raise
         except StreamError as error:
-            return Failed(str(error))
+            return RequestFailed(str(error))
         except TimeoutError:
-            return Failed("no answer in time")
-        return sync_wire.decode_response(self._host.config.rollup, request.number, data)
+            return RequestFailed("timeout")
+        return payload_by_number.decode_response(self._host.config.rollup, request.number, data)
 
-    def _deliver(self, blocks: tuple[ExecutionPayload, ...]) -> None:
+    def _release(self, blocks: tuple[ExecutionPayload, ...]) -> None:
         for block in blocks:
-            log.debug("a peer gave a missing block", number=block.block_number)
+            log.debug("received missing block from peer", number=block.block_number)
             self._on_block(block)
 
 
-def code_of(answer: Answer) -> int:
-    """The result of a request as metrics have it: the server's code, or one beyond these for a failure."""
-    if isinstance(answer, Found):
+def code_of(outcome: RequestOutcome) -> int:
+    """The result code for metrics: the server's, or one beyond these for a failure."""
+    if isinstance(outcome, BlockFound):
         return ResultCode.OK
-    return min(answer.code, _MOST_CODE) if isinstance(answer, Refused) else _MOST_CODE
+    return min(outcome.code, _FAILURE_CODE) if isinstance(outcome, ErrorResponse) else _FAILURE_CODE
 
 
-def count(host: Host, role: str, code: int, seconds: float) -> None:
+def count(host: HostApi, role: str, code: int, seconds: float) -> None:
     """Counts one request, ours or a peer's."""
     code = int(code)
     host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=code)

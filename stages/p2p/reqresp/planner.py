@@ -1,143 +1,142 @@
-"""Filling a gap of the unsafe chain from peers: which block to ask whom for, and what of the answers can be believed
-(node-behaviour 13.6).
+"""Filling a gap of the unsafe chain from peers: which block to request from which peer, and which responses to trust
+[SYN10 to SYN16].
 
-The engine process wants the blocks between its head and a block it has from gossip, and goes on wanting them until they
-are there (`want`). Numbers are asked for from the top down, each from one peer at a time, at most one at a time from a
-peer, within the limits that servers have. A failure sends the number to another peer, and what everybody failed to give
-rests until the range is wanted again. Answers pass the quarantine.
-A shell sends what `requests` says, reports each by `answered` (also when the stream failed), and calls `requests` again
-then, when a peer comes or goes, and after `pause` seconds.
+The engine process requests the blocks between its head and a block from gossip, and repeats that until it has them
+(`request_range`). Numbers are requested from the top down, each from one peer at a time, one at a time from each peer,
+within the servers' limits. After a failure the number goes to another peer; a number that every peer failed to give
+rests until the range is requested again. Responses pass the quarantine.
+
+The caller sends what `next_requests` returns, reports each end by `handle_outcome` (also when the stream failed), and
+calls `next_requests` again then, when a peer comes or goes, and after `delay` seconds.
 """
 
 from typing import NamedTuple
 
+from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.reqresp.messages import Answer, Found, Refused, ResultCode
-from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, Release
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PeerBuckets
-from rollup_node.stages.p2p.scoring.application_score import AppScores
+from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, QuarantineRelease
+from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, RequestLimiter
+from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash
 
-MOST_WANTED = 96
-"""Numbers worked on at once: fewer than the quarantine holds, so that our own asking pushes nothing out."""
-
-
-class Target(NamedTuple):
-    """The block above a gap, which is known."""
-
-    number: int
-    hash: Hash
-    parent_hash: Hash
+MAX_RANGE = 96
+"""Numbers in progress at once: fewer than the quarantine holds, so that our own requests evict nothing from it."""
 
 
-class Request(NamedTuple):
-    """A block to ask a peer for."""
+class BlockRequest(NamedTuple):
+    """A block to request from a peer."""
 
     peer: PeerId
     number: int
 
 
-class _Peer:
-    """Someone to ask; no more for this range once it said that it lacks a block of it, or gave a wrong one."""
+class _SyncPeer:
+    """A peer to request from; it is set aside for the present range once it said that it lacks a block of it, or gave a
+    wrong one [SYN15]."""
 
     def __init__(self, is_static: bool) -> None:
         self.is_static = is_static
-        self.asked: int | None = None
+        self.in_flight: int | None = None
         self.set_aside = False
 
 
 class SyncPlanner:
-    """What is wanted, who is asked, and the quarantine. Times are seconds of a steady clock."""
+    """The blocks in progress, the peers, and the quarantine. Times are monotonic seconds."""
 
-    def __init__(self, scores: AppScores, only_static: bool = False) -> None:
+    def __init__(self, scores: ApplicationScorer, static_only: bool = False) -> None:
         self.quarantine = Quarantine()
         self._scores = scores
-        self._only_static = only_static
-        self._buckets = PeerBuckets()
-        self._peers: dict[PeerId, _Peer] = {}
+        self._static_only = static_only
+        self.limiter = RequestLimiter()
+        self._peers: dict[PeerId, _SyncPeer] = {}
         self._wanted: dict[int, set[PeerId]] = {}
 
     @property
     def wanted(self) -> int:
-        """How many blocks are worked on."""
+        """The number of blocks in progress."""
         return len(self._wanted)
 
     def add_peer(self, peer: PeerId, is_static: bool) -> None:
-        """A peer that speaks the protocol is connected."""
+        """Adds a connected peer that supports the protocol."""
         if peer not in self._peers:
-            self._peers[peer] = _Peer(is_static)
+            self._peers[peer] = _SyncPeer(is_static)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """A peer is gone; what it was asked for is open again."""
+        """Removes a disconnected peer; the block in flight from it can be requested from others."""
         self._peers.pop(peer, None)
 
-    def want(self, head: int, target: Target, now: float) -> tuple[ExecutionPayload, ...]:
-        """The blocks above number `head` and below the target are wanted, and no others any more. Answers what of it
-        was in quarantine and is trusted now, newest first."""
-        first = max(head + 1, target.number - MOST_WANTED)
-        numbers = range(target.number - 1, first - 1, -1)
+    def request_range(self, head: int, gap_end: GapEnd, now: float) -> tuple[ExecutionPayload, ...]:
+        """Sets the range: the blocks above number `head` and below `gap_end`, and no others. Returns those that were in
+        quarantine and are trusted now, newest first."""
+        first = max(head + 1, gap_end.number - MAX_RANGE)
+        numbers = range(gap_end.number - 1, first - 1, -1)
         self._wanted = {number: set() for number in numbers}
         for peer in self._peers.values():
             peer.set_aside = False
-        return self._settle(self.quarantine.aim(*target), now)
+        return self._handle_release(
+            self.quarantine.trust_range_end(gap_end.number, gap_end.hash, gap_end.parent_hash), now
+        )
 
-    def requests(self, now: float) -> list[Request]:
-        """What to ask whom for now; each is then on its way until it is answered."""
+    def next_requests(self, now: float) -> list[BlockRequest]:
+        """The requests to send now; each is in flight until its outcome is handled."""
         found = []
         for name, peer in self._idle():
             number = self._next_for(name)
-            if number is not None and self._buckets.wait(name, now) <= 0:
-                self._buckets.take(name, now)
-                peer.asked = number
-                found.append(Request(name, number))
+            if number is not None and self.limiter.delay(name, now) <= 0:
+                self.limiter.consume(name, now)
+                peer.in_flight = number
+                found.append(BlockRequest(name, number))
         for request in found:
             self._peers[request.peer] = self._peers.pop(request.peer)
         return found
 
-    def pause(self, now: float) -> float | None:
-        """Seconds until a limit allows another request; None if only an event can bring one."""
-        waits = [self._buckets.wait(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
+    def delay(self, now: float) -> float | None:
+        """Seconds until a rate limit allows another request; None if only an event can cause one."""
+        waits = [self.limiter.delay(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
         return min(waits, default=None)
 
-    def answered(self, request: Request, answer: Answer, now: float) -> tuple[ExecutionPayload, ...]:
-        """Takes the end of a request; the blocks now known to be of the chain, newest first."""
+    def handle_outcome(
+        self, request: BlockRequest, outcome: RequestOutcome, now: float
+    ) -> tuple[ExecutionPayload, ...]:
+        """Handles the end of a request; returns the blocks now known to be of the chain, newest first."""
         peer = self._peers.get(request.peer)
-        if peer is None or peer.asked != request.number:
+        if peer is None or peer.in_flight != request.number:
             return ()
-        peer.asked = None
-        if isinstance(answer, Found):
-            self._scores.valid_response(request.peer, now)
-            return self._settle(self.quarantine.add(answer.payload, request.peer), now)
-        self._buckets.charge(request.peer, PEER_BURST, now)
-        if isinstance(answer, Refused) and answer.code == ResultCode.NOT_FOUND:
+        peer.in_flight = None
+        if isinstance(outcome, BlockFound):
+            self._scores.on_valid_response(request.peer, now)
+            return self._handle_release(self.quarantine.add(outcome.payload, request.peer), now)
+        # An error costs the whole burst, so that the peer rests [SYN11].
+        self.limiter.charge(request.peer, PEER_BURST, now)
+        if isinstance(outcome, ErrorResponse) and outcome.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
         else:
-            self._scores.error_response(request.peer, now)
+            self._scores.on_response_error(request.peer, now)
             self._wanted.get(request.number, set()).add(request.peer)
         return ()
 
-    def _settle(self, release: Release, now: float) -> tuple[ExecutionPayload, ...]:
+    def _handle_release(self, release: QuarantineRelease, now: float) -> tuple[ExecutionPayload, ...]:
         for payload in release.blocks:
             self._wanted.pop(payload.block_number, None)
         for peer in release.rejected:
-            self._scores.rejected_payload(peer, now)
+            self._scores.on_rejected_payload(peer, now)
             if peer in self._peers:
                 self._peers[peer].set_aside = True
         return release.blocks
 
-    def _idle(self) -> list[tuple[PeerId, _Peer]]:
-        """Peers that may be asked, those asked longest ago first."""
+    def _idle(self) -> list[tuple[PeerId, _SyncPeer]]:
+        """Peers that a request may be sent to, those used longest ago first."""
         return [
             (name, peer)
             for name, peer in self._peers.items()
-            if peer.asked is None and not peer.set_aside and (peer.is_static or not self._only_static)
+            if peer.in_flight is None and not peer.set_aside and (peer.is_static or not self._static_only)
         ]
 
     def _next_for(self, name: PeerId) -> int | None:
-        """The highest wanted number that nobody is asked for and that the peer has not failed to give."""
-        asked = {peer.asked for peer in self._peers.values()}
+        """The highest number in progress that is not in flight and that the peer has not failed to give."""
+        in_flight = {peer.in_flight for peer in self._peers.values()}
         for number, failed in self._wanted.items():
-            if number not in asked and name not in failed and not self.quarantine.has(number):
+            if number not in in_flight and name not in failed and not self.quarantine.has(number):
                 return number
         return None

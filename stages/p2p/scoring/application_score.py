@@ -1,113 +1,113 @@
-"""How requests to peers went: the application part of a peer's score (node-behaviour 13.8). Counts decay while the
-peer is connected and are forgotten some time after their last change; the peerstore may keep them over restarts."""
+"""The application-specific part of a peer's score: how its responses to block requests went [SCR3]. Counts decay while
+the peer is connected and are removed some time after their last change; the peerstore may keep them over restarts."""
 
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay as score_decay
+from rollup_node.stages.p2p.scoring import decay
 
-MOST_PEERS = 10_000
+MAX_PEERS = 10_000
 
 
-class AppCounts(NamedTuple):
-    """Counts after decay (node-behaviour 1.8: `scores.reqResp`)."""
+class ResponseCounts(NamedTuple):
+    """Counts after decay [RPC79]."""
 
     valid_responses: float = 0.0
     error_responses: float = 0.0
     rejected_payloads: float = 0.0
 
 
-class AppParams(NamedTuple):
-    """Caps and weights of the three counts, their decay per interval, below what they become zero, and for how many
-    seconds they are kept. With `enabled` off nothing is counted."""
+class ApplicationScoreParams(NamedTuple):
+    """Caps and weights of the three counts, their decay per interval, and how many seconds they are retained. With
+    `enabled` off nothing is counted."""
 
     decay: float
-    interval: float
-    retain: float
-    caps: AppCounts = AppCounts(10.0, 9.0, 20.0)
-    weights: AppCounts = AppCounts(0.5, -1.0, -20.0)
+    decay_interval: float
+    retain_score: float
+    caps: ResponseCounts = ResponseCounts(10.0, 9.0, 20.0)
+    weights: ResponseCounts = ResponseCounts(0.5, -1.0, -20.0)
     enabled: bool = True
 
 
-def app_params(block_time: int, enabled: bool = True) -> AppParams:
+def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
     """The parameters for a chain's block time in seconds."""
-    slot, kept = score_decay.slot_seconds(block_time), score_decay.epochs_seconds(100, block_time)
-    return AppParams(score_decay.factor(10), slot, kept, enabled=enabled)
+    slot, retained = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
+    return ApplicationScoreParams(decay.decay_factor(10), slot, retained, enabled=enabled)
 
 
-class AppScores:
-    """The counts of all peers that were ever asked for something."""
+class ApplicationScorer:
+    """The counts of all peers that were ever requested from."""
 
-    def __init__(self, params: AppParams) -> None:
+    def __init__(self, params: ApplicationScoreParams) -> None:
         self.params = params
-        self._counts: dict[PeerId, AppCounts] = {}
+        self._counts: dict[PeerId, ResponseCounts] = {}
         self._changed_at: dict[PeerId, float] = {}
         self._connected: set[PeerId] = set()
         self._decay_at: float | None = None
 
-    def connected(self, peer: PeerId) -> None:
-        """From now on the peer's counts decay."""
+    def peer_connected(self, peer: PeerId) -> None:
+        """The peer's counts decay from now on."""
         self._connected.add(peer)
 
-    def disconnected(self, peer: PeerId) -> None:
+    def peer_disconnected(self, peer: PeerId) -> None:
         """The peer's counts stay as they are."""
         self._connected.discard(peer)
 
-    def valid_response(self, peer: PeerId, now: float) -> None:
-        """A request was answered well."""
-        self._add(peer, AppCounts(valid_responses=1.0), now)
+    def on_valid_response(self, peer: PeerId, now: float) -> None:
+        """Counts a valid response."""
+        self._add(peer, ResponseCounts(valid_responses=1.0), now)
 
-    def error_response(self, peer: PeerId, now: float) -> None:
-        """A request failed."""
-        self._add(peer, AppCounts(error_responses=1.0), now)
+    def on_response_error(self, peer: PeerId, now: float) -> None:
+        """Counts a failed request."""
+        self._add(peer, ResponseCounts(error_responses=1.0), now)
 
-    def rejected_payload(self, peer: PeerId, now: float) -> None:
-        """A block that the peer gave turned out not to be of the chain."""
-        self._add(peer, AppCounts(rejected_payloads=1.0), now)
+    def on_rejected_payload(self, peer: PeerId, now: float) -> None:
+        """Counts a block that turned out not to be of the chain."""
+        self._add(peer, ResponseCounts(rejected_payloads=1.0), now)
 
     def score(self, peer: PeerId) -> float:
-        """The weighted sum; 0 for a peer never counted."""
+        """The weighted sum of the counts; 0 for a peer without counts."""
         counts = self._counts.get(peer)
         if counts is None:
             return 0.0
         return sum(count * weight for count, weight in zip(counts, self.params.weights, strict=True))
 
-    def counts(self, peer: PeerId) -> AppCounts:
-        """The counts as they are now."""
-        return self._counts.get(peer, AppCounts())
+    def counts(self, peer: PeerId) -> ResponseCounts:
+        """The present counts."""
+        return self._counts.get(peer, ResponseCounts())
 
-    def restore(self, peer: PeerId, counts: AppCounts, now: float) -> None:
-        """Takes counts that were kept elsewhere; those of a peer already counted stay."""
+    def restore(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
+        """Restores counts from the peerstore, unless the peer has counts."""
         if self.params.enabled and peer not in self._counts:
             self._put(peer, counts, now)
 
     def refresh(self, now: float) -> None:
-        """Lets counts decay and forgets old ones; does so once per interval however often it is called."""
+        """Decays the counts once per interval, however often it is called, and removes old ones."""
         if self._decay_at is None:
-            self._decay_at = now + self.params.interval
+            self._decay_at = now + self.params.decay_interval
         while now >= self._decay_at:
             for peer in self._connected & self._counts.keys():
-                self._counts[peer] = AppCounts(*[self._decayed(count) for count in self._counts[peer]])
+                self._counts[peer] = ResponseCounts(*[self._decayed(count) for count in self._counts[peer]])
                 self._changed_at[peer] = now
-            self._decay_at = max(self._decay_at + self.params.interval, now - 100 * self.params.interval)
-            for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain]:
-                self._forget(peer)
+            self._decay_at = max(self._decay_at + self.params.decay_interval, now - 100 * self.params.decay_interval)
+            for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain_score]:
+                self._remove(peer)
 
     def _decayed(self, count: float) -> float:
         count *= self.params.decay
-        return count if count >= score_decay.TO_ZERO else 0.0
+        return count if count >= decay.DECAY_TO_ZERO else 0.0
 
-    def _add(self, peer: PeerId, more: AppCounts, now: float) -> None:
+    def _add(self, peer: PeerId, more: ResponseCounts, now: float) -> None:
         if self.params.enabled:
             values = zip(self.counts(peer), more, self.params.caps, strict=True)
-            self._put(peer, AppCounts(*[min(count + added, cap) for count, added, cap in values]), now)
+            self._put(peer, ResponseCounts(*[min(count + added, cap) for count, added, cap in values]), now)
 
-    def _put(self, peer: PeerId, counts: AppCounts, now: float) -> None:
-        if peer not in self._counts and len(self._counts) >= MOST_PEERS:
-            self._forget(min(self._changed_at, key=self._changed_at.__getitem__))
+    def _put(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
+        if peer not in self._counts and len(self._counts) >= MAX_PEERS:
+            self._remove(min(self._changed_at, key=self._changed_at.__getitem__))
         self._counts[peer] = counts
         self._changed_at[peer] = now
 
-    def _forget(self, peer: PeerId) -> None:
+    def _remove(self, peer: PeerId) -> None:
         del self._counts[peer]
         del self._changed_at[peer]

@@ -1,24 +1,25 @@
-"""How much a peer is worth: the `light` scoring of OP Stack nodes (node-behaviour 13.8), or none.
+"""Peer scores: the parameters `light` of OP Stack nodes, or none [SCR2, SCR5].
 
-The total is an application score (how requests to the peer went), a penalty for many peers at one address, and one
-for misbehaviour, which decays. Topics are not scored: a refused block by itself costs its sender nothing.
-A peer that leaves with a total of zero or less keeps its record for a while, so that coming back clears nothing.
+A score is the sum of an application-specific part (responses to block requests), a penalty for many peers at one IP
+address, and a behaviour penalty, which decays. Topics are not scored: a rejected block by itself costs its sender
+nothing [SCR4]. A peer that leaves with a score of zero or less keeps its record for a while, so that reconnecting
+resets nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay as score_decay
-from rollup_node.stages.p2p.scoring.application_score import AppScores, app_params
+from rollup_node.stages.p2p.scoring import decay
+from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, application_score_params
 
-LIGHT, NONE = "light", "none"
-MOST_RETAINED = 10_000
+MAX_RETAINED = 10_000
 
 
-class Thresholds(NamedTuple):
-    """Totals below which a peer is treated worse: not gossiped with; not published to; not listened to at all. Peers
-    of a mesh whose median is below `opportunistic_graft` are complemented by better ones."""
+class PeerScoreThresholds(NamedTuple):
+    """Scores below which a peer gets no gossip, no published messages, or is ignored altogether (graylist). A mesh
+    whose median score is below `opportunistic_graft` is extended by better peers."""
 
     gossip: float
     publish: float
@@ -27,59 +28,66 @@ class Thresholds(NamedTuple):
     opportunistic_graft: float
 
 
-class ScoreParams(NamedTuple):
-    """Weights and limits. `interval` and `retain` are seconds, decays are per interval. Addresses for which
-    `exempt` is true may hold any number of peers."""
+class PeerScoreParams(NamedTuple):
+    """Weights and limits. `decay_interval` and `retain_score` are seconds, decays are per interval. Addresses for which
+    `ip_colocation_exempt` is true may have any number of peers."""
 
-    thresholds: Thresholds
-    app_weight: float
-    colocation_weight: float
-    colocation_threshold: int
-    behaviour_weight: float
-    behaviour_threshold: float
-    behaviour_decay: float
-    interval: float
-    retain: float
-    exempt: Callable[[str], bool] = lambda address: False
+    thresholds: PeerScoreThresholds
+    app_specific_weight: float
+    ip_colocation_weight: float
+    ip_colocation_threshold: int
+    behaviour_penalty_weight: float
+    behaviour_penalty_threshold: float
+    behaviour_penalty_decay: float
+    decay_interval: float
+    retain_score: float
+    ip_colocation_exempt: Callable[[str], bool] = lambda address: False
 
 
-def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> ScoreParams:
-    """The parameters of `light` for a chain's block time in seconds."""
-    return ScoreParams(
-        thresholds=Thresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
-        app_weight=1.0,
-        colocation_weight=-35.0,
-        colocation_threshold=10,
-        behaviour_weight=-16.0,
-        behaviour_threshold=6.0,
-        behaviour_decay=score_decay.factor(10),
-        interval=score_decay.slot_seconds(block_time),
-        retain=score_decay.epochs_seconds(100, block_time),
-        exempt=exempt,
+def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> PeerScoreParams:
+    """The parameters `light` for a chain's block time in seconds."""
+    return PeerScoreParams(
+        thresholds=PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
+        app_specific_weight=1.0,
+        ip_colocation_weight=-35.0,
+        ip_colocation_threshold=10,
+        behaviour_penalty_weight=-16.0,
+        behaviour_penalty_threshold=6.0,
+        behaviour_penalty_decay=decay.decay_factor(10),
+        decay_interval=decay.slot_seconds(block_time),
+        retain_score=decay.epochs_seconds(100, block_time),
+        ip_colocation_exempt=exempt,
     )
 
 
-def none(block_time: int) -> ScoreParams:
-    """The parameters of `none`: every total is zero, and nobody is below a threshold."""
-    return light(block_time)._replace(
-        thresholds=Thresholds(0.0, 0.0, 0.0, 0.0, 0.0), app_weight=0.0, colocation_weight=0.0, behaviour_weight=0.0
+def disabled_params(block_time: int) -> PeerScoreParams:
+    """The parameters `none`: every score is zero, and no threshold excludes anyone."""
+    return light_params(block_time)._replace(
+        thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
+        app_specific_weight=0.0,
+        ip_colocation_weight=0.0,
+        behaviour_penalty_weight=0.0,
     )
 
 
-def peer_scores(scoring: str, block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> "PeerScores":
-    """The scores by the option `p2p.scoring`, `light` or `none`."""
-    if scoring == NONE:
-        return PeerScores(none(block_time), AppScores(app_params(block_time, enabled=False)))
-    return PeerScores(light(block_time, exempt), AppScores(app_params(block_time)))
+def peer_scorer(
+    scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
+) -> "PeerScorer":
+    """The scorer for the option `p2p.scoring`."""
+    if scoring == PeerScoring.NONE:
+        return PeerScorer(
+            disabled_params(block_time), ApplicationScorer(application_score_params(block_time, enabled=False))
+        )
+    return PeerScorer(light_params(block_time, exempt), ApplicationScorer(application_score_params(block_time)))
 
 
-class Snapshot(NamedTuple):
-    """A peer's total and what it is made of, before weights (node-behaviour 1.8: `scores.gossip`)."""
+class PeerScoreSnapshot(NamedTuple):
+    """A peer's score and its parts before weights [RPC79]."""
 
-    total: float
-    app: float
-    colocation: float
-    behaviour: float
+    score: float
+    app_specific_score: float
+    ip_colocation_factor: float
+    behaviour_penalty: float
 
 
 class _Record:
@@ -91,13 +99,13 @@ class _Record:
         self.gone_at: float | None = None
 
 
-class PeerScores:
-    """The totals of all peers with a gossip stream, and of those that left with a bad one."""
+class PeerScorer:
+    """The scores of all peers with a gossip stream, and of those that left with a score of zero or less."""
 
-    def __init__(self, params: ScoreParams, app: AppScores) -> None:
+    def __init__(self, params: PeerScoreParams, app: ApplicationScorer) -> None:
         self.params = params
         self.thresholds = params.thresholds
-        self.app = app
+        self.application = app
         self._records: dict[PeerId, _Record] = {}
         self._retained: dict[PeerId, None] = {}
         self._at_address: dict[str, set[PeerId]] = {}
@@ -106,66 +114,71 @@ class PeerScores:
     def __len__(self) -> int:
         return len(self._records)
 
-    def add(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """A peer has come, or its connections have changed; `addresses` are the IPs of them all."""
+    def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
+        """Adds a peer, or updates its addresses; `addresses` are the IP addresses and colocation groups of its
+        connections."""
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)
-        self.app.connected(peer)
-        self._move(peer, record, tuple(dict.fromkeys(addresses)))
+        self.application.peer_connected(peer)
+        self._set_addresses(peer, record, tuple(dict.fromkeys(addresses)))
 
-    def remove(self, peer: PeerId, now: float) -> None:
-        """A peer has left."""
+    def remove_peer(self, peer: PeerId, now: float) -> None:
+        """Removes a disconnected peer; its record is retained unless its score is positive."""
         record = self._records.get(peer)
         if record is None or record.gone_at is not None:
             return
-        self.app.disconnected(peer)
-        if self.total(peer) > 0:
-            self._forget(peer)
+        self.application.peer_disconnected(peer)
+        if self.score(peer) > 0:
+            self._remove(peer)
             return
         record.gone_at = now
         self._retained[peer] = None
-        if len(self._retained) > MOST_RETAINED:
-            self._forget(next(iter(self._retained)))
+        if len(self._retained) > MAX_RETAINED:
+            self._remove(next(iter(self._retained)))
 
-    def penalize(self, peer: PeerId, count: int) -> None:
+    def add_penalty(self, peer: PeerId, count: int) -> None:
         """Adds to the behaviour penalty."""
         record = self._records.get(peer)
         if record is not None:
             record.behaviour += count
 
     def refresh(self, now: float) -> None:
-        """Lets penalties decay and forgets who left long ago; does so once per interval however often it is called."""
-        self.app.refresh(now)
+        """Decays penalties once per interval, however often it is called, and removes records retained long enough."""
+        self.application.refresh(now)
         if self._refresh_at is None:
-            self._refresh_at = now + self.params.interval
+            self._refresh_at = now + self.params.decay_interval
         while now >= self._refresh_at:
             self._decay()
-            self._refresh_at = max(self._refresh_at + self.params.interval, now - 100 * self.params.interval)
+            self._refresh_at = max(
+                self._refresh_at + self.params.decay_interval, now - 100 * self.params.decay_interval
+            )
         for peer in list(self._retained):
             gone_at = self._records[peer].gone_at
-            if gone_at is not None and now - gone_at <= self.params.retain:
+            if gone_at is not None and now - gone_at <= self.params.retain_score:
                 break
-            self._forget(peer)
+            self._remove(peer)
 
-    def total(self, peer: PeerId) -> float:
-        """The score that thresholds are held against; 0 for a peer not known."""
+    def score(self, peer: PeerId) -> float:
+        """The score that thresholds are compared with; 0 for an unknown peer."""
         record = self._records.get(peer)
         if record is None:
             return 0.0
         params = self.params
-        total = self.app.score(peer) * params.app_weight
-        if params.colocation_weight:
-            total += self._colocation(record) * params.colocation_weight
-        excess = record.behaviour - params.behaviour_threshold
-        return total + excess * excess * params.behaviour_weight if excess > 0 else total
+        total = self.application.score(peer) * params.app_specific_weight
+        if params.ip_colocation_weight:
+            total += self._ip_colocation_factor(record) * params.ip_colocation_weight
+        excess = record.behaviour - params.behaviour_penalty_threshold
+        return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
 
-    def snapshot(self, peer: PeerId) -> Snapshot:
-        """The total in parts."""
+    def snapshot(self, peer: PeerId) -> PeerScoreSnapshot:
+        """The score and its parts."""
         record = self._records.get(peer)
         if record is None:
-            return Snapshot(0.0, 0.0, 0.0, 0.0)
-        return Snapshot(self.total(peer), self.app.score(peer), self._colocation(record), record.behaviour)
+            return PeerScoreSnapshot(0.0, 0.0, 0.0, 0.0)
+        return PeerScoreSnapshot(
+            self.score(peer), self.application.score(peer), self._ip_colocation_factor(record), record.behaviour
+        )
 
     def peers(self) -> Collection[PeerId]:
         """All peers with a record."""
@@ -174,19 +187,19 @@ class PeerScores:
     def _decay(self) -> None:
         for record in self._records.values():
             if record.gone_at is None and record.behaviour:
-                record.behaviour *= self.params.behaviour_decay
-                if record.behaviour < score_decay.TO_ZERO:
+                record.behaviour *= self.params.behaviour_penalty_decay
+                if record.behaviour < decay.DECAY_TO_ZERO:
                     record.behaviour = 0.0
 
-    def _colocation(self, record: _Record) -> float:
+    def _ip_colocation_factor(self, record: _Record) -> float:
         total = 0.0
         for address in record.addresses:
-            surplus = len(self._at_address.get(address, ())) - self.params.colocation_threshold
-            if surplus > 0 and not self.params.exempt(address):
-                total += surplus * surplus
+            excess = len(self._at_address.get(address, ())) - self.params.ip_colocation_threshold
+            if excess > 0 and not self.params.ip_colocation_exempt(address):
+                total += excess * excess
         return total
 
-    def _move(self, peer: PeerId, record: _Record, addresses: tuple[str, ...]) -> None:
+    def _set_addresses(self, peer: PeerId, record: _Record, addresses: tuple[str, ...]) -> None:
         for address in record.addresses:
             others = self._at_address[address]
             others.discard(peer)
@@ -196,7 +209,7 @@ class PeerScores:
             self._at_address.setdefault(address, set()).add(peer)
         record.addresses = addresses
 
-    def _forget(self, peer: PeerId) -> None:
-        self._move(peer, self._records[peer], ())
+    def _remove(self, peer: PeerId) -> None:
+        self._set_addresses(peer, self._records[peer], ())
         del self._records[peer]
         self._retained.pop(peer, None)

@@ -1,1 +1,1 @@
-"""Noise, the security transport of libp2p."""
+"""Noise, libp2p's secure channel."""

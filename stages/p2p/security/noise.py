@@ -1,151 +1,162 @@
-"""Noise as libp2p uses it: in the handshake each end proves its peer id by signing its noise key, and may name stream
-muxers so that none need be negotiated afterwards; then a byte stream is cut into sealed messages. Sans-I/O."""
+"""Noise as libp2p uses it: in the handshake each end proves its peer id by signing its static noise key, and may offer
+stream muxers so that none need be negotiated afterwards; then the byte stream is sent as encrypted frames. Sans-I/O.
+
+Source: https://github.com/libp2p/specs/blob/master/noise/README.md
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.identity.peer_id import (
-    Identity,
     IdentityError,
+    NetworkIdentity,
     PeerId,
     PublicKey,
     decode_public_key,
-    peer_text,
+    peer_id_text,
 )
 from rollup_node.stages.p2p.security.noise_handshake import (
-    LONGEST,
+    MAX_MESSAGE_BYTES,
     TAG_BYTES,
-    Cipher,
-    HandshakeXX,
+    CipherState,
+    HandshakeState,
     NoiseError,
     NoiseKeys,
 )
 
 PROTOCOL = "/noise"
-LONGEST_PLAIN = LONGEST - TAG_BYTES
-_SIGNED_PREFIX = b"noise-libp2p-static-key:"
-_LONGEST_PAYLOAD = 4096
-_MOST_MUXERS = 32
+MAX_PLAINTEXT_BYTES = MAX_MESSAGE_BYTES - TAG_BYTES
+_SIGNATURE_PREFIX = b"noise-libp2p-static-key:"
+_MAX_PAYLOAD_BYTES = 4096
+_MAX_MUXERS = 32
 _KEY_FIELD, _SIGNATURE_FIELD, _EXTENSIONS_FIELD, _MUXERS_FIELD = 1, 2, 4, 2
 
 
-class Secured(NamedTuple):
-    """The outcome of a handshake: the other end, the muxers it named, and the byte stream."""
+class HandshakeResult(NamedTuple):
+    """The outcome of a handshake: the remote peer and its key, the muxers that it offered, and the session."""
 
     peer: PeerId
-    key: PublicKey
+    public_key: PublicKey
     muxers: tuple[str, ...]
-    stream: "SealedStream"
+    session: "SecureSession"
 
 
-class Handshake:
-    """One side of the handshake; the outcome stands in `secured`. `expected` is the peer that was dialled, `muxers`
-    are ours in order of preference (none: the early negotiation is not offered)."""
+class NoiseHandshake:
+    """One side of the handshake; `result` is set once it is complete. `expected_peer` is the peer that was dialled,
+    None to accept any; `muxers` are offered in order of preference, none of them disables early muxer negotiation."""
 
     def __init__(
         self,
-        identity: Identity,
+        identity: NetworkIdentity,
         keys: NoiseKeys,
         *,
         initiator: bool,
         muxers: Sequence[str] = (),
-        expected: PeerId | None = None,
+        expected_peer: PeerId | None = None,
     ) -> None:
-        self.secured: Secured | None = None
-        self._noise = HandshakeXX(keys, initiator=initiator)
-        self._payload = _payload(identity, self._noise.static, muxers)
-        self._expected = expected
+        self.result: HandshakeResult | None = None
+        self._noise = HandshakeState(keys, initiator=initiator)
+        self._payload = _encode_payload(identity, self._noise.static_key, muxers)
+        self._expected_peer = expected_peer
 
-    def start(self) -> bytes:
+    def first_message(self) -> bytes:
         """The initiator's first message."""
-        return self._noise.write(b"")
+        return self._noise.write_message(b"")
 
-    def receive(self, message: bytes) -> bytes | None:
-        """Takes a message of the other end; our answer, if there is one. NoiseError for anything wrong."""
-        payload = self._noise.read(message)
-        proof = None
-        if static := self._noise.remote_static:
-            proof = _read_payload(payload, static, self._expected)
-        answer = self._noise.write(self._payload) if self._noise.is_ours else None
-        if proof is not None and self._noise.is_over:
-            self.secured = Secured(*proof, SealedStream(*self._noise.split()))
-        return answer
+    def receive_message(self, message: bytes) -> bytes | None:
+        """Consumes a message of the remote end and returns the reply, if one is due. Raises NoiseError when it is not
+        authentic, or of another peer than expected."""
+        payload = self._noise.read_message(message)
+        identified = None
+        if static := self._noise.remote_static_key:
+            identified = _verify_payload(payload, static, self._expected_peer)
+        reply = self._noise.write_message(self._payload) if self._noise.is_my_turn else None
+        if identified is not None and self._noise.is_finished:
+            self.result = HandshakeResult(*identified, SecureSession(*self._noise.split()))
+        return reply
 
 
-class SealedStream:
-    """The encrypted byte stream: messages of at most 65,535 bytes, each with its length before it."""
+class SecureSession:
+    """The encrypted byte stream: frames of at most 65,535 bytes, each with its length in two bytes before it."""
 
-    def __init__(self, sender: Cipher, receiver: Cipher) -> None:
+    def __init__(self, sender: CipherState, receiver: CipherState) -> None:
         self._sender, self._receiver = sender, receiver
-        self._unframer = Unframer()
+        self._frame_decoder = FrameDecoder()
 
-    def seal(self, plain: bytes | bytearray | memoryview) -> list[bytes]:
-        """The pieces to send, in order."""
+    def encrypt(self, plain: bytes | bytearray | memoryview) -> list[bytes]:
+        """Encrypts bytes into frames; returns the pieces to send, in order."""
         view = memoryview(plain)
         out = []
-        for offset in range(0, len(view), LONGEST_PLAIN):
-            sealed = self._sender.seal(view[offset : offset + LONGEST_PLAIN])
-            out += [len(sealed).to_bytes(2, "big"), sealed]
+        for offset in range(0, len(view), MAX_PLAINTEXT_BYTES):
+            ciphertext = self._sender.encrypt(view[offset : offset + MAX_PLAINTEXT_BYTES])
+            out += [len(ciphertext).to_bytes(2, "big"), ciphertext]
         return out
 
-    def receive(self, data: bytes) -> list[bytes]:
-        """The plain bytes of all messages complete now; at most one message waits for its end."""
-        return [self._receiver.open(sealed) for sealed in self._unframer.receive(data)]
+    def receive_data(self, data: bytes) -> list[bytes]:
+        """Decrypts all complete frames and returns the plaintext of each. Raises NoiseError when one is not
+        authentic."""
+        return [self._receiver.decrypt(ciphertext) for ciphertext in self._frame_decoder.receive_data(data)]
 
 
-class Unframer:
-    """Cuts a byte stream into messages by their two-byte lengths."""
+class FrameDecoder:
+    """Splits a byte stream into frames by their two-byte lengths; it buffers at most one incomplete frame."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._buffer = b""
 
-    def take_rest(self) -> bytes:
-        """The bytes after the last message given out, once."""
-        rest, self._rest = self._rest, b""
-        return rest
+    def take_trailing_data(self) -> bytes:
+        """Returns the bytes after the last frame and clears them."""
+        trailing, self._buffer = self._buffer, b""
+        return trailing
 
-    def receive(self, data: bytes, most: int | None = None) -> list[bytes]:
-        """The messages complete now, at most `most` of them."""
-        buffer = self._rest + data if self._rest else data
-        found: list[bytes] = []
+    def receive_data(self, data: bytes, max_frames: int | None = None) -> list[bytes]:
+        """Returns the complete frames, at most `max_frames` of them."""
+        buffer = self._buffer + data if self._buffer else data
+        frames: list[bytes] = []
         offset = 0
-        while len(buffer) - offset >= 2 and (most is None or len(found) < most):
+        while len(buffer) - offset >= 2 and (max_frames is None or len(frames) < max_frames):
             end = offset + 2 + int.from_bytes(buffer[offset : offset + 2], "big")
             if end > len(buffer):
                 break
-            found.append(buffer[offset + 2 : end])
+            frames.append(buffer[offset + 2 : end])
             offset = end
-        self._rest = buffer[offset:]
-        return found
+        self._buffer = buffer[offset:]
+        return frames
 
 
-def framed(message: bytes) -> bytes:
-    """A handshake message with its length."""
+def encode_frame(message: bytes) -> bytes:
+    """Prefixes a message with its length."""
     return len(message).to_bytes(2, "big") + message
 
 
-def _payload(identity: Identity, static: bytes, muxers: Sequence[str]) -> bytes:
-    out = protobuf.data(_KEY_FIELD, identity.public_key.encode())
-    out += protobuf.data(_SIGNATURE_FIELD, identity.sign(_SIGNED_PREFIX + static))
+def _encode_payload(identity: NetworkIdentity, static: bytes, muxers: Sequence[str]) -> bytes:
+    out = protobuf.bytes_field(_KEY_FIELD, identity.public_key.encode())
+    out += protobuf.bytes_field(_SIGNATURE_FIELD, identity.sign(_SIGNATURE_PREFIX + static))
     if muxers:
-        out += protobuf.data(_EXTENSIONS_FIELD, b"".join(protobuf.data(_MUXERS_FIELD, name) for name in muxers))
+        out += protobuf.bytes_field(
+            _EXTENSIONS_FIELD, b"".join(protobuf.bytes_field(_MUXERS_FIELD, name) for name in muxers)
+        )
     return out
 
 
-def _read_payload(payload: bytes, static: bytes, expected: PeerId | None) -> tuple[PeerId, PublicKey, tuple[str, ...]]:
-    """Peer, key and muxers of the other end; NoiseError unless it proves to own the noise key `static`."""
-    if len(payload) > _LONGEST_PAYLOAD:
+def _verify_payload(
+    payload: bytes, static: bytes, expected_peer: PeerId | None
+) -> tuple[PeerId, PublicKey, tuple[str, ...]]:
+    """Peer, public key and muxers of the remote end. Raises NoiseError unless it proves to own the static noise key."""
+    if len(payload) > _MAX_PAYLOAD_BYTES:
         raise NoiseError(f"handshake payload of {len(payload)} bytes")
     try:
-        fields = protobuf.parse(payload, most_fields=64)
-        signature = fields.raw(_SIGNATURE_FIELD) or b""
-        named = protobuf.parse(fields.raw(_EXTENSIONS_FIELD) or b"", _MOST_MUXERS).all_raw(_MUXERS_FIELD)
-        key = decode_public_key(fields.raw(_KEY_FIELD) or b"")
+        fields = protobuf.parse(payload, max_fields=64)
+        signature = fields.bytes_value(_SIGNATURE_FIELD) or b""
+        offered = protobuf.parse(fields.bytes_value(_EXTENSIONS_FIELD) or b"", _MAX_MUXERS).repeated_bytes(
+            _MUXERS_FIELD
+        )
+        key = decode_public_key(fields.bytes_value(_KEY_FIELD) or b"")
     except (protobuf.ProtobufError, IdentityError) as error:
         raise NoiseError(f"handshake payload: {error}") from None
-    if not key.verify(_SIGNED_PREFIX + static, signature):
-        raise NoiseError("the other end does not prove its identity")
-    if expected is not None and key.peer_id != expected:
-        raise NoiseError(f"the other end is {peer_text(key.peer_id)}, not {peer_text(expected)}")
-    return key.peer_id, key, tuple(name.decode(errors="replace") for name in named)
+    if not key.verify(_SIGNATURE_PREFIX + static, signature):
+        raise NoiseError("the remote end does not prove its identity")
+    if expected_peer is not None and key.peer_id != expected_peer:
+        raise NoiseError(f"the remote end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected_peer)}")
+    return key.peer_id, key, tuple(name.decode(errors="replace") for name in offered)

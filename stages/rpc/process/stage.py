@@ -14,7 +14,7 @@ from rollup_node.stages.rpc.process.metrics_server import MetricsServer
 class RpcStage:
     """Serves until it is closed. It has no periodic tasks."""
 
-    activities: Sequence[PeriodicTask] = ()
+    periodic_tasks: Sequence[PeriodicTask] = ()
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)

@@ -6,8 +6,8 @@ def one_frame() -> None: ...
 @table(frame_trunc_id=15, frame_trunc_num=17)
 def cut_off(size: int) -> None: ...
 
-The conftest beside makes one test of each, whose pytest id is the case's. Fixtures are asked for as ever, but not by
-functions with a table, whose parameters are the row's values."""
+The conftest of this folder collects one test for each, whose pytest id is the case's. A function with `@case` takes
+fixtures as usual; the parameters of one with `@table` are the row's values."""
 
 import importlib.util
 from collections.abc import Callable

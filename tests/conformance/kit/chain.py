@@ -1,14 +1,13 @@
-"""A rollup and its two chains, made up: L1 blocks with what the batcher put into them, L2 blocks that are known by
-number, and the batches that speak of them."""
+"""The constants of a made-up rollup, and its L1: blocks 12 seconds apart with what a test puts into them."""
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.types import (
     Address,
     BlobRef,
@@ -20,16 +19,16 @@ from rollup_node.stages.protocol.types import (
     L2BlockRef,
     Log,
 )
-from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
-from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 
 FIRST_L1 = 1000
 GENESIS_TIME = 1_700_000_000
 L1_BLOCK_TIME, L2_BLOCK_TIME = 12, 2
 L1_CHAIN_ID, L2_CHAIN_ID = 900, 10
+SEQUENCING_WINDOW = 20
 BATCHER: Address = b"\xba" * 20
 STRANGER: Address = b"\x57" * 20
 INBOX: Address = b"\xff" * 20
+DEPOSIT_CONTRACT: Address = b"\xde" * 20
 SYSTEM_CONFIG_CONTRACT: Address = b"\x5c" * 20
 L1_CHAIN = L1Chain(L1_CHAIN_ID, "made up", (BlobFork("cancun", 0, 3_338_477),))
 SYSTEM_CONFIG = SystemConfig(BATCHER, bytes(32), b"\1" + bytes(31), 30_000_000)
@@ -47,26 +46,34 @@ def l1_hash(number: int, branch: str = "") -> Hash:
     return sha256(f"L1 {branch}{number}".encode()).digest()
 
 
-def l2_hash(number: int) -> Hash:
-    """The hash of an L2 block."""
-    return sha256(f"L2 {number}".encode()).digest()
+def l1_time(number: int) -> int:
+    """The time of L1 block `number`, unless it is added with another."""
+    return GENESIS_TIME + L1_BLOCK_TIME * (number - FIRST_L1)
+
+
+def genesis_hash() -> Hash:
+    """The hash of the L2 genesis."""
+    return sha256(b"L2 0").digest()
+
+
+GENESIS = L2BlockRef(genesis_hash(), 0, bytes(32), GENESIS_TIME, BlockId(FIRST_L1, l1_hash(FIRST_L1)), 0)
 
 
 def rollup(forks: dict[str, int], **values: Any) -> RollupConfig:
     """A rollup's config; `values` take the place of the defaults below."""
-    genesis = Genesis(BlockId(FIRST_L1, l1_hash(FIRST_L1)), BlockId(0, l2_hash(0)), GENESIS_TIME, SYSTEM_CONFIG)
     defaults: dict[str, Any] = {
-        "genesis": genesis,
+        "genesis": Genesis(GENESIS.l1_origin, GENESIS.id, GENESIS_TIME, SYSTEM_CONFIG),
         "block_time": L2_BLOCK_TIME,
         "max_sequencer_drift": 600,
-        "seq_window_size": 3600,
+        "seq_window_size": SEQUENCING_WINDOW,
         "channel_timeout": 300,
         "l1_chain_id": L1_CHAIN_ID,
         "l2_chain_id": L2_CHAIN_ID,
         "fork_times": forks,
         "batch_inbox": INBOX,
-        "deposit_contract": b"\xde" * 20,
+        "deposit_contract": DEPOSIT_CONTRACT,
         "l1_system_config": SYSTEM_CONFIG_CONTRACT,
+        "chain_op_config": ChainOpConfig(6, 50, 250),
     }
     return RollupConfig(**(defaults | values))
 
@@ -77,13 +84,14 @@ def calldata(data: bytes, sender: Address = BATCHER, kind: int = CALLDATA) -> In
 
 
 def blobs(hashes: Iterable[Hash], data: bytes = b"", first: int = 0, sender: Address = BATCHER) -> InboxTransaction:
-    """A transaction to the inbox with blobs, the first of which has this place in its block."""
+    """A transaction to the inbox with blobs, the first of which has index `first` in its block."""
     refs = tuple(BlobRef(index, each) for index, each in enumerate(hashes, start=first))
     return InboxTransaction(BLOBS, sender, data, refs)
 
 
-class L1:
-    """A chain of L1 blocks; `blocks[0]` is genesis' origin. Block n is 12 seconds times n after it unless said."""
+class L1Blocks:
+    """A chain of L1 blocks; `blocks[0]` is genesis' origin. Block n is 12 n seconds after it, unless a time is
+    given."""
 
     def __init__(self) -> None:
         self.blocks: list[L1Block] = []
@@ -99,12 +107,13 @@ class L1:
     def add(
         self,
         *data: bytes | InboxTransaction,
-        updates: Sequence[Log] = (),
+        updates: Iterable[Log] = (),
+        deposits: Iterable[Log] = (),
         time: int | None = None,
         parent: Hash | None = None,
         branch: str = "",
     ) -> L1Block:
-        """Another block with this data in transactions of the batcher. `time` is in seconds after genesis."""
+        """Adds a block with this data in transactions of the batcher. `time` is in seconds after genesis."""
         number = FIRST_L1 + len(self.blocks)
         seconds = L1_BLOCK_TIME * len(self.blocks) if time is None else time
         block = L1Block(
@@ -119,67 +128,28 @@ class L1:
                 parent_beacon_root=bytes(32),
             ),
             tuple(calldata(each) if isinstance(each, bytes) else each for each in data),
-            (),
+            tuple(deposits),
             tuple(updates),
         )
         self.blocks.append(block)
         return block
 
     def skip(self, count: int) -> None:
-        """Blocks with nothing in them."""
+        """Adds blocks without data."""
         for _ in range(count):
             self.add()
-
-    def epoch(self, number: int) -> BlockId:
-        """A block by its distance from genesis' origin."""
-        return self.blocks[number].ref.id
 
 
 def batcher_update(address: Address, index: int = 0) -> Log:
     """The config log that makes another account the batcher."""
-    words = (32, 32, int.from_bytes(address, "big"))
-    return config_log(0, b"".join(word.to_bytes(32, "big") for word in words), index)
+    return config_log(0, abi_words(32, 32, int.from_bytes(address, "big")), index)
 
 
 def config_log(kind: int, data: bytes, index: int = 0) -> Log:
     """A log of the system config contract."""
-    topic = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
-    return Log(SYSTEM_CONFIG_CONTRACT, (topic, bytes(32), kind.to_bytes(32, "big")), data, index)
+    return Log(SYSTEM_CONFIG_CONTRACT, (CONFIG_UPDATE_TOPIC, bytes(32), kind.to_bytes(32, "big")), data, index)
 
 
-# --- L2 and its batches --------------------------------------------------------------------------------------------
-
-
-def l2_ref(number: int, origin: BlockId, sequence_number: int = 0) -> L2BlockRef:
-    """A reference to an L2 block."""
-    time = GENESIS_TIME + L2_BLOCK_TIME * number
-    return L2BlockRef(l2_hash(number), number, l2_hash(number - 1), time, origin, sequence_number)
-
-
-def l2_block(number: int, epoch: BlockId, *transactions: bytes) -> BatchBlock:
-    """What batches say of an L2 block."""
-    time = GENESIS_TIME + L2_BLOCK_TIME * number
-    return BatchBlock(l2_hash(number - 1), time, epoch, transactions)
-
-
-def singular(number: int, epoch: BlockId, *transactions: bytes) -> bytes:
-    """A singular batch for an L2 block, with its type byte."""
-    return singular_batch(l2_block(number, epoch, *transactions))
-
-
-def span(blocks: Sequence[BatchBlock], parent_origin: int = FIRST_L1) -> bytes:
-    """A span batch, with its type byte."""
-    return span_batch(blocks, GENESIS_TIME, parent_origin)
-
-
-def channel(
-    batches: Iterable[bytes], name: str = "A", compression: Compression = Compression.ZLIB, frame_size: int = 100_000
-) -> list[bytes]:
-    """A channel with these batches as data items of one frame each."""
-    body = channel_body(batches, compression)
-    return [batcher_data([frame]) for frame in frames(name.encode() * 16, body, frame_size)]
-
-
-def transaction(number: int) -> bytes:
-    """A user transaction, told from others by its number; derivation does not look into it."""
-    return b"\x02" + struct.pack(">Q", number)
+def abi_words(*values: int) -> bytes:
+    """Integers of 32 bytes each."""
+    return b"".join(value.to_bytes(32, "big") for value in values)

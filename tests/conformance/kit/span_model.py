@@ -1,5 +1,5 @@
-"""A span batch read in the plainest way, by the wording of derivation-rules 11 and 12 and with an RLP library from
-outside: what the node's own decoder is compared with."""
+"""A span batch read in the plainest way, by the wording of the rules and with another RLP library: what the
+node's decoder is compared with [SP1 to SP18, CV1 to CV10]."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,22 @@ import rlp
 from rlp.exceptions import DecodingError
 
 from tests.conformance.kit.chain import L2_CHAIN_ID
-from tests.conformance.kit.spans import integer
+from tests.conformance.kit.span_fields import integer
 
 LIMIT = 10_000_000
 U64 = 1 << 64
 
 
-class Malformed(Exception):
+class MalformedModelSpan(Exception):
     """The fields cannot be read."""
 
 
-class NotRestored(Exception):
+class UnrestorableTransaction(Exception):
     """The fields can be read, a transaction cannot be restored."""
 
 
 @dataclass(frozen=True)
-class Model:
+class SpanModel:
     """A span batch: of each block its relative time, epoch and transactions."""
 
     blocks: list[tuple[int, int, tuple[bytes, ...]]]
@@ -36,7 +36,7 @@ class _Bytes:
 
     def take(self, count: int) -> bytes:
         if count > len(self.data):
-            raise Malformed("cut off")
+            raise MalformedModelSpan("cut off")
         taken, self.data = self.data[:count], self.data[count:]
         return taken
 
@@ -49,12 +49,12 @@ class _Bytes:
                 if value >= U64:
                     break
                 return value
-        raise Malformed("number")
+        raise MalformedModelSpan("number")
 
     def bits(self, count: int) -> list[int]:
         value = int.from_bytes(self.take((count + 7) // 8), "big")
         if value >> count:
-            raise Malformed("bits")
+            raise MalformedModelSpan("bits")
         return [value >> place & 1 for place in range(count)]
 
     def content(self) -> tuple[int, bool, bytes]:
@@ -65,37 +65,37 @@ class _Bytes:
             kind, is_typed = first, True
             (first,) = self.take(1)
         if first < 0xC0:
-            raise Malformed("no list")
+            raise MalformedModelSpan("no list")
         if first < 0xF8:
             return kind, is_typed, bytes((first,)) + self.take(first - 0xC0)
         digits = self.take(first - 0xF7)
         size = int.from_bytes(digits, "big")
         if digits[0] == 0 or size < 56 or size + 1 + len(digits) > LIMIT:
-            raise Malformed("length")
+            raise MalformedModelSpan("length")
         return kind, is_typed, bytes((first,)) + digits + self.take(size)
 
 
-def read(data: bytes, block_time: int) -> Model:
-    """The batch behind the type byte; Malformed or NotRestored otherwise."""
+def read(data: bytes, block_time: int) -> SpanModel:
+    """The batch behind the type byte; MalformedModelSpan or UnrestorableTransaction otherwise."""
     source = _Bytes(data)
     relative, origin = source.number(), source.number()
     parent_check, origin_check = source.take(20), source.take(20)
     count = source.number()
     if not 0 < count <= LIMIT:
-        raise Malformed("blocks")
+        raise MalformedModelSpan("blocks")
     origin_bits = source.bits(count)
     counts = [source.number() for _ in range(count)]
     if any(each > LIMIT for each in counts) or sum(counts) > LIMIT:
-        raise Malformed("transactions")
+        raise MalformedModelSpan("transactions")
     txs = _transactions(source, sum(counts))
-    epochs = [origin]
+    l1_window = [origin]
     for bit in origin_bits[:0:-1]:
-        epochs.insert(0, (epochs[0] - bit) % U64)
+        l1_window.insert(0, (l1_window[0] - bit) % U64)
     blocks = []
     for place, each in enumerate(counts):
-        blocks.append(((relative + place * block_time) % U64, epochs[place], tuple(txs[:each])))
+        blocks.append(((relative + place * block_time) % U64, l1_window[place], tuple(txs[:each])))
         del txs[:each]
-    return Model(blocks, parent_check, origin_check)
+    return SpanModel(blocks, parent_check, origin_check)
 
 
 def _transactions(source: _Bytes, total: int) -> list[bytes]:
@@ -117,7 +117,7 @@ def _transactions(source: _Bytes, total: int) -> list[bytes]:
             found.append(b"\x7d" + content)
             continue
         if kind not in (0, 1, 2, 4) or (kind == 0 and is_typed) or (kind == 4 and not to):
-            raise NotRestored(kind)
+            raise UnrestorableTransaction(kind)
         value, *fees, data, lists = _fields(kind, content)
         r, s = (each.lstrip(b"\0") for each in signatures[place])
         head = [integer(nonces[place])] if kind == 0 else [integer(L2_CHAIN_ID), integer(nonces[place])]
@@ -132,35 +132,35 @@ def _fields(kind: int, content: bytes) -> list:  # type: ignore[type-arg]
     try:
         items = rlp.decode(content)
     except DecodingError as error:
-        raise NotRestored(str(error)) from None
+        raise UnrestorableTransaction(str(error)) from None
     numbers = 2 if kind < 2 else 3
     if len(items) != numbers + 1 + {0: 0, 1: 1, 2: 1, 4: 2}[kind]:
-        raise NotRestored("fields")
+        raise UnrestorableTransaction("fields")
     for item in items[:numbers]:
         _number(item, 32 if kind == 4 else None)
     if not isinstance(items[numbers], bytes):
-        raise NotRestored("call data")
+        raise UnrestorableTransaction("call data")
     lists = items[numbers + 1 :]
     for entry in _list(lists[0] if lists else []):
         address, keys = _list(entry, 2)
         for item, size in ((address, 20), *((key, 32) for key in _list(keys))):
             if not isinstance(item, bytes) or len(item) != size:
-                raise NotRestored("access list")
+                raise UnrestorableTransaction("access list")
     for entry in _list(lists[1] if len(lists) > 1 else []):
         chain, address, nonce, parity, r, s = _list(entry, 6)
         for item, size in ((chain, 32), (nonce, 8), (parity, 1), (r, 32), (s, 32)):
             _number(item, size)
         if not isinstance(address, bytes) or len(address) != 20:
-            raise NotRestored("authorization")
+            raise UnrestorableTransaction("authorization")
     return [*items[:numbers], items[numbers], lists]
 
 
 def _number(item: object, size: int | None) -> None:
     if not isinstance(item, bytes) or item[:1] == b"\0" or (size is not None and len(item) > size):
-        raise NotRestored("number")
+        raise UnrestorableTransaction("number")
 
 
 def _list(item: object, size: int | None = None) -> list:  # type: ignore[type-arg]
     if not isinstance(item, list) or (size is not None and len(item) != size):
-        raise NotRestored("list")
+        raise UnrestorableTransaction("list")
     return item

@@ -1,14 +1,15 @@
-"""Channel bodies: batches of a wanted size, streams of items, and their compression in good and in damaged forms."""
+"""Channel bodies: batches of a given size, streams of items, and their compression in valid and damaged forms."""
 
 import random
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import brotlicffi
 import rlp
 
-from rollup_node.stages.protocol.types import BlockId
-from tests.conformance.kit.chain import FIRST_L1, l1_hash, l2_block, l2_hash, singular_batch
+from rollup_node.stages.protocol.types import BlockId, Hash
+from rollup_node.tools.batcher.batches import BatchBlock, singular_batch
+from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, L2_BLOCK_TIME, l1_hash
 
 _SMALLEST_OVERHEAD, _LARGEST_OVERHEAD = 78, 96
 
@@ -23,30 +24,40 @@ def zeros(size: int, seed: int = 0) -> bytes:
     return seed.to_bytes(size, "big")
 
 
+def block(number: int, epoch: BlockId, *transactions: bytes) -> BatchBlock:
+    """A block that only its time ties to any chain."""
+    return BatchBlock(b"\x99" * 32, GENESIS_TIME + L2_BLOCK_TIME * number, epoch, transactions)
+
+
 def batch(number: int) -> bytes:
-    """A small batch, for block `number`."""
-    return singular_batch(l2_block(number, BlockId(FIRST_L1, l1_hash(FIRST_L1)), b"\2" + number.to_bytes(4, "big")))
+    """A small singular batch, for block `number`."""
+    epoch = BlockId(FIRST_L1, l1_hash(FIRST_L1))
+    return singular_batch(block(number, epoch, b"\2" + number.to_bytes(4, "big")))
 
 
-def sized(size: int, number: int = 1, fill: object = noise) -> bytes:
+def sized(size: int, number: int = 1, fill: Callable[[int, int], bytes] = noise) -> bytes:
     """A singular batch for block `number` of exactly this many bytes, in one transaction."""
-    assert callable(fill)
     for epoch in (1, 1000, 100_000):
-        epoch_id = BlockId(epoch, l2_hash(epoch))
+        epoch_id = BlockId(epoch, _epoch_hash(epoch))
         for overhead in range(_SMALLEST_OVERHEAD, _LARGEST_OVERHEAD):
-            made = singular_batch(l2_block(number, epoch_id, fill(size - overhead, number)))
-            if len(made) == size:
-                return made
+            encoded = singular_batch(block(number, epoch_id, fill(size - overhead, number)))
+            if len(encoded) == size:
+                return encoded
     raise AssertionError(f"no singular batch has {size} bytes")
 
 
+def _epoch_hash(number: int) -> Hash:
+    """A hash that does not compress."""
+    return noise(32, number)
+
+
 def stream(items: Iterable[bytes]) -> bytes:
-    """Items as byte strings one behind the other."""
-    return b"".join(map(rlp.encode, items))
+    """Items as RLP byte strings, one behind the other."""
+    return b"".join(bytes(rlp.encode(each)) for each in items)
 
 
 def compressed(items: Iterable[bytes], level: int = 9) -> bytes:
-    """A good zlib body."""
+    """A valid zlib body."""
     return zlib.compress(stream(items), level)
 
 
@@ -68,18 +79,18 @@ def with_header(header: bytes, body: bytes) -> bytes:
 
 
 def brotli(items: Iterable[bytes], quality: int = 5) -> bytes:
-    """A good brotli body, with its version byte."""
-    return b"\1" + brotlicffi.compress(stream(items), quality=quality)
+    """A valid brotli body, with its version byte."""
+    return b"\1" + bytes(brotlicffi.compress(stream(items), quality=quality))
 
 
 def brotli_flushed(items: Iterable[bytes]) -> bytes:
-    """A good brotli body whose last byte is an empty block of its own."""
+    """A valid brotli body whose last byte is an empty block of its own."""
     encoder = brotlicffi.Compressor(quality=5)
-    return b"\1" + encoder.process(stream(items)) + encoder.flush() + encoder.finish()
+    return b"\1" + bytes(encoder.process(stream(items)) + encoder.flush() + encoder.finish())
 
 
 def brotli_of_length(length: int, seed: int = 1) -> bytes:
-    """A brotli body whose stream has this many bytes behind the version byte, of one item that does not compress."""
+    """A brotli body with a stream of this many bytes behind the version byte, of one item that does not compress."""
     for size in range(length - 20, length):
         body = brotli([sized(size, seed)])
         if len(body) == length + 1:

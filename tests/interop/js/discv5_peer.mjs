@@ -1,5 +1,5 @@
 // A @chainsafe/discv5 node on the loopback interface.
-import { say, serve, options } from './lines.mjs'
+import { send, serve, options } from './lines.mjs'
 
 const { Discv5 } = await import('@chainsafe/discv5')
 const { ENR, SignableENR } = await import('@chainsafe/enr')
@@ -7,8 +7,9 @@ const { privateKeyFromRaw } = await import('@libp2p/crypto/keys')
 
 const privateKey = privateKeyFromRaw(Buffer.from(options.secret, 'hex'))
 const port = Buffer.from([options.port >> 8, options.port & 255])
+const ip = Buffer.from(options.ip.split('.').map(Number))
 const enr = SignableENR.createFromPrivateKey(privateKey)
-for (const [name, value] of [['ip', Buffer.from([127, 0, 0, 1])], ['udp', port], ['tcp', port]]) enr.set(name, value)
+for (const [name, value] of [['ip', ip], ['udp', port], ['tcp', port]]) enr.set(name, value)
 enr.set('opstack', Buffer.from(options.opstack, 'hex'))
 
 const node = Discv5.create({
@@ -20,9 +21,9 @@ const node = Discv5.create({
 
 const texts = records => records.map(record => record.encodeTxt())
 
-node.on('discovered', record => say({ event: 'discovered', record: record.encodeTxt() }))
+node.on('discovered', record => send({ event: 'discovered', record: record.encodeTxt() }))
 await node.start()
-say({ event: 'ready', record: node.enr.encodeTxt(), node: node.enr.nodeId })
+send({ event: 'ready', record: node.enr.encodeTxt(), node: node.enr.nodeId })
 
 serve({
   async ping ({ record }) {

@@ -1,13 +1,13 @@
-// A js-libp2p node with gossipsub and the sync protocol set as op-node's are (node-behaviour 13.3, 13.6, 13.7).
+// A js-libp2p node with gossipsub and the sync protocol set as op-node's are (docs/rules/node-p2p-gossip.md, node-p2p-sync.md).
 // Options: `gossip` overrides settings of gossipsub, `sync` are the ids under which the sync protocol is served.
 import { createHash } from 'node:crypto'
 import { announce, connecting, makeNode, peerId, readAll, sendAll } from './host.mjs'
-import { say, serve, options } from './lines.mjs'
+import { send, serve, options } from './lines.mjs'
 import { unframe, unpack } from './snappy.mjs'
 
 const { gossipsub } = await import('@libp2p/gossipsub')
 
-const MOST_BYTES = 10 << 20
+const MAX_BYTES = 10 << 20
 
 const base64 = data => Buffer.from(data).toString('base64')
 const fromBase64 = text => Buffer.from(text, 'base64')
@@ -39,19 +39,19 @@ const node = await makeNode({
     seenTTL: 65000,
     floodPublish: false,
     allowPublishToZeroTopicPeers: true,
-    maxInboundDataLength: MOST_BYTES,
-    maxOutboundBufferSize: 2 * MOST_BYTES,
+    maxInboundDataLength: MAX_BYTES,
+    maxOutboundBufferSize: 2 * MAX_BYTES,
     idontwantMinDataSize: 1024,
     ...options.gossip
   })
 })
 const { pubsub } = node.services
 
-// All that any peer says, before it is acted upon.
+// Every RPC of every peer, before it is handled.
 const { handleReceivedRpc } = pubsub
 pubsub.handleReceivedRpc = async (from, rpc) => {
   const { ihave, iwant, idontwant, graft, prune } = rpc.control ?? {}
-  say({
+  send({
     event: 'rpc',
     peer: String(from),
     messages: rpc.messages.map(message => ({
@@ -67,7 +67,7 @@ pubsub.handleReceivedRpc = async (from, rpc) => {
   return handleReceivedRpc.call(pubsub, from, rpc)
 }
 
-pubsub.addEventListener('gossipsub:message', ({ detail: { propagationSource, msg } }) => say({
+pubsub.addEventListener('gossipsub:message', ({ detail: { propagationSource, msg } }) => send({
   event: 'message',
   peer: String(propagationSource),
   topic: msg.topic,
@@ -82,13 +82,13 @@ for (const protocol of options.sync ?? []) {
   await node.handle(protocol, async (stream, connection) => {
     const request = await readAll(stream)
     const number = Number(request.readBigUInt64LE())
-    say({ event: 'asked', peer: String(connection.remotePeer), protocol, number, size: request.length })
+    send({ event: 'request', peer: String(connection.remotePeer), protocol, number, size: request.length })
     const { data, broken } = answers.get(number) ?? { data: Buffer.from([1]), broken: false }
     try {
       await (broken ? stream.send(data) : sendAll(stream, data))
       if (broken) stream.abort(new Error('broken off'))
     } catch (error) {
-      say({ event: 'failed', what: String(error) })
+      send({ event: 'failed', what: String(error) })
       stream.abort(error)
     }
   })
@@ -104,19 +104,19 @@ serve({
   async leave ({ topic }) {
     pubsub.unsubscribe(topic)
   },
-  // The verdict on all messages of a topic from now on: accept, ignore or reject.
-  async judge ({ topic, verdict }) {
+  // The validation result of all messages of a topic from now on: accept, ignore or reject.
+  async validate ({ topic, result }) {
     pubsub.topicValidators.set(topic, (peer, message) => {
-      say({ event: 'judged', peer: String(peer), id: hexId(messageId(message)), verdict })
-      return verdict
+      send({ event: 'validated', peer: String(peer), id: hexId(messageId(message)), result })
+      return result
     })
   },
   async publish ({ topic, data }) {
     const { recipients } = await pubsub.publish(topic, fromBase64(data))
     return recipients.map(String)
   },
-  // Tells a peer of messages that may not be there.
-  async tell ({ peer, topic, ids }) {
+  // Sends IHAVE for messages that may not exist.
+  async ihave ({ peer, topic, ids }) {
     pubsub.pushGossip(peer, { topicID: topic, messageIDs: ids.map(id => Buffer.from(id, 'hex')) })
   },
   async state ({ topic }) {
@@ -125,7 +125,7 @@ serve({
       mesh: pubsub.getMeshPeers(topic),
       subscribers: pubsub.getSubscribers(topic).map(String),
       scores: Object.fromEntries(peers.map(peer => [peer, pubsub.getScore(peer)])),
-      spoken: Object.fromEntries(peers.map(peer => [peer, pubsub.streamsOutbound.get(peer)?.protocol]))
+      protocols: Object.fromEntries(peers.map(peer => [peer, pubsub.streamsOutbound.get(peer)?.protocol]))
     }
   },
   async answer ({ number, data, broken }) {

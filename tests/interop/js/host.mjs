@@ -1,5 +1,5 @@
 // A js-libp2p node on the loopback interface, as op-node would be: TCP, noise, yamux, identify, ping, and more services.
-import { say, options } from './lines.mjs'
+import { send, options } from './lines.mjs'
 
 const { createLibp2p } = await import('libp2p')
 const { tcp } = await import('@libp2p/tcp')
@@ -27,16 +27,16 @@ export function makeNode (services = {}) {
 // Tells of connections from now on, and that the node is ready.
 export function announce (node) {
   for (const event of ['peer:connect', 'peer:disconnect']) {
-    node.addEventListener(event, ({ detail }) => say({ event, peer: String(detail) }))
+    node.addEventListener(event, ({ detail }) => send({ event, peer: String(detail) }))
   }
-  node.addEventListener('peer:identify', ({ detail }) => say({
+  node.addEventListener('peer:identify', ({ detail }) => send({
     event: 'peer:identify',
     peer: String(detail.peerId),
     agent: detail.agentVersion,
     protocols: detail.protocols,
     addresses: detail.listenAddrs.map(String)
   }))
-  say({ event: 'ready', peer: String(node.peerId), addresses: node.getMultiaddrs().map(String) })
+  send({ event: 'ready', peer: String(node.peerId), addresses: node.getMultiaddrs().map(String) })
 }
 
 export const connecting = node => ({

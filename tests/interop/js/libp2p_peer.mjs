@@ -1,7 +1,7 @@
 // A js-libp2p node that echoes: the transport alone.
 import { createHash } from 'node:crypto'
 import { announce, connecting, makeNode, peerId, readAll, sendAll } from './host.mjs'
-import { say, serve } from './lines.mjs'
+import { send, serve } from './lines.mjs'
 
 const ECHO = '/rollup-node/test/echo/1'
 
@@ -11,7 +11,7 @@ await node.handle(ECHO, async stream => {
   try {
     await sendAll(stream, await readAll(stream))
   } catch (error) {
-    say({ event: 'failed', what: String(error) })
+    send({ event: 'failed', what: String(error) })
     stream.abort(error)
   }
 })

@@ -10,7 +10,7 @@ Promise.withResolvers ??= function () {
 
 export const options = JSON.parse(process.argv[2] ?? '{}')
 
-export function say (line) {
+export function send (line) {
   process.stdout.write(JSON.stringify(line) + '\n')
 }
 
@@ -19,9 +19,9 @@ export function serve (commands) {
   input.on('line', async text => {
     const { id, command, ...rest } = JSON.parse(text)
     try {
-      say({ id, result: (await commands[command](rest)) ?? null })
+      send({ id, result: (await commands[command](rest)) ?? null })
     } catch (error) {
-      say({ id, error: String(error?.message ?? error).slice(0, 500) })
+      send({ id, error: String(error?.message ?? error).slice(0, 500) })
     }
   })
   input.on('close', () => process.exit(0))

@@ -1,12 +1,12 @@
 // Snappy, to be read only: the block format of gossip, the framed format of the sync protocol.
 
-const MOST_BYTES = 10 << 20
+const MAX_BYTES = 10 << 20
 
 // What data in block format decompresses to; null if it is none, or too large for OP Stack nodes.
 export function unpack (data) {
   try {
     const [size, start] = varint(data)
-    if (size > MOST_BYTES) return null
+    if (size > MAX_BYTES) return null
     const out = Buffer.alloc(size)
     let end = 0
     for (let at = start; at < data.length;) {

@@ -1,8 +1,7 @@
-"""States are repeated, never go back, and reach whoever comes late."""
+"""States are repeated, never go back, and reach late subscribers."""
 
 import asyncio
-import math
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,128 +9,121 @@ import pytest
 
 from rollup_node.ipc.bus import status
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.ipc.bus.testing import pumping
-from rollup_node.ipc.wire.codec import Envelope, encode_head
-
-
-class Heads(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    number: int
-
-
-class Health(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    problems: tuple[str, ...]
-
-
-CHANNELS = (Channel("status.a", Pattern.STATUS, "a", ("b",), down=Heads | Health),)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.005)
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.ipc.bus.status import Publisher
+from rollup_node.ipc.bus.transport import Transport
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.wire.codec import Envelope, encode_header
+from rollup_node.ipc.wire.process_id import ProcessId
+from tests.ipc.messages import CHANNELS, STATE, HeadState, HealthState
+from tests.ipc.recording_socket import RecordingSocket
+from tests.support.conditions import until
 
 
 @pytest.fixture
 def buses(tmp_path: Path) -> dict[str, Bus]:
-    return Bus.for_test(CHANNELS, tmp_path, {"a": 1, "b": 2})
+    return in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 2})
 
 
-def test_the_last_state_of_each_type_is_seen_by_all(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes late does not wait for the next repetition."""
+def test_the_last_state_of_each_type_reaches_all_subscribers(
+    buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late subscriber gets the states at once, not with their next repetition, which never comes here."""
 
     async def scene() -> None:
         early: list[object] = []
         late: list[object] = []
-        async with pumping(buses):
-            buses["b"].subscribe("status.a", early.append)
-            publisher = buses["a"].publish("status.a")
-            publisher.set(Health(("slow",)))
+        async with running_buses(buses):
+            buses["client"].subscribe(STATE, early.append)
+            publisher = buses["server"].publish(STATE)
+            publisher.set(HealthState(("slow",)))
             for number in range(500):
-                publisher.set(Heads(number))
-            await until(lambda: Heads(499) in early and Health(("slow",)) in early)
-            monkeypatch.setattr(status, "REPEAT_SECONDS", 3600.0)
-            publisher._due = math.inf
-            buses["b:1"].subscribe("status.a", late.append)
+                publisher.set(HeadState(number))
+            await until(lambda: HeadState(499) in early and HealthState(("slow",)) in early)
+            monkeypatch.setattr(status, "REPEAT_SECONDS", 1e9)
+            assert publisher.tick(time.monotonic() + 10) == 1e9
+            buses["client:1"].subscribe(STATE, late.append)
             await until(lambda: len(late) == 2)
-            assert late == [Health(("slow",)), Heads(499)]
-            numbers = [state.number for state in early if isinstance(state, Heads)]
+            assert late == [HealthState(("slow",)), HeadState(499)]
+            numbers = [state.number for state in early if isinstance(state, HeadState)]
             assert numbers == sorted(set(numbers))
 
     asyncio.run(scene())
 
 
-def test_repeats_and_equal_states_are_not_news(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_equal_state_is_not_sent_again() -> None:
+    liveness = LivenessTable(1)
+    socket = RecordingSocket()
+    publisher = Publisher(socket, Transport(ProcessId(0, 1), liveness, {}), HeadState)
+    for number in (1, 1, 2, 1):
+        publisher.set(HeadState(number))
+    assert [header.number for header in socket.headers if isinstance(header, Envelope)] == [1, 2, 3]
+    liveness.close()
+
+
+def test_a_repeated_state_is_handled_once(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "REPEAT_SECONDS", 0.01)
 
     async def scene() -> None:
         seen: list[object] = []
-        received: list[list[bytes]] = []
-        sent: list[list[bytes]] = []
-        async with pumping(buses):
-            subscriber = buses["b"].subscribe("status.a", seen.append)
-            take = subscriber._take
-
-            def counted(frames: list[bytes]) -> None:
-                received.append(frames)
-                take(frames)
-
-            monkeypatch.setattr(subscriber, "_take", counted)
-            publisher = buses["a"].publish("status.a")
-            with monkeypatch.context() as patched:
-                patched.setattr(publisher._link, "send", lambda frames: bool(sent.append(frames)) or True)
-                publisher.set(Heads(1))
-                publisher.set(Heads(1))
-                assert len(sent) == 1
-            await until(lambda: len(received) > 10)
-            assert seen == [Heads(1)]
-            publisher.set(Heads(2))
-            publisher.set(Heads(1))
-            await until(lambda: seen[-1] == Heads(1) and len(seen) > 1)
+        times: set[float | None] = set()
+        async with running_buses(buses):
+            subscriber = buses["client"].subscribe(STATE, seen.append)
+            assert subscriber.last_seen is None
+            publisher = buses["server"].publish(STATE)
+            publisher.set(HeadState(1))
+            while len(times) < 10:
+                times.add(subscriber.last_seen)
+                await until(lambda: subscriber.last_seen not in times)
+            assert seen == [HeadState(1)]
+            publisher.set(HeadState(2))
+            publisher.set(HeadState(1))
+            await until(lambda: seen[-1] == HeadState(1) and len(seen) > 1)
 
     asyncio.run(scene())
 
 
-def test_a_lost_state_is_made_good_by_its_repetition(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_state_is_repaired_by_its_repetition(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         seen: list[object] = []
-        async with pumping(buses):
-            buses["b"].subscribe("status.a", seen.append)
-            publisher = buses["a"].publish("status.a")
-            publisher.set(Heads(1))
-            await until(lambda: bool(seen))
+        async with running_buses(buses):
+            buses["client"].subscribe(STATE, seen.append)
+            publisher = buses["server"].publish(STATE)
+            publisher.set(HeadState(1))
+            await until(lambda: seen)
             with monkeypatch.context() as patched:
-                patched.setattr(publisher._link, "send", lambda frames: False)
-                publisher.set(Heads(2))
-            await until(lambda: seen == [Heads(1), Heads(2)])
+                patched.setattr(publisher.sockets[0], "send", lambda frames: False)
+                publisher.set(HeadState(2))
+            await until(lambda: seen == [HeadState(1), HeadState(2)])
 
     asyncio.run(scene())
 
 
-def test_an_older_state_is_never_handed_on(buses: dict[str, Bus]) -> None:
+def test_an_older_state_is_never_handled(buses: dict[str, Bus]) -> None:
     async def scene() -> None:
         seen: list[object] = []
-        async with pumping(buses):
-            buses["b"].subscribe("status.a", seen.append)
-            publisher = buses["a"].publish("status.a")
-            publisher.set(Heads(1))
-            publisher.set(Heads(2))
-            await until(lambda: seen[-1:] == [Heads(2)])
+        async with running_buses(buses):
+            client = buses["client"]
+            client.subscribe(STATE, seen.append)
+            publisher = buses["server"].publish(STATE)
+            publisher.set(HeadState(1))
+            publisher.set(HeadState(2))
+            await until(lambda: seen[-1:] == [HeadState(2)])
 
-            def send(incarnation: int, sequence: int, state: Heads) -> None:
-                head = encode_head(Envelope(0, incarnation, sequence, 0, None))
-                assert publisher._link.send([head, publisher._codec.encode(state)])
+            def send(incarnation: int, sequence: int, state: HeadState) -> None:
+                header = encode_header(Envelope(0, incarnation, sequence, 0, None))
+                assert publisher.sockets[0].send([header, msgspec.msgpack.encode(state)])
 
-            send(1, 1, Heads(1))
-            publisher.set(Heads(3))
-            await until(lambda: seen[-1] == Heads(3))
-            assert seen[-2] == Heads(2)
-            buses["b"]._courier.board.start(0, 2)
-            send(2, 1, Heads(1))
-            await until(lambda: seen[-1] == Heads(1))
-            send(1, 900, Heads(9))
-            send(2, 2, Heads(4))
-            await until(lambda: seen[-1] == Heads(4))
-            assert seen[-2] == Heads(1) and buses["b"].counters["messages_stale"] > 0
+            send(1, 1, HeadState(1))
+            publisher.set(HeadState(3))
+            await until(lambda: seen[-1] == HeadState(3))
+            assert seen[-2] == HeadState(2)
+            client.transport.liveness.start(0, 2)
+            send(2, 1, HeadState(1))
+            await until(lambda: seen[-1] == HeadState(1))
+            send(1, 900, HeadState(9))
+            send(2, 2, HeadState(4))
+            await until(lambda: seen[-1] == HeadState(4))
+            assert seen[-2] == HeadState(1) and client.counters["messages_stale"] > 0
 
     asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""The arena: values arrive whole or not at all, slots come back."""
+"""The arena: values arrive whole or not at all, and chunks are freed."""
 
 from collections.abc import Iterator
 
@@ -9,39 +9,39 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rollup_node.ipc.shared_memory.arena import GENERATION_SHIFT, Arena, Descriptor
 
-SLOT = 4096
+CHUNK = 4096
 
 
 @pytest.fixture
 def arena() -> Iterator[Arena]:
-    made = Arena(3, slots=4, slot_bytes=SLOT)
-    made.take_over(1)
-    yield made
-    made.close()
+    arena = Arena(3, chunks=4, chunk_bytes=CHUNK)
+    arena.take_over(1)
+    yield arena
+    arena.close()
 
 
 def stored(arena: Arena, data: bytes, *readers: int) -> Descriptor:
-    """Puts what is known to fit."""
+    """Puts a value that fits."""
     descriptor = arena.put(data, readers)
     assert descriptor is not None
     return descriptor
 
 
-@pytest.mark.parametrize("length", [0, 1, SLOT - 1, SLOT, SLOT + 1, 4 * SLOT])
-def test_a_value_comes_back_as_it_was(arena: Arena, length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK])
+def test_a_value_survives_the_round_trip(arena: Arena, length: int) -> None:
     data = bytes(number % 251 for number in range(length))
     assert arena.get(stored(arena, data, 1)) == data
 
 
-def test_full_and_too_long_are_none(arena: Arena) -> None:
-    assert arena.put(bytes(4 * SLOT + 1), (1,)) is None
-    stored(arena, bytes(3 * SLOT), 1)
-    assert arena.put(bytes(2 * SLOT), (1,)) is None
-    assert arena.put(bytes(SLOT), (1,)) is not None
+def test_there_is_no_descriptor_without_room(arena: Arena) -> None:
+    assert arena.put(bytes(4 * CHUNK + 1), (1,)) is None
+    stored(arena, bytes(3 * CHUNK), 1)
+    assert arena.put(bytes(2 * CHUNK), (1,)) is None
+    assert arena.put(bytes(CHUNK), (1,)) is not None
 
 
-def test_a_slot_is_free_when_all_readers_are_done(arena: Arena) -> None:
-    descriptor = stored(arena, bytes(4 * SLOT), 1, 2)
+def test_a_chunk_is_free_when_all_readers_have_acknowledged(arena: Arena) -> None:
+    descriptor = stored(arena, bytes(4 * CHUNK), 1, 2)
     arena.ack(1, descriptor)
     arena.reap()
     assert arena.free == 0
@@ -50,22 +50,22 @@ def test_a_slot_is_free_when_all_readers_are_done(arena: Arena) -> None:
     assert arena.put(b"next", (1,)) is not None
 
 
-def test_a_dead_reader_holds_nothing(arena: Arena) -> None:
-    stored(arena, bytes(2 * SLOT), 1, 2)
-    stored(arena, bytes(2 * SLOT), 1)
+def test_chunks_of_a_dead_reader_are_freed(arena: Arena) -> None:
+    stored(arena, bytes(2 * CHUNK), 1, 2)
+    stored(arena, bytes(2 * CHUNK), 1)
     arena.reader_died(1)
     assert arena.free == 2
     arena.reader_died(2)
     assert arena.free == 4
 
 
-def test_what_was_not_sent_is_given_back_at_once(arena: Arena) -> None:
-    first, second = stored(arena, bytes(SLOT), 1, 2), stored(arena, bytes(SLOT), 1)
+def test_a_withdrawn_value_is_freed_at_once(arena: Arena) -> None:
+    first, second = stored(arena, bytes(CHUNK), 1, 2), stored(arena, bytes(CHUNK), 1)
     arena.withdraw(second, 1)
     assert arena.free == 3
     arena.withdraw(first, 1)
     assert arena.free == 3
-    third = stored(arena, bytes(SLOT), 2)
+    third = stored(arena, bytes(CHUNK), 2)
     arena.withdraw(second, 2)
     assert arena.free == 2 and arena.get(third) is not None, "an old descriptor withdraws nothing"
 
@@ -76,30 +76,30 @@ def test_a_new_incarnation_voids_all_and_frees_all(arena: Arena) -> None:
     assert arena.get(descriptor) is None
     assert arena.free == 4
     fresh = stored(arena, b"new", 1)
-    assert fresh.slots[0][1] >> GENERATION_SHIFT == 2
+    assert fresh.chunks[0][1] >> GENERATION_SHIFT == 2
     assert arena.get(descriptor) is None and arena.get(fresh) == b"new"
 
 
-def test_a_reused_slot_voids_the_old_descriptor(arena: Arena) -> None:
-    descriptor = stored(arena, bytes(4 * SLOT), 1)
+def test_a_reused_chunk_voids_the_old_descriptor(arena: Arena) -> None:
+    descriptor = stored(arena, bytes(4 * CHUNK), 1)
     arena.ack(1, descriptor)
     stored(arena, b"x", 1)
     assert arena.get(descriptor) is None
 
 
 def test_a_late_acknowledgement_never_lowers_a_cell(arena: Arena) -> None:
-    old = stored(arena, bytes(4 * SLOT), 1)
+    old = stored(arena, bytes(4 * CHUNK), 1)
     arena.ack(1, old)
     arena.reap()
-    new = stored(arena, bytes(4 * SLOT), 1)
+    new = stored(arena, bytes(4 * CHUNK), 1)
     arena.ack(1, new)
     arena.ack(1, old)
     arena.reap()
     assert arena.free == 4
 
 
-def test_a_producer_that_dies_in_mid_write_leaves_a_void_slot(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    descriptor = stored(arena, b"a" * SLOT, 1)
+def test_a_producer_that_dies_in_mid_write_leaves_a_void_chunk(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptor = stored(arena, b"a" * CHUNK, 1)
     arena.ack(1, descriptor)
 
     class Killed(Exception):
@@ -114,7 +114,7 @@ def test_a_producer_that_dies_in_mid_write_leaves_a_void_slot(arena: Arena, monk
     monkeypatch.setattr(arena, "_octets", Octets())
     arena.reap()
     with pytest.raises(Killed):
-        arena.put(b"b" * SLOT, (1,))
+        arena.put(b"b" * CHUNK, (1,))
     monkeypatch.undo()
     assert arena.get(descriptor) is None
     arena.take_over(2)
@@ -125,13 +125,13 @@ words = st.one_of(st.integers(0, 8), st.integers(0, (1 << 63) - 1))
 
 
 @settings(max_examples=200)
-@given(length=words, slots=st.lists(st.tuples(words, words), min_size=1, max_size=6))
-def test_a_hostile_descriptor_reads_and_frees_nothing(length: int, slots: list[tuple[int, int]]) -> None:
-    arena = Arena(2, slots=4, slot_bytes=SLOT)
+@given(length=words, chunks=st.lists(st.tuples(words, words), min_size=1, max_size=6))
+def test_a_hostile_descriptor_reads_and_frees_nothing(length: int, chunks: list[tuple[int, int]]) -> None:
+    arena = Arena(2, chunks=4, chunk_bytes=CHUNK)
     try:
         arena.take_over(3)
-        held = stored(arena, bytes(2 * SLOT), 1)
-        hostile = Descriptor(length, tuple(slots))
+        held = stored(arena, bytes(2 * CHUNK), 1)
+        hostile = Descriptor(length, tuple(chunks))
         assert arena.get(hostile) is None
         arena.ack(1, hostile)
         arena.reap()
@@ -142,11 +142,11 @@ def test_a_hostile_descriptor_reads_and_frees_nothing(length: int, slots: list[t
 
 def test_a_wrong_length_is_void(arena: Arena) -> None:
     descriptor = stored(arena, b"four", 1)
-    assert arena.get(Descriptor(3, descriptor.slots)) is None
-    assert arena.get(Descriptor(5, descriptor.slots)) is None
+    assert arena.get(Descriptor(3, descriptor.chunks)) is None
+    assert arena.get(Descriptor(5, descriptor.chunks)) is None
 
 
-def test_readers_outside_are_refused(arena: Arena) -> None:
+def test_readers_outside_are_rejected(arena: Arena) -> None:
     with pytest.raises(IndexError, match="readers 0 to 2"):
         arena.ack(3, stored(arena, b"x", 1))
 
@@ -156,17 +156,17 @@ class ArenaHistory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.arena = Arena(2, slots=5, slot_bytes=SLOT)
+        self.arena = Arena(2, chunks=5, chunk_bytes=CHUNK)
         self.incarnation = 1
         self.arena.take_over(1)
         self.sent: list[tuple[Descriptor, bytes, set[int]]] = []
         self.count = 0
 
-    @rule(length=st.integers(0, 3 * SLOT), readers=st.sets(st.integers(0, 1), min_size=1))
+    @rule(length=st.integers(0, 3 * CHUNK), readers=st.sets(st.integers(0, 1), min_size=1))
     def put(self, length: int, readers: set[int]) -> None:
         self.count += 1
-        data = (self.count.to_bytes(2, "big") * SLOT * 2)[:length]
-        needed = max(1, -(-length // SLOT))
+        data = (self.count.to_bytes(2, "big") * CHUNK * 2)[:length]
+        needed = max(1, -(-length // CHUNK))
         self.arena.reap()
         room = self.arena.free
         descriptor = self.arena.put(data, readers)
@@ -177,18 +177,18 @@ class ArenaHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(index=st.integers(0, 50), reader=st.integers(0, 1), ack=st.booleans())
     def read(self, index: int, reader: int, ack: bool) -> None:
-        descriptor, data, waiting = self.sent[index % len(self.sent)]
+        descriptor, data, readers_left = self.sent[index % len(self.sent)]
         value = self.arena.get(descriptor)
-        assert value == data if waiting else value in (None, data)
+        assert value == data if readers_left else value in (None, data)
         if ack:
             self.arena.ack(reader, descriptor)
-            waiting.discard(reader)
+            readers_left.discard(reader)
 
     @rule(reader=st.integers(0, 1))
     def reader_dies(self, reader: int) -> None:
         self.arena.reader_died(reader)
-        for _, _, waiting in self.sent:
-            waiting.discard(reader)
+        for _, _, readers_left in self.sent:
+            readers_left.discard(reader)
 
     @rule()
     def producer_dies(self) -> None:
@@ -200,7 +200,7 @@ class ArenaHistory(RuleBasedStateMachine):
     @invariant()
     def nothing_leaks(self) -> None:
         self.arena.reap()
-        held = sum(len(descriptor.slots) for descriptor, _, waiting in self.sent if waiting)
+        held = sum(len(descriptor.chunks) for descriptor, _, readers_left in self.sent if readers_left)
         assert self.arena.free == 5 - held
 
     def teardown(self) -> None:

@@ -12,9 +12,9 @@ from rollup_node.ipc.shared_memory.memfd import SharedMemory
 
 @pytest.fixture
 def memory() -> Iterator[SharedMemory]:
-    held = SharedMemory("test", 5000)
-    yield held
-    held.close()
+    memory = SharedMemory("test", 5000)
+    yield memory
+    memory.close()
 
 
 def test_size_is_whole_pages_and_all_zero(memory: SharedMemory) -> None:
@@ -33,7 +33,7 @@ def test_size_is_sealed(memory: SharedMemory, size: int) -> None:
         os.ftruncate(memory.fd, size)
 
 
-def test_a_descriptor_of_another_size_is_refused(memory: SharedMemory) -> None:
+def test_a_descriptor_of_another_size_is_rejected(memory: SharedMemory) -> None:
     with pytest.raises(ValueError, match="has 8192 bytes, expected 4096"):
         SharedMemory("test", 4096, memory.fd)
 

@@ -1,4 +1,4 @@
-"""Envelopes and payloads: what does not have the declared shape is refused."""
+"""Headers and payloads: what does not have the declared shape is rejected."""
 
 import msgspec
 import pytest
@@ -6,67 +6,62 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.ipc.shared_memory.arena import Descriptor
-from rollup_node.ipc.wire.codec import Codec, Envelope, Failure, Head, MessageRejected, Report, decode_head, encode_head
-
-
-class Ask(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    number: int
-    data: bytes = b""
-
-
-class Tell(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    names: tuple[str, ...]
-    inner: Ask | None
-
-
-class Other(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    number: int
-
+from rollup_node.ipc.wire.codec import (
+    Codec,
+    Envelope,
+    MessageHeader,
+    MessageRejected,
+    TaskRejected,
+    WorkerReport,
+    decode_header,
+    encode_header,
+)
+from tests.ipc.messages import EchoRequest, HeadState, HealthState
 
 words = st.integers(0, (1 << 63) - 1)
 descriptors = st.builds(Descriptor, words, st.lists(st.tuples(words, words), min_size=1).map(tuple))
-heads = st.one_of(
+headers = st.one_of(
     st.builds(Envelope, words, words, words, words, st.none() | descriptors),
-    st.builds(Report, words, words, st.none() | words, st.lists(st.tuples(words, words)).map(tuple)),
-    st.builds(Failure, words, words, words, st.text(max_size=100)),
+    st.builds(WorkerReport, words, words, st.none() | words, st.lists(st.tuples(words, words)).map(tuple)),
+    st.builds(TaskRejected, words, words, words, st.text(max_size=100)),
 )
 
 
-@given(heads)
-def test_heads_come_back(head: Head) -> None:
-    assert decode_head(encode_head(head)) == head
+@given(headers)
+def test_a_header_survives_the_round_trip(header: MessageHeader) -> None:
+    assert decode_header(encode_header(header)) == header
 
 
-@given(st.one_of(st.builds(Ask, words, st.binary()), st.builds(Tell, st.lists(st.text()).map(tuple), st.none())))
-def test_messages_come_back(message: Ask | Tell) -> None:
-    codec = Codec(Ask | Tell)
+@given(st.one_of(st.builds(EchoRequest, words, st.binary()), st.builds(HealthState, st.lists(st.text()).map(tuple))))
+def test_a_message_survives_the_round_trip(message: EchoRequest | HealthState) -> None:
+    codec = Codec(EchoRequest | HealthState)
     assert codec.decode(codec.encode(message)) == message
 
 
 def test_a_single_type_needs_no_union() -> None:
-    codec = Codec(Ask)
-    assert codec.decode(codec.encode(Ask(1, b"x"))) == Ask(1, b"x")
+    codec = Codec(EchoRequest)
+    assert codec.decode(codec.encode(EchoRequest(1, b"x"))) == EchoRequest(1, b"x")
 
 
-def test_sending_what_the_channel_does_not_carry_is_a_bug() -> None:
-    with pytest.raises(TypeError, match="Other does not travel on this channel \\(only Ask, Tell\\)"):
-        Codec(Ask | Tell).encode(Other(1))
+def test_encoding_a_message_of_another_channel_is_a_bug() -> None:
+    with pytest.raises(TypeError, match="this channel carries EchoRequest, HealthState, not HeadState"):
+        Codec(EchoRequest | HealthState).encode(HeadState(1))
 
 
-def test_a_member_of_another_union_is_refused() -> None:
+def test_a_member_of_another_union_is_rejected() -> None:
     with pytest.raises(MessageRejected, match="malformed message"):
-        Codec(Ask | Tell).decode(Codec(Other).encode(Other(1)))
+        Codec(EchoRequest | HealthState).decode(Codec(HeadState).encode(HeadState(1)))
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200))
-def test_random_bytes_are_refused(octets: bytes) -> None:
-    for decode in (decode_head, Codec(Ask | Tell).decode):
+def test_random_bytes_are_rejected(octets: bytes) -> None:
+    for decode in (decode_header, Codec(EchoRequest | HealthState).decode):
         try:
             decode(octets)
         except MessageRejected:
             continue
-        assert octets[:1] >= b"\x91", "only a typed array is ever taken"
+        assert octets[:1] >= b"\x91", "only a typed array is ever decoded"
 
 
 @pytest.mark.parametrize(
@@ -75,22 +70,22 @@ def test_random_bytes_are_refused(octets: bytes) -> None:
         b"",
         b"\xc1",
         b"\x91" * 100_000,
-        b"\x92\xa3Ask\xdd\xff\xff\xff\xff",
-        b"\x93\xa3Ask\x01\xc6\xff\xff\xff\xff",
-        b"\x93\xa4Tell\xdd\xff\xff\xff\xff\xc0",
-        b"\x93\xa4Tell\x91\xa1\xff\xc0",
-        b"\x92\xa3Ask\xa11",
-        b"\x92\xa3Ask\x01trailing",
+        b"\x92\xabEchoRequest\xdd\xff\xff\xff\xff",
+        b"\x93\xabEchoRequest\x01\xc6\xff\xff\xff\xff",
+        b"\x93\xabHealthState\xdd\xff\xff\xff\xff\xc0",
+        b"\x93\xabHealthState\x91\xa1\xff\xc0",
+        b"\x92\xabEchoRequest\xa11",
+        b"\x92\xabEchoRequest\x01trailing",
     ],
     ids=["empty", "opcode", "deep", "array", "bytes", "list", "utf8", "type", "trailing"],
 )
-def test_traps_are_refused(octets: bytes) -> None:
+def test_malformed_payloads_are_rejected(octets: bytes) -> None:
     with pytest.raises(MessageRejected):
-        Codec(Ask | Tell).decode(octets)
+        Codec(EchoRequest | HealthState).decode(octets)
 
 
 @pytest.mark.parametrize(
-    "head",
+    "header",
     [
         ["m", -1, 1, 1, 1, None],
         ["m", 1 << 63, 1, 1, 1, None],
@@ -99,8 +94,8 @@ def test_traps_are_refused(octets: bytes) -> None:
         ["f", 1, 1, 1, "x" * 501],
         ["x", 1, 1],
     ],
-    ids=["negative", "large", "no slots", "long report", "long reason", "kind"],
+    ids=["negative", "large", "no chunks", "long report", "long reason", "kind"],
 )
-def test_numbers_outside_their_range_are_refused(head: list[object]) -> None:
-    with pytest.raises(MessageRejected, match="malformed envelope"):
-        decode_head(msgspec.msgpack.encode(head))
+def test_numbers_outside_their_range_are_rejected(header: list[object]) -> None:
+    with pytest.raises(MessageRejected, match="malformed header"):
+        decode_header(msgspec.msgpack.encode(header))

@@ -1,4 +1,4 @@
-"""Names of processes towards ROUTER sockets."""
+"""Routing ids of processes."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,17 +7,17 @@ from rollup_node.ipc.wire.process_id import ProcessId, process_id_of
 
 
 @given(st.integers(0, 65535), st.integers(0, (1 << 63) - 1))
-def test_a_name_comes_back(row: int, incarnation: int) -> None:
-    peer = ProcessId(row, incarnation)
-    assert process_id_of(peer.identity()) == peer
+def test_a_routing_id_names_its_process(slot: int, incarnation: int) -> None:
+    process_id = ProcessId(slot, incarnation)
+    assert process_id_of(process_id.routing_id()) == process_id
 
 
 @given(st.binary(max_size=20))
-def test_other_names_are_nobodys(identity: bytes) -> None:
-    peer = process_id_of(identity)
-    assert peer is None or peer.identity() == identity
+def test_other_bytes_name_no_process(routing_id: bytes) -> None:
+    process_id = process_id_of(routing_id)
+    assert process_id is None or process_id.routing_id() == routing_id
 
 
-def test_zeromq_takes_the_name() -> None:
-    identity = ProcessId(0, 0).identity()
-    assert identity[0] != 0 and len(identity) <= 255
+def test_zeromq_accepts_the_routing_id() -> None:
+    routing_id = ProcessId(0, 0).routing_id()
+    assert routing_id[0] != 0 and len(routing_id) <= 255

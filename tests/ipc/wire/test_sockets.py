@@ -1,5 +1,6 @@
 """Socket paths, and sends that never wait."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,122 +8,136 @@ import pytest
 import zmq
 
 from rollup_node.ipc.wire import sockets
-from rollup_node.ipc.wire.sockets import BATCH, PATH_LIMIT, Link, check_paths, socket_path
+from rollup_node.ipc.wire.sockets import BATCH, MAX_PATH_BYTES, ChannelSocket, check_paths, socket_path
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
 
+class SocketFactory:
+    """Opens sockets at one path; ROUTER sockets bind it. `readable` counts the calls of `on_readable`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.context: Context = zmq.Context()
+        self.readable = 0
+        self._opened: list[ChannelSocket] = []
+
+    def open(
+        self, kind: int, *, routing_id: bytes = b"", queue: int = 256, only_connected: bool = False
+    ) -> ChannelSocket:
+        socket = ChannelSocket(
+            self.context,
+            kind,
+            self.path,
+            bind=kind == zmq.ROUTER,
+            on_readable=self._on_readable,
+            routing_id=routing_id,
+            queue=queue,
+            only_connected=only_connected,
+        )
+        self._opened.append(socket)
+        return socket
+
+    def close(self) -> None:
+        for socket in self._opened:
+            socket.close()
+        self.context.destroy(linger=0)
+
+    def _on_readable(self) -> None:
+        self.readable += 1
+
+
 @pytest.fixture
-def context() -> Iterator[Context]:
-    made: Context = zmq.Context()
-    yield made
-    made.destroy(linger=0)
+def factory(tmp_path: Path) -> Iterator[SocketFactory]:
+    factory = SocketFactory(tmp_path / "s")
+    yield factory
+    factory.close()
 
 
-def make(context: Context, kind: int, path: Path, mail: list[int] | None = None, **options: object) -> Link:
-    """A link that notes when it has mail."""
-    told: list[int] = [] if mail is None else mail
-    bind = kind in (zmq.ROUTER, zmq.XPUB)
-    return Link(context, kind, path, bind=bind, on_mail=lambda: told.append(1), **options)  # type: ignore[arg-type]
+def receive(socket: ChannelSocket, count: int) -> list[list[bytes]]:
+    """The next messages, within 30 s."""
+    received: list[list[bytes]] = []
+    deadline = time.monotonic() + 30
+    while len(received) < count:
+        assert time.monotonic() < deadline, f"{len(received)} of {count} messages"
+        socket.receive(received.append)
+        time.sleep(0.001)
+    return received
 
 
-def received(link: Link, count: int) -> list[list[bytes]]:
-    """The next messages, waiting at most 5 s."""
-    taken: list[list[bytes]] = []
-    while len(taken) < count:
-        assert link._socket.poll(5000), "nothing came"
-        link.drain(taken.append)
-    return taken
-
-
-def test_the_longest_path_that_the_system_binds(context: Context, tmp_path: Path) -> None:
-    room = PATH_LIMIT - len(str(tmp_path)) - len("/.sock")
-    path = socket_path(tmp_path, "c" * room)
-    link = make(context, zmq.ROUTER, path)
-    assert path.exists()
-    link.close()
+def test_the_longest_path_that_the_system_binds(factory: SocketFactory, tmp_path: Path) -> None:
+    room = MAX_PATH_BYTES - len(str(tmp_path)) - len("/.sock")
+    factory.path = socket_path(tmp_path, "c" * room)
+    socket = factory.open(zmq.ROUTER)
+    assert factory.path.exists()
+    socket.close()
     with pytest.raises(ValueError, match=r"has 108 bytes, the system allows 107: .* 1 bytes shorter"):
         socket_path(tmp_path, "c" * (room + 1))
     with pytest.raises(ValueError, match="runtime directory"):
         check_paths(tmp_path, ["a", "c" * (room + 1), "b"])
 
 
-def test_a_closed_socket_leaves_no_file(context: Context, tmp_path: Path) -> None:
-    link = make(context, zmq.ROUTER, tmp_path / "s")
-    link.close()
+def test_a_closed_socket_leaves_no_file(factory: SocketFactory, tmp_path: Path) -> None:
+    factory.open(zmq.ROUTER).close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_router_says_when_nobody_is_there(context: Context, tmp_path: Path) -> None:
-    link = make(context, zmq.ROUTER, tmp_path / "s")
-    assert not link.send([b"nobody", b"x"])
-    link.close()
+def test_a_send_to_an_unknown_process_fails(factory: SocketFactory) -> None:
+    assert not factory.open(zmq.ROUTER).send([b"unknown", b"x"])
 
 
-def test_a_full_queue_is_not_waited_for(context: Context, tmp_path: Path) -> None:
-    link = make(context, zmq.DEALER, tmp_path / "s", queue=3)
-    assert [link.send([b"x"]) for _ in range(5)] == [True] * 3 + [False] * 2
-    link.close()
+def test_a_send_into_a_full_queue_fails_without_waiting(factory: SocketFactory) -> None:
+    socket = factory.open(zmq.DEALER, queue=3)
+    assert [socket.send([b"x"]) for _ in range(5)] == [True] * 3 + [False] * 2
 
 
-def test_only_connected_queues_nothing_for_later(context: Context, tmp_path: Path) -> None:
-    link = make(context, zmq.DEALER, tmp_path / "s", only_connected=True)
-    assert not link.send([b"x"])
-    link.close()
+def test_only_connected_queues_nothing_before_the_connection(factory: SocketFactory) -> None:
+    assert not factory.open(zmq.DEALER, only_connected=True).send([b"x"])
 
 
-def test_a_second_bind_takes_over_a_stale_path(context: Context, tmp_path: Path) -> None:
-    (tmp_path / "s").touch()
-    server = make(context, zmq.ROUTER, tmp_path / "s")
-    client = make(context, zmq.DEALER, tmp_path / "s", identity=b"me")
-    client.send([b"hello"])
-    assert received(server, 1) == [[b"me", b"hello"]]
-    server.close()
-    client.close()
+def test_a_bind_takes_over_a_stale_path(factory: SocketFactory) -> None:
+    factory.path.touch()
+    server = factory.open(zmq.ROUTER)
+    factory.open(zmq.DEALER, routing_id=b"me").send([b"hello"])
+    assert receive(server, 1) == [[b"me", b"hello"]]
 
 
-def test_a_drain_ends_after_a_batch_and_says_so(context: Context, tmp_path: Path) -> None:
-    server = make(context, zmq.ROUTER, tmp_path / "s", queue=1000)
-    client = make(context, zmq.DEALER, tmp_path / "s", identity=b"me", queue=1000)
+def test_receive_handles_at_most_a_batch_and_returns_whether_there_may_be_more(factory: SocketFactory) -> None:
+    server = factory.open(zmq.ROUTER, queue=1000)
+    client = factory.open(zmq.DEALER, routing_id=b"me", queue=1000)
     count = 3 * BATCH + 10
     for number in range(count):
         assert client.send([str(number).encode()])
-    taken: list[bytes] = []
-    while len(taken) < count:
-        assert server._socket.poll(5000)
-        before = len(taken)
-        more = server.drain(lambda frames: taken.append(frames[1]))
-        assert more == (len(taken) - before == BATCH)
-    assert taken == [str(number).encode() for number in range(count)]
-    server.close()
-    client.close()
+    received: list[bytes] = []
+    deadline = time.monotonic() + 30
+    while len(received) < count:
+        assert time.monotonic() < deadline
+        before = len(received)
+        more = server.receive(lambda frames: received.append(frames[1]))
+        assert more == (len(received) - before == BATCH)
+    assert received == [str(number).encode() for number in range(count)]
 
 
-def test_a_send_tells_of_mail_that_its_descriptor_will_not_show(context: Context, tmp_path: Path) -> None:
-    mail: list[int] = []
-    server = make(context, zmq.ROUTER, tmp_path / "s")
-    client = make(context, zmq.DEALER, tmp_path / "s", mail, identity=b"me")
+def test_a_send_reports_messages_that_the_descriptor_will_not_signal(factory: SocketFactory) -> None:
+    server = factory.open(zmq.ROUTER)
+    client = factory.open(zmq.DEALER, routing_id=b"me")
     client.send([b"hello"])
-    received(server, 1)
-    assert server.send([b"me", b"answer"])
-    assert client._socket.poll(5000)
-    mail.clear()
-    client.send([b"again"])
-    assert mail == [1]
-    server.close()
-    client.close()
+    receive(server, 1)
+    assert factory.readable == 0
+    assert server.send([b"me", b"response"])
+    deadline = time.monotonic() + 30
+    while not factory.readable:
+        assert time.monotonic() < deadline
+        client.send([b"again"])
+    assert receive(client, 1) == [[b"response"]]
 
 
-def test_an_oversized_message_is_never_received(
-    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sockets, "MAX_MESSAGE", 1000)
-    server = make(context, zmq.ROUTER, tmp_path / "s")
-    hostile = make(context, zmq.DEALER, tmp_path / "s", identity=b"big")
-    honest = make(context, zmq.DEALER, tmp_path / "s", identity=b"me")
-    hostile.send([bytes(1001)])
+def test_an_oversized_message_is_never_received(factory: SocketFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "MAX_MESSAGE_BYTES", 1000)
+    server = factory.open(zmq.ROUTER)
+    factory.open(zmq.DEALER, routing_id=b"big").send([bytes(1001)])
+    honest = factory.open(zmq.DEALER, routing_id=b"me")
     honest.send([bytes(999)])
-    assert received(server, 1) == [[b"me", bytes(999)]]
-    assert not server._socket.poll(100)
-    for link in (server, hostile, honest):
-        link.close()
+    assert receive(server, 1) == [[b"me", bytes(999)]]
+    honest.send([b"last"])
+    assert receive(server, 1) == [[b"me", b"last"]]

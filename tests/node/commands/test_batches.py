@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.system.exit_codes import Exit
-from tests.support.parts import Parts
-from tests.support.programs import Ended, Program, wait_for
+from rollup_node.node.system.exit_codes import ExitCode
+from tests.support.leftovers import Leftovers
+from tests.support.local_chain import LocalChain
+from tests.support.programs import FinishedProgram, Program
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
 END_SECONDS = 50.0
 
 
-def serve(watch: Any, folder: Path, *flags: str) -> tuple[Program, str]:
+def serve(leftovers: Leftovers, folder: Path, *flags: str) -> tuple[Program, str]:
     """A server of a recording, and its URL."""
-    server = Program(watch, "rollup_node.tools.recorded", str(folder), *flags)
-    return server, server.say("serving L1").split()[-1]
+    server = Program(leftovers, "rollup_node.tools.recorded", str(folder), *flags)
+    return server, server.wait_for_line("serving L1").split()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +33,20 @@ def recording(shared_data: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(module_leftovers: Any, recording: Path) -> Iterator[str]:
+def url(module_leftovers: Leftovers, recording: Path) -> Iterator[str]:
     """A server of the recording as it is."""
     server, url = serve(module_leftovers, recording)
     with server:
         yield url
 
 
-def start(watch: Any, url: str, first: int, last: int, *words: str) -> Program:
+def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) -> Program:
     """Starts the command."""
     flags = ("--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--from-l1", str(first), "--to-l1", str(last))
-    return Program(watch, "rollup_node.node", "batches", *flags, *words)
+    return Program(leftovers, "rollup_node.node", "batches", *flags, *words)
 
 
-def assert_as_expected(ended: Ended, recording: Path) -> None:
+def assert_as_expected(ended: FinishedProgram, recording: Path) -> None:
     expected = json.loads((recording / "expected.json").read_text())
     found = [json.loads(line) for line in ended.lines()]
     assert found == [
@@ -66,16 +67,18 @@ def assert_as_expected(ended: Ended, recording: Path) -> None:
     assert sum(line["transactions"] for line in found) == TRANSACTIONS
 
 
-def test_all_spans_come_out(module_leftovers: Any, url: str, recording: Path) -> None:
+def test_all_spans_come_out(module_leftovers: Leftovers, url: str, recording: Path) -> None:
     with start(module_leftovers, url, FIRST, LAST, "--json") as command:
-        assert_as_expected(command.end(END_SECONDS), recording)
+        assert_as_expected(command.wait_for_exit(END_SECONDS), recording)
 
 
-def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(module_leftovers: Any, recording: Path) -> None:
+def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(
+    module_leftovers: Leftovers, recording: Path
+) -> None:
     spans = json.loads((recording / "expected.json").read_text())["spans"]
     server, url = serve(module_leftovers, recording, "--sidecars-only")
     with server, start(module_leftovers, url, FIRST, LAST, "--workers", "2") as command:
-        ended = command.end(END_SECONDS)
+        ended = command.wait_for_exit(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
         assert line.startswith(f"L1 {span['inclusion']}  channel {span['channel']}  span  time ")
         assert line.endswith(f"  blocks {span['blocks']}  transactions {span['txs']}  {span['tx_hashes_sha256']}")
@@ -95,40 +98,40 @@ def damaged(recording: Path, folder: Path) -> int:
     return int(damaged["number"])
 
 
-def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any, url: str, recording: Path) -> None:
+def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftovers, url: str, recording: Path) -> None:
     """The commands run side by side, for each waits a while for the data to come."""
-    watch, folder = module_leftovers, module_leftovers.folder / "damaged"
+    leftovers, folder = module_leftovers, module_leftovers.folder / "damaged"
     block = damaged(recording, folder)
-    server, damaged_url = serve(watch, folder)
+    server, damaged_url = serve(leftovers, folder)
     absent = f"{url.removeprefix('http://')}: error -32000: L1 block {FIRST - 1} was not recorded"
     cases = [
         (url, FIRST - 1, FIRST + 1, f"L1 block {FIRST - 1}: {absent}"),
         (damaged_url, block, block, f"L1 block {block}: {damaged_url.removeprefix('http://')}: the transactions of"),
     ]
     with server, ExitStack() as running:
-        commands = [running.enter_context(start(watch, at, first, last)) for at, first, last, _ in cases]
-        for command, (_, _, _, told) in zip(commands, cases, strict=True):
-            ended = command.end(END_SECONDS)
+        commands = [running.enter_context(start(leftovers, at, first, last)) for at, first, last, _ in cases]
+        for command, (_, _, _, error) in zip(commands, cases, strict=True):
+            ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()
             assert ended.code == 1
-            assert line.startswith(f"rollup-node: {told}"), line
+            assert line.startswith(f"rollup-node: {error}"), line
             assert all(" lvl=warn " in each for each in log) and "Traceback" not in ended.err, ended.err
 
 
-def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> None:
+def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) -> None:
     """L1 goes on beside it, so that it neither comes to its end nor gives up."""
-    with Parts(module_leftovers) as parts:
-        chain = ("--rollup.config", str(parts.places.rollup), "--rollup.l1-chain-config", str(parts.places.l1_chain))
-        l1 = ("--l1", parts.l1, "--l1.beacon", parts.beacon, "--l1.http-poll-interval", "200ms")
+    with LocalChain(module_leftovers) as chain:
+        files = ("--rollup.config", str(chain.files.rollup), "--rollup.l1-chain-config", str(chain.files.l1_chain))
+        l1 = ("--l1", chain.l1, "--l1.beacon", chain.beacon, "--l1.http-poll-interval", "200ms")
         words = ("--from-l1", "0", "--to-l1", "1000000", "--json", "--log.level", "info")
-        with Program(module_leftovers, "rollup_node.node", "batches", *l1, *chain, *words) as command:
-            wait_for(lambda: "node is ready" in command.err, "its processes to work")
+        with Program(module_leftovers, "rollup_node.node", "batches", *l1, *files, *words) as command:
+            command.wait_for_line("node is ready", on_stderr=True)
             ended = command.stop()
-    assert (ended.code, ended.out) == (Exit.INTERRUPTED, "")
+    assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         ((LAST, FIRST), f"--to-l1 {FIRST} is before --from-l1 {LAST}"),
         ((FIRST, "x"), "'x' is not a block number"),
@@ -138,6 +141,6 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> Non
         ((FIRST, LAST, "--l1=ws://127.0.0.1:1"), "not available yet: WebSocket endpoints"),
     ],
 )
-def test_wrong_flags(module_leftovers: Any, words: tuple[Any, ...], told: str) -> None:
+def test_wrong_flags(module_leftovers: Leftovers, words: tuple[Any, ...], error: str) -> None:
     with start(module_leftovers, "http://127.0.0.1:1", *words) as command:
-        assert told in command.end(END_SECONDS).one_line()
+        assert error in command.wait_for_exit(END_SECONDS).error_line()

@@ -47,8 +47,8 @@ def test_what_is_dropped_on_the_way_to_a_block(recorded: str, shared_data: Path)
     assert {drop["effect"] for drop in drops} == {"discarded", "dropped"}
     last = drops[-1]
     assert last["l1_block"]["number"] == 6582952
-    assert (last["reason"], last["values"]) == ("span_old", {"timestamp": 1724785028, "next": 1724785030})
-    assert last["text"] == "batch dropped: ends at 1724785028, before the next, 1724785030 (rule PX5)"
+    assert (last["reason"], last["values"]) == ("span_past", {"timestamp": 1724785028, "next": 1724785030})
+    assert last["text"] == "batch dropped: ends at 1724785028, before the next, 1724785030 [PX5]"
 
 
 def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
@@ -56,13 +56,13 @@ def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line[:11] for line in lines] == ["L1 6582900 ", "L1 6582901 ", "L1 6582909 "]
-    assert all(line.endswith("(rule BS2)") for line in lines)
+    assert all(line.endswith("[BS2]") for line in lines)
 
 
-def test_l1_that_is_used_up_before(recorded: str, shared_data: Path) -> None:
+def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None:
     done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
     assert done.returncode == 1
-    assert len(done.stdout.splitlines()) > 5, "what was dropped is told all the same"
+    assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
     assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
 
 
@@ -74,7 +74,7 @@ DROPS = [
         "effect": "dropped",
         "rule": "V4",
         "reason": "parent_hash",
-        "text": f"batch dropped: number {number} (rule V4)",
+        "text": f"batch dropped: number {number} [V4]",
         "values": {"got": "0x01", "expected": "0x02"},
     }
     for number in (0, 5, 6, 7)
@@ -83,7 +83,7 @@ DROPS = [
 
 @contextmanager
 def _node(answer: dict[str, Any]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class DropsHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert call["method"] == "explain_drops"
@@ -94,9 +94,9 @@ def _node(answer: dict[str, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), DropsHandler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -111,12 +111,12 @@ def test_of_a_running_node(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["explain", "--rpc", url, "--json"]) == 0
         out, err = capsys.readouterr()
         assert [json.loads(line) for line in out.splitlines()] == DROPS
-        assert err == "rollup-node: 5 older drops are forgotten\n"
+        assert err == "rollup-node: 5 older drops are no longer known\n"
         assert cli.main(["explain", "--rpc", url, "--from-l1", "6", "--to-l1", "6"]) == 0
         out, _ = capsys.readouterr()
         assert out.splitlines() == [
-            "L1 unknown  batch dropped: number 0 (rule V4)",
-            "L1 6  batch dropped: number 6 (rule V4)",
+            "L1 unknown  batch dropped: number 0 [V4]",
+            "L1 6  batch dropped: number 6 [V4]",
         ]
 
 
@@ -136,7 +136,7 @@ def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> N
         {"error": {"code": -32000, "message": "a message\nof two lines, \x1b[31mcolored"}},
     ],
 )
-def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_another_server(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     with _node(answer) as url:
         assert cli.main(["explain", "--rpc", url]) == 1
     out, err = capsys.readouterr()
@@ -159,7 +159,7 @@ def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture
         (["--from-l2", "5", "--l2-blocks", "nowhere"], 'argument --l2-blocks: cannot read "nowhere": No such file'),
     ],
 )
-def test_wrong_flags_are_refused_in_one_line(
+def test_wrong_flags_are_rejected_in_one_line(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node = [] if "--rpc" in arguments else ["--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1"]

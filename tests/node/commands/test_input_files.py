@@ -37,7 +37,7 @@ def test_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _read(tmp_path, data.hex(" ").encode()) == data
 
 
-def test_text_that_goes_on_as_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_hex_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotHex) as failure:
         _read(tmp_path, b"0x00zz")
     assert failure.value.offset == 2

@@ -1,9 +1,11 @@
+"""The commands `p2p genkey`, `priv2id` and `pub2id`: their output, and errors in one line."""
+
 import io
 
 import pytest
 
 from rollup_node.node.cli import main
-from rollup_node.stages.p2p.identity.peer_id import Identity, parse_peer
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, parse_peer_id
 
 SECRET = bytes([1]) * 32
 
@@ -18,16 +20,18 @@ def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     return capsys.readouterr().out.strip()
 
 
-def test_ids_follow_from_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    identity = Identity(SECRET)
+def test_peer_ids_of_a_private_and_its_public_key_agree(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    identity = NetworkIdentity(SECRET)
     by_private = output(monkeypatch, capsys, f"0x{SECRET.hex()}\n", "priv2id")
     by_public = output(monkeypatch, capsys, identity.public_key.data.hex(), "pub2id")
     assert by_private == by_public
     assert by_private.startswith("16Uiu2HA")
-    assert parse_peer(by_private) == identity.peer_id
+    assert parse_peer_id(by_private) == identity.peer_id
 
 
-def test_the_uncompressed_key_has_the_same_id(
+def test_an_uncompressed_key_has_the_same_peer_id(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from coincurve import PrivateKey
@@ -37,7 +41,9 @@ def test_the_uncompressed_key_has_the_same_id(
     assert len(ids) == 1
 
 
-def test_new_keys_are_good_and_differ(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generated_keys_are_valid_and_differ(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys = {output(monkeypatch, capsys, "", "genkey") for _ in range(3)}
     assert len(keys) == 3
     for key in keys:
@@ -46,7 +52,7 @@ def test_new_keys_are_good_and_differ(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "said"),
+    ("text", "words", "expected"),
     [
         ("", ["priv2id"], "standard input must be a private key in hex"),
         ("zz", ["pub2id"], "standard input must be a public key in hex"),
@@ -57,13 +63,13 @@ def test_new_keys_are_good_and_differ(monkeypatch: pytest.MonkeyPatch, capsys: p
         ("", ["genkey", "more"], "p2p genkey takes no arguments"),
     ],
 )
-def test_bad_input_is_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, words: list[str], said: str
+def test_bad_input_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, words: list[str], expected: str
 ) -> None:
     assert run(monkeypatch, text, *words) == 1
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.count("\n") == 1
-    assert said in shown.err
+    assert expected in shown.err
 
 
 def test_help_lists_the_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """Fixtures of the stages that the inspection commands run."""
 
-from tests.stages.derivation.conftest import made, recording
+from tests.stages.derivation.conftest import recording
 from tests.stages.engine.conftest import rollup, world
 
-__all__ = ["made", "recording", "rollup", "world"]
+__all__ = ["recording", "rollup", "world"]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.inspect import drops_client as client_drops
 from rollup_node.node.inspect.drops_client import DropsReader
-from rollup_node.stages.derivation.process.drop_buffer import DropHistory
-from rollup_node.stages.messages.derivation import Drop, DropsRequest
+from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 from rollup_node.stages.topology import CHANNELS
 
 
@@ -19,8 +19,8 @@ class Source:
     """A derivation process that drops things and waits for its reader."""
 
     def __init__(self, directory: Path, kept: int) -> None:
-        self.buses = Bus.for_test(CHANNELS, directory, {"derivation": 1, "engine": 1})
-        self.history = DropHistory(kept)
+        self.buses = in_process_buses(CHANNELS, directory, {"derivation": 1, "engine": 1})
+        self.history = DropBuffer(kept)
         self.loses: Callable[[int], bool] = lambda number: False
         self.server = self.buses["derivation"].serve("derivation.drops", self.take)
         self.reader = DropsReader(self.buses["engine"], lambda: None)
@@ -34,7 +34,9 @@ class Source:
         for _ in range(count):
             if waits and self.history.is_full:
                 return
-            self.history.add(Drop("V1", str(self.history.total), None, False))
+            self.history.add(
+                Drop("V1", str(self.history.total), None, False, DropEffect.DROPPED, "l1_window_empty", {})
+            )
 
     async def read(self, count: int) -> list[int]:
         """Reads until so many were dropped and read."""
@@ -57,7 +59,7 @@ def test_nothing_is_missed_when_few_are_kept_and_questions_are_lost(tmp_path: Pa
     async def play() -> None:
         source = Source(tmp_path, kept=20)
         source.loses = lambda number: number % 3 == 1
-        async with pumping(source.buses):
+        async with running_buses(source.buses):
             assert await source.read(500) == list(range(500))
             assert source.reader.forgotten == 0
 
@@ -68,7 +70,7 @@ def test_all_up_to_a_moment(tmp_path: Path) -> None:
     async def play() -> None:
         source = Source(tmp_path, kept=1000)
         source.drop(450)
-        async with pumping(source.buses):
+        async with running_buses(source.buses):
             question = source.reader.ask()
             async with asyncio.timeout(10):
                 while not source.reader.has_all_of(question):
@@ -84,7 +86,7 @@ def test_what_is_forgotten_is_counted(tmp_path: Path) -> None:
     async def play() -> None:
         source = Source(tmp_path, kept=10)
         source.drop(35, waits=False)
-        async with pumping(source.buses):
+        async with running_buses(source.buses):
             assert (await source.read(10))[:10] == list(range(25, 35))
             assert source.reader.forgotten == 25
 

@@ -1,68 +1,68 @@
 """All batches of the recorded L1 range, as an independent decoder found them."""
 
-from typing import Any
+from rollup_node.node.inspect.batch_summary import BatchSummary
+from rollup_node.node.inspect.listing import BatchListing
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reading import BatchTypeUnknown
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.tools.batcher.channels import Compression
+from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
+from tests.conformance.kit.planning import channel, child, plan, span
+from tests.support.op_sepolia import SepoliaRecording
 
-from rollup_node.node.inspect.listed_batch import ListedBatch
-from rollup_node.node.inspect.listing import Listing
-from rollup_node.stages.derivation.reasons.reasons import Dropped
 
-
-def _listed(recording: Any, numbers: list[int], batcher: bytes | None = None) -> list[ListedBatch | Dropped]:
-    listing = Listing(recording.config, recording.l1_blocks[numbers[0]], batcher)
-    found: list[ListedBatch | Dropped] = []
+def _listed(
+    recording: SepoliaRecording, numbers: list[int], batcher: bytes | None = None
+) -> list[BatchSummary | Dropped]:
+    listing = BatchListing(recording.config, recording.l1_blocks[numbers[0]], batcher)
+    found: list[BatchSummary | Dropped] = []
     for number in numbers:
         blobs = listing.open(recording.l1_blocks[number])
         found += listing.batches(recording.contents(blobs))
     return found
 
 
-def test_all_26_spans(recording: Any) -> None:
+def test_all_26_spans(recording: SepoliaRecording) -> None:
     found = _listed(recording, sorted(recording.l1_blocks))
-    batches = [each for each in found if isinstance(each, ListedBatch)]
+    batches = [each for each in found if isinstance(each, BatchSummary)]
     assert batches == found, "nothing was dropped"
     assert [
-        (each.inclusion, each.channel.hex(), each.blocks, each.transactions, each.parent.hex(), each.digest.hex())
+        (each.inclusion, each.channel and each.channel.hex(), each.blocks, each.transactions, each.parent.hex())
         for each in batches
     ] == [
-        (
-            each["inclusion"],
-            each["channel"],
-            each["blocks"],
-            each["txs"],
-            each["parent_check"],
-            each["tx_hashes_sha256"],
-        )
-        for each in recording.expected["spans"]
+        (each["inclusion"], each["channel"], each["blocks"], each["txs"], each["parent_check"])
+        for each in recording.spans
     ]
+    assert [each.digest.hex() for each in batches] == [each["tx_hashes_sha256"] for each in recording.spans]
     assert {each.kind for each in batches} == {"span"}
     assert sum(each.blocks for each in batches) == 479
     assert sum(each.transactions for each in batches) == 3603
     genesis = recording.config.genesis.l2_time
-    assert [each.first_timestamp for each in batches] == [
-        genesis + 2 * each["first_l2"] for each in recording.expected["spans"]
-    ]
+    assert [each.first_timestamp for each in batches] == [genesis + 2 * each["first_l2"] for each in recording.spans]
 
 
-def test_another_batcher_has_none(recording: Any) -> None:
+def test_another_batcher_has_none(recording: SepoliaRecording) -> None:
     found = _listed(recording, sorted(recording.l1_blocks)[:20], b"\x01" * 20)
     assert found
-    assert all(isinstance(each, Dropped) and each.reason.rule.id == "F4" for each in found)
+    assert all(isinstance(each, Dropped) and isinstance(each.reason, SenderNotBatcher) for each in found)
 
 
-def test_invalid_batches_are_listed_too(made: Any) -> None:
-    world = made.World(made.forks_to("holocene"))
-    world.put_batches(0, world.singular(5, 3, parent=bytes(32)), b"\x07", channel=b"B" * 16)
-    world.put_batches(1, world.singular(1, 0, made.USER), world.span(1, 7))
-    listing = Listing(world.config, world.l1(0))
-    found: list[Any] = []
-    for number in (0, 1):
-        assert listing.open(world.l1(number)) == ()
+def test_batches_are_listed_whether_valid_or_not() -> None:
+    first = child(GENESIS)
+    no_parent = child(GENESIS, epoch=GENESIS.l1_origin.number + 3, time=GENESIS.timestamp + 10)
+    late = plan(GENESIS, 8)[7:]
+    l1 = L1Blocks()
+    l1.add(*channel("B", no_parent.singular, b"\x07"))
+    l1.add(*channel("A", first.singular, span(late), compression=Compression.BROTLI))
+    listing = BatchListing(rollup(forks_until("holocene")), l1.blocks[1])
+    found: list[BatchSummary | Dropped] = []
+    for block in l1.blocks[1:]:
+        assert listing.open(block) == ()
         found += listing.batches(())
-    assert [getattr(each, "kind", str(getattr(each, "label", ""))) for each in found] == [
-        "singular",
-        "BE3 batch_type",
-        "singular",
-        "span",
-    ]
-    assert found[2].transactions == 1
-    assert found[3].inclusion == 1
+    bad, unknown, good, span_found = found
+    assert isinstance(bad, BatchSummary) and bad.kind == "singular"
+    assert isinstance(unknown, Dropped) and isinstance(unknown.reason, BatchTypeUnknown)
+    assert isinstance(good, BatchSummary) and (good.kind, good.transactions) == ("singular", 1)
+    assert isinstance(span_found, BatchSummary) and span_found.kind == "span"
+    assert span_found.inclusion == l1.blocks[2].header.number
+    assert span_found.first_timestamp == late[0].ref.timestamp

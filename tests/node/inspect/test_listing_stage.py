@@ -1,59 +1,64 @@
-"""The process behind `batches`, with l1 played: what is listed, and what is told beside it."""
+"""The process behind `batches` with a test's L1 blocks: the batches it lists, and what it reports as dropped."""
 
 import asyncio
 import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.inspect.listing_stage import ListingConfig, build
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
 from rollup_node.stages.topology import CHANNELS
+from tests.conformance.kit.chain import GENESIS, STRANGER, L1Blocks, calldata, forks_until, rollup
+from tests.conformance.kit.planning import channel, child, plan, span
 
 ROLES = ("l1", "blobs", "derivation", "engine", "rpc", "compute")
 
 
-async def _list(world: Any, last: int, directory: Path) -> tuple[list[str], list[str]]:
-    """The lines on standard output and on standard error."""
-    buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
+async def _list(l1: L1Blocks, directory: Path) -> tuple[list[str], list[str]]:
+    """The lines on standard output and on standard error for all blocks of `l1`."""
+    buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
     paths = [directory / "out", directory / "err"]
     out, err = (os.open(path, os.O_CREAT | os.O_WRONLY) for path in paths)
-    server = buses["l1"].serve("l1.blocks", lambda peer, want: answer(peer, want))
 
-    def answer(peer: ProcessId, want: L1BlocksRequest) -> None:
-        for number in range(want.first, want.first + want.count):
-            server.send(peer, L1BlockResponse(world.l1(number)))
+    def answer(peer: ProcessId, request: L1BlocksRequest) -> None:
+        for number in range(request.first, request.first + request.count):
+            server.send(peer, L1BlockResponse(l1[number]))
 
-    stage = build(ListingConfig(world.config, 0, last, None, True, out, err), buses["derivation"], Meter("derivation"))
-    activity = stage.activities[0]
-    async with pumping(buses), asyncio.timeout(20):
+    server = buses["l1"].serve("l1.blocks", answer)
+    first, last = l1.blocks[0].header.number, l1.last.header.number
+    config = ListingConfig(rollup(forks_until("holocene")), first, last, None, True, out, err)
+    stage = build(config, buses["derivation"], Meter("derivation"))
+    (task,) = stage.periodic_tasks
+    async with running_buses(buses), asyncio.timeout(20):
         with suppress(ExitRequested):
             while True:
-                pause = await activity.step()
+                pause = await task.step()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
-                        await activity.wake.wait()
-                activity.wake.clear()
+                        await task.wake.wait()
+                task.wake.clear()
         await stage.close()
     os.close(out)
     os.close(err)
     return paths[0].read_text().splitlines(), paths[1].read_text().splitlines()
 
 
-def test_what_does_not_decode_is_told_with_its_block_and_rule(made: Any, tmp_path: Path) -> None:
-    world = made.World(made.forks_to("holocene"))
-    world.put_batches(1, world.singular(1, 0), b"\x07")
-    world.put(2, b"\x05", b"stranger's", sender=made.STRANGER)
-    world.put(2, b"\x05")
-    world.put_batches(3, world.span(1, 0))
-    out, err = asyncio.run(_list(world, 4, tmp_path))
-    assert [(line["inclusion"], line["kind"]) for line in map(json.loads, out)] == [(1, "singular"), (3, "span")]
+def test_what_does_not_decode_is_reported_with_its_block_and_rule(tmp_path: Path) -> None:
+    l1 = L1Blocks()
+    first = l1.add(*channel("A", child(GENESIS).singular, b"\x07")).header.number
+    l1.add(b"\x05", calldata(b"\x05", STRANGER))
+    l1.add(*channel("B", span(plan(GENESIS, 1))))
+    out, err = asyncio.run(_list(l1, tmp_path))
+    assert [(line["inclusion"], line["kind"]) for line in map(json.loads, out)] == [
+        (first, "singular"),
+        (first + 2, "span"),
+    ]
     assert err == [
-        "rollup-node: L1 1: batch ended the reading of its channel: unknown batch type 7 (rule BE3)",
-        "rollup-node: L1 2: frames ignored: unknown version 5 (rule P2)",
+        f"rollup-node: L1 {first}: channel ended early: unknown batch type 7 [BE3]",
+        f"rollup-node: L1 {first + 1}: frames ignored: unknown version 5 [P2]",
     ]

@@ -1,4 +1,4 @@
-"""The environment: old names, the doubled variable, unknown ones."""
+"""Environment variables: old names, the shared variable, unknown ones [OPT3, OPT5, OPT9]."""
 
 import pytest
 
@@ -20,12 +20,12 @@ def test_an_address_in_the_beacon_variable_is_the_beacon() -> None:
     assert values["l1.beacon.fetch-all-sidecars"] is True
 
 
-def test_the_option_s_own_variable_wins_over_the_doubled_one() -> None:
+def test_the_own_variable_of_an_option_beats_the_shared_one() -> None:
     values = parse_options([], {"NODE_L1_BEACON": "true", "NODE_L1_BEACON_FETCH_ALL_SIDECARS": "false"}).values
     assert values["l1.beacon.fetch-all-sidecars"] is False
 
 
-def test_an_old_variable_is_read_and_the_new_one_wins() -> None:
+def test_an_old_variable_is_read_and_the_present_one_beats_it() -> None:
     old = {"NODE_L1_BEACON_ARCHIVER": "http://old"}
     values = parse_options([], old).values
     assert values["l1.beacon-fallbacks"] == ("http://old",)
@@ -34,7 +34,7 @@ def test_an_old_variable_is_read_and_the_new_one_wins() -> None:
     assert parse_options([], both).values["l1.beacon-fallbacks"] == ("http://new",)
 
 
-def test_unknown_variables_of_ours_give_a_warning_each() -> None:
+def test_each_unknown_variable_with_our_prefix_is_a_warning() -> None:
     environ = {"NODE_L1_RPC_KNID": "x", "NODE_ZZZZZZ": "x", "PATH": "x", "NODE_RPC_PORT": "1"}
     assert read_environment(environ).warnings == (
         "unknown variable NODE_L1_RPC_KNID is ignored; did you mean NODE_L1_RPC_KIND?",
@@ -46,5 +46,5 @@ def test_an_empty_variable_is_not_set() -> None:
     assert read_environment({"NODE_RPC_PORT": "", "NODE_NETWORK": ""}).values == {}
 
 
-def test_the_variables_of_another_program_called_node_are_no_concern_of_ours() -> None:
+def test_the_variables_of_node_js_cause_no_warning() -> None:
     assert read_environment({"NODE_EXTRA_CA_CERTS": "certs.pem", "NODE_ENV": "production"}).warnings == ()

@@ -72,7 +72,7 @@ def test_numbers_durations_and_lists(write: Write) -> None:
         ("p2p.static = ['--']", 'invalid value "--" for p2p.static in file'),
     ],
 )
-def test_what_is_wrong_is_named_with_the_file(write: Write, text: str | bytes, expected: str) -> None:
+def test_an_error_names_the_file(write: Write, text: str | bytes, expected: str) -> None:
     with pytest.raises(OptionError) as caught:
         write(text)
     assert expected in str(caught.value)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.parsing import help_text, information_asked, normalized, parse_options
+from rollup_node.node.options.parsing import help_text, normalized, parse_options, requested_information
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.values import Values
 
@@ -16,7 +16,7 @@ def parse(*words: str, **environ: str) -> Values:
     return parse_options(words, environ).values
 
 
-def refused(*words: str, **environ: str) -> str:
+def error_of(*words: str, **environ: str) -> str:
     with pytest.raises(OptionError) as caught:
         parse_options(words, environ)
     text = str(caught.value)
@@ -24,7 +24,7 @@ def refused(*words: str, **environ: str) -> str:
     return text
 
 
-def test_without_anything_all_defaults_hold() -> None:
+def test_without_options_all_defaults_hold() -> None:
     values = parse()
     assert values.names_given() == []
     assert values["l1"] == ("http://127.0.0.1:8545",)
@@ -63,7 +63,7 @@ def test_negative_values_need_no_equals_sign() -> None:
     assert parse("--l1.epoch-poll-interval", "-1s")["l1.epoch-poll-interval"] == -1
 
 
-def test_the_last_of_a_repeated_flag_wins_and_lists_grow() -> None:
+def test_a_repeated_flag_replaces_the_value_or_extends_the_list() -> None:
     values = parse(
         "--rpc.port=1", "--rpc.port=2", "--l1.beacon-fallbacks=http://a,http://b", "--l1.beacon-archiver=http://c"
     )
@@ -71,7 +71,7 @@ def test_the_last_of_a_repeated_flag_wins_and_lists_grow() -> None:
     assert values["l1.beacon-fallbacks"] == ("http://a", "http://b", "http://c")
 
 
-def test_flag_before_variable_before_file_before_default(tmp_path: Path) -> None:
+def test_a_flag_beats_a_variable_and_that_the_file(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('"rpc.port" = 3\n"metrics.port" = 3\n"pprof.port" = 3\n')
     environ = {"NODE_CONFIG": str(file), "NODE_RPC_PORT": "2", "NODE_METRICS_PORT": "2"}
@@ -90,7 +90,7 @@ def test_lists_do_not_mix_sources(tmp_path: Path) -> None:
     assert parse(f"--config={file}", "--p2p.static=e", NODE_P2P_STATIC="c")["p2p.static"] == ("e",)
 
 
-def test_signer_headers_keep_their_commas_but_in_the_environment() -> None:
+def test_signer_headers_are_split_at_commas_only_in_the_environment() -> None:
     assert parse("--signer.header=a=1,2", "--signer.header", "b=3")["signer.header"] == (("a", "1,2"), ("b", "3"))
     assert parse(NODE_SIGNER_HEADER="a=1,b=2")["signer.header"] == (("a", "1"), ("b", "2"))
 
@@ -120,12 +120,12 @@ def test_signer_headers_keep_their_commas_but_in_the_environment() -> None:
         (("--p2p.sequencer.key=abc",), "invalid value for flag --p2p.sequencer.key: expected a private key"),
     ],
 )
-def test_what_is_wrong_is_named(words: tuple[str, ...], text: str) -> None:
-    assert refused(*words).startswith(text)
+def test_an_error_names_the_flag(words: tuple[str, ...], text: str) -> None:
+    assert error_of(*words).startswith(text)
 
 
-def test_a_wrong_variable_is_named() -> None:
-    text = refused(NODE_L1_MAX_CONCURRENCY="ten")
+def test_an_error_names_the_variable() -> None:
+    text = error_of(NODE_L1_MAX_CONCURRENCY="ten")
     assert (
         text
         == 'invalid value "ten" for variable NODE_L1_MAX_CONCURRENCY (--l1.max-concurrency): expected a whole number'
@@ -133,12 +133,12 @@ def test_a_wrong_variable_is_named() -> None:
 
 
 def test_a_secret_is_never_shown() -> None:
-    assert "hunter2" not in refused("--p2p.sequencer.key=hunter2")
-    assert "hunter2" not in refused("--l1.beacon-header=hunter2")
+    assert "hunter2" not in error_of("--p2p.sequencer.key=hunter2")
+    assert "hunter2" not in error_of("--l1.beacon-header=hunter2")
 
 
-def test_an_options_file_that_is_not_there_is_named() -> None:
-    assert "Unable to open config file: /nowhere/x.toml" in refused("--config=/nowhere/x.toml")
+def test_a_missing_options_file_is_named() -> None:
+    assert "Unable to open config file: /nowhere/x.toml" in error_of("--config=/nowhere/x.toml")
 
 
 def test_help_shows_every_section_and_no_hidden_option() -> None:
@@ -153,7 +153,7 @@ def test_help_shows_every_section_and_no_hidden_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "asked"),
+    ("words", "requested"),
     [
         (("-h",), "--help"),
         (("--l1=x", "--help"), "--help"),
@@ -162,8 +162,8 @@ def test_help_shows_every_section_and_no_hidden_option() -> None:
         (("--l1", "x"), None),
     ],
 )
-def test_information(words: tuple[str, ...], asked: str | None) -> None:
-    assert information_asked(words) == asked
+def test_requested_information(words: tuple[str, ...], requested: str | None) -> None:
+    assert requested_information(words) == requested
 
 
 WORDS = st.text(max_size=12) | st.sampled_from([f"--{name}" for name in OPTIONS] + ["true", "-1s", "--"])
@@ -171,7 +171,7 @@ VARIABLES = st.sampled_from([option.variable for option in OPTIONS.values() if o
 
 
 @given(st.lists(WORDS, max_size=6))
-def test_any_command_line_reads_or_is_refused_in_one_line(words: list[str]) -> None:
+def test_any_command_line_is_parsed_or_rejected_in_one_line(words: list[str]) -> None:
     try:
         assert all(word.startswith("--") and "=" in word for word in normalized(words))
     except OptionError as error:
@@ -179,7 +179,7 @@ def test_any_command_line_reads_or_is_refused_in_one_line(words: list[str]) -> N
 
 
 @given(st.dictionaries(VARIABLES, st.text(max_size=12), max_size=4))
-def test_any_environment_reads_or_is_refused_in_one_line(environ: dict[str, str]) -> None:
+def test_any_environment_is_parsed_or_rejected_in_one_line(environ: dict[str, str]) -> None:
     try:
         parse_options([], environ)
     except OptionError as error:

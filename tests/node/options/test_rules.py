@@ -1,4 +1,4 @@
-"""What is refused although each value alone is good, and what this version lacks."""
+"""Rules between options [OPT36 to OPT60], and features that this version lacks."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def values_of(*words: str) -> Values:
     return parse_options([*NEEDED, *words], {}).values
 
 
-def test_what_is_needed_is_enough() -> None:
+def test_the_required_options_suffice() -> None:
     check_options(values_of())
 
 
@@ -65,7 +65,7 @@ def test_what_is_needed_is_enough() -> None:
         (("--interop.rpc.addr=0.0.0.0",), "interop RPC server requires JWT setup, but no JWT path was specified"),
     ],
 )
-def test_a_bad_combination_is_named(words: tuple[str, ...], text: str) -> None:
+def test_a_broken_rule_is_named(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_options(values_of(*words))
     assert str(caught.value).startswith(text)
@@ -79,7 +79,7 @@ def test_a_bad_combination_is_named(words: tuple[str, ...], text: str) -> None:
         (("--l2=http://a",), "flag network or rollup.config is required"),
     ],
 )
-def test_what_is_required_is_named(words: tuple[str, ...], text: str) -> None:
+def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(OptionError, match=text):
         check_options(parse_options(words, {}).values)
 
@@ -93,7 +93,7 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("words", "part"),
+    ("words", "feature"),
     [
         (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
         (("--conductor.enabled", "--sequencer.enabled"), "the conductor"),
@@ -113,10 +113,10 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
         (("--l2=ws://a",), "WebSocket endpoints"),
     ],
 )
-def test_what_is_lacking_is_said(words: tuple[str, ...], part: str) -> None:
+def test_a_missing_feature_is_named(words: tuple[str, ...], feature: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_options(values_of(*words))
-    assert str(caught.value).startswith(f"not available yet: {part}")
+    assert str(caught.value).startswith(f"not available yet: {feature}")
     assert words[0].partition("=")[0] in str(caught.value)
 
 
@@ -133,7 +133,7 @@ def test_what_is_lacking_is_said(words: tuple[str, ...], part: str) -> None:
         ("--sequencer.l1-confs=200",),
     ],
 )
-def test_what_needs_no_lacking_part_passes(words: tuple[str, ...]) -> None:
+def test_values_that_need_no_missing_feature_pass(words: tuple[str, ...]) -> None:
     check_options(values_of(*words))
 
 
@@ -157,7 +157,7 @@ def test_options_without_effect_give_a_warning() -> None:
     assert list(option_warnings(values_of())) == []
 
 
-def test_old_scoring_names_count_only_where_the_new_one_is_not_given() -> None:
+def test_old_scoring_names_count_only_without_the_present_one() -> None:
     assert peer_scoring(values_of()) == "light"
     assert peer_scoring(values_of("--p2p.scoring.peers=none")) == "none"
     assert peer_scoring(values_of("--p2p.scoring.peers=none", "--p2p.scoring=light")) == "light"

@@ -1,38 +1,76 @@
-"""The option table keeps together."""
+"""The option table is consistent, and every option does something."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import textwrap
+from collections import Counter
 
 import pytest
 
-from rollup_node.node.options.kinds import Kind
-from rollup_node.node.options.model import Option
-from rollup_node.node.options.nearest import did_you_mean, nearest
-from rollup_node.node.options.table import BOOLEAN_TWIN, OPTIONS, SECTIONS, VARIABLE_PREFIX
+from rollup_node.node.options.chain import OVERRIDABLE
+from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.table import OPTIONS, SECTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
 from rollup_node.stages.l1.receipts_methods import KINDS
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
+NO_EFFECT = "No effect."
+
+
+def used_names(path: str) -> set[str]:
+    """The strings in a function, given as `module:function` below rollup_node.node; in place of `{fork}` every fork."""
+    module, _, name = path.partition(":")
+    function = getattr(importlib.import_module(f"rollup_node.node.{module}"), name)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    if "override." in strings:
+        strings |= {f"override.{fork}" for fork in OVERRIDABLE}
+    return strings
+
 
 def test_names_and_variables_are_unique() -> None:
-    rows = [option for section in SECTIONS for option in section.options]
-    names = [name for option in rows for name in option.names]
-    variables = [variable for option in rows for variable in (option.variable, *(old for _, old in option.old_names))]
-    assert len(set(names)) == len(names)
-    assert len(set(variables)) == len(variables)
+    options = [option for section in SECTIONS for option in section.options]
+    names = [name for option in options for name in option.names]
+    old_variables = [variable for option in options for _, variable in option.old_names]
+    variables = [*(option.variable for option in options), *old_variables]
+    assert not [name for name, count in Counter(names).items() if count > 1]
+    assert not [variable for variable, count in Counter(variables).items() if count > 1]
     assert all(variable.startswith(VARIABLE_PREFIX) and variable.isupper() for variable in variables)
     assert not any(name.endswith(".value") for name in names), "the options file uses this name"
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
-def test_a_row_is_whole(option: Option) -> None:
+def test_a_row_is_complete(option: AnyOption) -> None:
     assert option.help.endswith(".")
-    assert isinstance(option.kind, Kind)
     if option.default is not None:
-        for text in option.default.split(",") if option.kind.many else [option.default]:
-            option.kind.read(text)
-    for text in option.harmless:
-        option.kind.read(text)
+        for text in option.default.split(",") if option.value_type.is_list else [option.default]:
+            option.value_type.read(text)
+    for text in option.without_feature:
+        option.value_type.read(text)
 
 
-def test_the_doubled_variable_is_that_of_the_first_twin() -> None:
-    assert [OPTIONS[name].variable for name in BOOLEAN_TWIN] == [
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
+def test_an_option_sets_a_field_or_is_used_or_says_that_it_has_no_effect(option: AnyOption) -> None:
+    if option.help == NO_EFFECT:
+        assert option.warning is not None
+        assert (option.field, option.used_by, option.only_with, option.missing_feature) == (None, (), None, None)
+        return
+    assert option.field is not None or option.used_by or option.only_with or option.missing_feature
+    for path in option.used_by:
+        assert option.name in used_names(path), path
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
+def test_an_option_that_depends_on_another_names_it(option: AnyOption) -> None:
+    if option.only_with is not None:
+        assert OPTIONS[option.only_with].missing_feature is not None, "otherwise it has an effect of its own"
+        assert option.field is None
+
+
+def test_the_shared_variable_is_that_of_the_first_option() -> None:
+    assert [OPTIONS[name].variable for name in SHARED_VARIABLE] == [
         "NODE_L1_BEACON",
         "NODE_L1_BEACON_FETCH_ALL_SIDECARS",
     ]
@@ -46,10 +84,16 @@ def test_every_fork_from_canyon_on_can_be_overridden() -> None:
 
 
 def test_every_kind_of_l1_provider_can_be_chosen() -> None:
-    assert set(OPTIONS["l1.rpckind"].kind.allowed) == set(KINDS)
+    assert set(OPTIONS["l1.rpckind"].value_type.allowed) == set(KINDS)
 
 
-def test_the_nearest_names() -> None:
-    assert nearest("OP-Seplia", ["op-sepolia", "op-mainnet", "base-mainnet"]) == ["op-sepolia"]
-    assert did_you_mean("l1.becon", OPTIONS, prefix="--") == "; did you mean --l1.beacon?"
-    assert did_you_mean("qqqq", OPTIONS) == ""
+def test_the_table_loads_no_stage_but_its_configuration() -> None:
+    """So that the command line starts fast."""
+    code = "import sys, rollup_node.node.options.table; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    loaded = set(done.stdout.split())
+    assert not {"aiohttp", "zmq", "ckzg", "coincurve", "cryptography", "jwt", "asyncio", "logging"} & loaded
+    stages = {name for name in loaded if name.startswith("rollup_node.stages.")}
+    allowed = ("rollup_node.stages.protocol", "rollup_node.stages.io")
+    modules = {name for name in stages if len(name.split(".")) > 3 and not name.startswith(allowed)}
+    assert modules and all(name.endswith(".config") for name in modules), modules

@@ -1,4 +1,4 @@
-"""Which chain the options mean."""
+"""Which chain the options choose."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ SEPOLIA = find_network("op-sepolia").config
 OWN_L1 = {"chainId": 900, "cancunTime": 0, "blobSchedule": {"cancun": {"baseFeeUpdateFraction": 3338477}}}
 
 
-class Said:
+class LoggedLines:
     """Collects the lines to log."""
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class Said:
         self.errors: list[str] = []
 
 
-def choose(*words: str, said: Said | None = None) -> ChosenChain:
-    said = said or Said()
+def choose(*words: str, lines: LoggedLines | None = None) -> ChosenChain:
+    lines = lines or LoggedLines()
     words = ("--l1.beacon=http://b", *words)
-    return choose_chain(parse_options(words, {}).values, said.warnings.append, said.errors.append)
+    return choose_chain(parse_options(words, {}).values, lines.warnings.append, lines.errors.append)
 
 
-def refused(*words: str) -> str:
+def error_of(*words: str) -> str:
     with pytest.raises(OptionError) as caught:
         choose(*words)
     assert "\n" not in str(caught.value)
@@ -51,24 +51,24 @@ def test_a_network() -> None:
     assert (chain.name, chain.config, chain.l1_chain.chain_id) == ("op-sepolia", SEPOLIA, 11155111)
 
 
-def test_the_network_wins_over_the_file_with_an_error_line() -> None:
-    said = Said()
-    assert choose("--network=op-sepolia", "--rollup.config=/nowhere", said=said).config == SEPOLIA
-    assert said.errors == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
+def test_the_network_beats_the_file_with_an_error_line() -> None:
+    lines = LoggedLines()
+    assert choose("--network=op-sepolia", "--rollup.config=/nowhere", lines=lines).config == SEPOLIA
+    assert lines.errors == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
 
 
 def test_a_file(tmp_path: Path) -> None:
-    said = Said()
-    chain = choose(rollup_file(tmp_path, colour="red"), said=said)
+    lines = LoggedLines()
+    chain = choose(rollup_file(tmp_path, colour="red"), lines=lines)
     assert chain.config == msgspec.structs.replace(SEPOLIA, l2_chain_id=901)
     assert chain.name == f"file {tmp_path}/rollup.json"
-    assert said.warnings == [f'file {tmp_path}/rollup.json has an unknown key, which is ignored: "colour"']
+    assert lines.warnings == [f'file {tmp_path}/rollup.json has an unknown key, which is ignored: "colour"']
 
 
 def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path) -> None:
     known = rollup_file(tmp_path, chain_op_config=None, l2_chain_id=SEPOLIA.l2_chain_id)
     assert choose(known).config == SEPOLIA
-    assert refused(rollup_file(tmp_path, chain_op_config=None)).startswith("cfg.Rollup.ChainOpConfig is nil")
+    assert error_of(rollup_file(tmp_path, chain_op_config=None)).startswith("cfg.Rollup.ChainOpConfig is nil")
 
 
 @pytest.mark.parametrize(
@@ -81,19 +81,19 @@ def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path
         ({"l1_chain_id": 900}, "failed to read chain spec: L1 chain 900 is not built in"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
-    assert refused(rollup_file(tmp_path, **changes)).startswith(text)
+def test_an_invalid_file_is_named(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+    assert error_of(rollup_file(tmp_path, **changes)).startswith(text)
 
 
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
-    assert refused(f"--rollup.config={tmp_path}/none") == (
+    assert error_of(f"--rollup.config={tmp_path}/none") == (
         f"failed to read rollup config: {tmp_path}/none: No such file or directory"
     )
-    assert refused(f"--rollup.config={tmp_path}").endswith("Is a directory")
+    assert error_of(f"--rollup.config={tmp_path}").endswith("Is a directory")
     (tmp_path / "half").write_text(json.dumps(rollup_config_object(SEPOLIA))[:100])
-    assert refused(f"--rollup.config={tmp_path}/half").startswith("rollup config error: not JSON: ")
+    assert error_of(f"--rollup.config={tmp_path}/half").startswith("rollup config error: not JSON: ")
     (tmp_path / "long").write_bytes(b" " * (5 << 20))
-    assert "longer than" in refused(f"--rollup.config={tmp_path}/long")
+    assert "longer than" in error_of(f"--rollup.config={tmp_path}/long")
 
 
 def test_overrides_act_when_given() -> None:
@@ -110,7 +110,7 @@ def test_overrides_act_when_given() -> None:
 
 
 def test_overrides_are_checked() -> None:
-    assert refused("--network=op-sepolia", "--override.delta=1").startswith(
+    assert error_of("--network=op-sepolia", "--override.delta=1").startswith(
         "rollup config error: fork delta set to 1, but prior fork canyon has higher offset 1699981200 (op-sepolia)"
     )
 
@@ -130,13 +130,13 @@ def test_blobs_need_a_beacon(tmp_path: Path) -> None:
 
 
 def test_a_chain_older_than_prague_needs_its_pectra_time() -> None:
-    assert refused("--network=shape-sepolia").startswith("probably missing Pectra blob schedule")
+    assert error_of("--network=shape-sepolia").startswith("probably missing Pectra blob schedule")
     choose("--network=shape-sepolia", "--ignore-missing-pectra-blob-schedule")
     choose("--network=shape-sepolia", "--override.pectrablobschedule=1742486400")
 
 
 def test_alt_da_chains_are_not_available_yet() -> None:
-    assert refused("--network=redstone-mainnet").startswith("not available yet: Alt-DA")
+    assert error_of("--network=redstone-mainnet").startswith("not available yet: Alt-DA")
 
 
 def test_an_l1_of_our_own(tmp_path: Path) -> None:
@@ -147,23 +147,23 @@ def test_an_l1_of_our_own(tmp_path: Path) -> None:
     chain = choose(rollup, option)
     assert [fork.name for fork in chain.l1_chain.blob_forks] == ["cancun"]
     spec.write_text(json.dumps(OWN_L1 | {"chainId": 5}))
-    assert refused(rollup, option).startswith("l1 chain config chain ID mismatch")
+    assert error_of(rollup, option).startswith("l1 chain config chain ID mismatch")
     spec.write_text(json.dumps({"chainId": 900}))
-    assert refused(rollup, option).startswith("L1 chain config does not have a blob schedule config")
+    assert error_of(rollup, option).startswith("L1 chain config does not have a blob schedule config")
     spec.unlink()
-    assert refused(rollup, option) == f"failed to read chain spec: {spec}: No such file or directory"
+    assert error_of(rollup, option) == f"failed to read chain spec: {spec}: No such file or directory"
 
 
 def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
     rollup = rollup_file(tmp_path, lagoon_time=1900000000)
-    assert refused(rollup).startswith("the Lagoon upgrade is scheduled")
+    assert error_of(rollup).startswith("the Lagoon upgrade is scheduled")
     file = tmp_path / "set.json"
     option = f"--interop.dependency-set={file}"
     file.write_text('{"dependencies":{"901":{},"902":{}},"overrideMessageExpiryWindow":7}')
     assert choose(rollup, option).config.dependency_set_size == 2
     for text in ("{}", '{"dependencies":{}}', '{"dependencies":{"x":{}}}', "[", '{"dependencies":[901]}'):
         file.write_text(text)
-        assert refused(rollup, option).startswith("failed to read dependency set")
+        assert error_of(rollup, option).startswith("failed to read dependency set")
 
 
 def test_a_registry_chain_depends_on_itself_or_on_its_set() -> None:

@@ -1,4 +1,4 @@
-"""What must be right before a start, against endpoints that are right and ones that are not."""
+"""Checks before a start, on valid endpoints and on others."""
 
 import asyncio
 import socket
@@ -13,8 +13,8 @@ from aiohttp import web
 
 from rollup_node.node.setup.endpoint_checks import (
     Endpoints,
-    Listener,
-    Patience,
+    ListenAddress,
+    RetryPolicy,
     check_endpoints,
     check_port,
     check_ports,
@@ -26,41 +26,41 @@ from tests.support.loopback import free_port, own_address
 ROLLUP = find_network("op-sepolia").config
 SECRET = b"\x07" * 32
 OWN = own_address()
-SHORT = Patience(whole=0.05, timeout=20.0, longest_pause=0.01)
-LONG = SHORT._replace(whole=50.0)
+SHORT = RetryPolicy(total=0.05, timeout=20.0, max_pause=0.01)
+LONG = SHORT._replace(total=50.0)
 L1 = {"eth_chainId": hex(ROLLUP.l1_chain_id), "eth_getBlockByNumber": {"hash": f"0x{ROLLUP.genesis.l1.hash.hex()}"}}
 L2 = {"eth_chainId": hex(ROLLUP.l2_chain_id), "eth_getBlockByNumber": {"hash": f"0x{ROLLUP.genesis.l2.hash.hex()}"}}
-NOBODY = "http://127.0.0.1:1"
+UNREACHABLE = "http://127.0.0.1:1"
 GENESIS = {"data": {"genesis_time": "1655733600"}}
 
 
-class World:
-    """An L1, an engine that wants a token, and a beacon node, on one loopback port. `answers` maps a method to its
-    result, to an error object, or to an HTTP status; `beacon` is the genesis answer or an HTTP status."""
+class EndpointsServer:
+    """An L1, an engine that requires a JWT, and a beacon node, on one loopback port. `responses` maps a method to its
+    result, to an error object, or to an HTTP status; `beacon` is the genesis response or an HTTP status."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, dict[str, Any]] = {"l1": dict(L1), "l2": dict(L2)}
+        self.responses: dict[str, dict[str, Any]] = {"l1": dict(L1), "l2": dict(L2)}
         self.beacon: Any = GENESIS
         self.failures_first: list[Any] = []
-        self.asked: list[tuple[str, list[Any]]] = []
+        self.requests: list[tuple[str, list[Any]]] = []
         self.beacon_headers: dict[str, str] = {}
 
     async def rpc(self, request: web.Request) -> web.Response:
         layer = request.match_info["layer"]
         if self.failures_first:
-            return self._answer(self.failures_first.pop(), {"id": 1})
-        if layer == "l2" and not self._token_is_good(request.headers.get("Authorization", "")):
+            return self._respond(self.failures_first.pop(), {"id": 1})
+        if layer == "l2" and not self._token_is_valid(request.headers.get("Authorization", "")):
             return web.Response(status=401, text="missing token")
         call = orjson.loads(await request.read())
-        self.asked.append((layer, call["params"]))
-        return self._answer(self.answers[layer][call["method"]], call)
+        self.requests.append((layer, call["params"]))
+        return self._respond(self.responses[layer][call["method"]], call)
 
     @staticmethod
-    def _answer(answer: Any, call: dict[str, Any]) -> web.Response:
-        if isinstance(answer, int):
-            return web.Response(status=answer)
-        kind = "error" if isinstance(answer, dict) and "code" in answer else "result"
-        return web.json_response({"jsonrpc": "2.0", "id": call["id"], kind: answer})
+    def _respond(response: Any, call: dict[str, Any]) -> web.Response:
+        if isinstance(response, int):
+            return web.Response(status=response)
+        kind = "error" if isinstance(response, dict) and "code" in response else "result"
+        return web.json_response({"jsonrpc": "2.0", "id": call["id"], kind: response})
 
     async def genesis(self, request: web.Request) -> web.Response:
         self.beacon_headers = dict(request.headers)
@@ -69,29 +69,29 @@ class World:
         return web.json_response(self.beacon)
 
     @staticmethod
-    def _token_is_good(header: str) -> bool:
+    def _token_is_valid(header: str) -> bool:
         try:
             jwt.decode(header.removeprefix("Bearer "), SECRET, algorithms=["HS256"])
         except jwt.InvalidTokenError:
             return False
         return True
 
-    def check(self, secret: bytes = SECRET, patience: Patience = SHORT, **changes: Any) -> None:
-        """Runs the checks against this world."""
+    def check(self, secret: bytes = SECRET, policy: RetryPolicy = SHORT, **changes: Any) -> None:
+        """Runs the checks on these endpoints."""
 
         async def use(base: str) -> None:
             endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", secret, "jwt.txt", base)
-            await check_endpoints(endpoints._replace(**changes), patience)
+            await check_endpoints(endpoints._replace(**changes), policy)
 
-        asyncio.run(self._serve(use))
+        asyncio.run(self.serve(use))
 
-    def refused(self, **changes: Any) -> str:
+    def error(self, **changes: Any) -> str:
         with pytest.raises(SetupError) as caught:
             self.check(**changes)
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    async def _serve(self, use: Callable[[str], Awaitable[None]]) -> None:
+    async def serve(self, use: Callable[[str], Awaitable[None]]) -> None:
         app = web.Application()
         app.router.add_post("/{layer}", self.rpc)
         app.router.add_get("/eth/v1/beacon/genesis", self.genesis)
@@ -105,45 +105,45 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def server() -> EndpointsServer:
+    return EndpointsServer()
 
 
-def test_a_good_world_passes(world: World) -> None:
-    world.check(beacon_header=("X-Key", "secret"))
-    assert ("l1", [hex(ROLLUP.genesis.l1.number), False]) in world.asked
-    assert ("l2", [hex(ROLLUP.genesis.l2.number), False]) in world.asked
-    assert world.beacon_headers["X-Key"] == "secret"
+def test_valid_endpoints_pass(server: EndpointsServer) -> None:
+    server.check(beacon_header=("X-Key", "secret"))
+    assert ("l1", [hex(ROLLUP.genesis.l1.number), False]) in server.requests
+    assert ("l2", [hex(ROLLUP.genesis.l2.number), False]) in server.requests
+    assert server.beacon_headers["X-Key"] == "secret"
 
 
 @pytest.mark.parametrize(("layer", "expected"), [("l1", 11155111), ("l2", 11155420)])
-def test_another_chain_is_refused(world: World, layer: str, expected: int) -> None:
-    world.answers[layer]["eth_chainId"] = "0x1"
-    text = world.refused()
+def test_another_chain_is_an_error(server: EndpointsServer, layer: str, expected: int) -> None:
+    server.responses[layer]["eth_chainId"] = "0x1"
+    text = server.error()
     assert text.startswith(f"incorrect {layer.upper()} RPC chain id 1, expected {expected}")
     assert f"check --{layer} and --network or --rollup.config" in text
 
 
 @pytest.mark.parametrize("layer", ["l1", "l2"])
-def test_another_genesis_is_refused(world: World, layer: str) -> None:
-    world.answers[layer]["eth_getBlockByNumber"] = {"hash": "0x" + "12" * 32}
-    text = world.refused()
+def test_another_genesis_is_an_error(server: EndpointsServer, layer: str) -> None:
+    server.responses[layer]["eth_getBlockByNumber"] = {"hash": "0x" + "12" * 32}
+    text = server.error()
     assert text.startswith(f"incorrect {layer.upper()} genesis block hash 0x{'12' * 32}, expected 0x")
 
 
 @pytest.mark.parametrize("layer", ["l1", "l2"])
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [None, {"code": 4444, "message": "pruned history unavailable"}, {"code": -32000, "message": "header not found"}],
 )
-def test_a_pruned_genesis_is_let_pass(world: World, layer: str, answer: Any) -> None:
-    world.answers[layer]["eth_getBlockByNumber"] = answer
-    world.check()
+def test_a_pruned_genesis_passes(server: EndpointsServer, layer: str, response: Any) -> None:
+    server.responses[layer]["eth_getBlockByNumber"] = response
+    server.check()
 
 
 @pytest.mark.parametrize("layer", ["l1", "l2"])
 @pytest.mark.parametrize(
-    ("method", "answer"),
+    ("method", "response"),
     [
         ("eth_chainId", "eleven"),
         ("eth_chainId", None),
@@ -152,95 +152,98 @@ def test_a_pruned_genesis_is_let_pass(world: World, layer: str, answer: Any) -> 
         ("eth_getBlockByNumber", [1]),
     ],
 )
-def test_nonsense_is_refused(world: World, layer: str, method: str, answer: Any) -> None:
-    world.answers[layer][method] = answer
-    assert world.refused().startswith(f"the {layer.upper()} endpoint 127.0.0.1:")
+def test_malformed_responses_are_an_error(server: EndpointsServer, layer: str, method: str, response: Any) -> None:
+    server.responses[layer][method] = response
+    assert server.error().startswith(f"the {layer.upper()} endpoint 127.0.0.1:")
 
 
-def test_a_wrong_jwt_is_refused_at_once(world: World) -> None:
-    text = world.refused(secret=b"\x08" * 32)
-    assert text.startswith("the execution engine refuses our JWT (127.0.0.1:")
+def test_a_wrong_jwt_is_an_error_at_once(server: EndpointsServer) -> None:
+    text = server.error(secret=b"\x08" * 32)
+    assert text.startswith("the execution engine rejects our JWT (127.0.0.1:")
     assert "HTTP status 401" in text and "--l2.jwt-secret (now jwt.txt)" in text
-    assert not any(layer == "l2" for layer, _ in world.asked)
+    assert not any(layer == "l2" for layer, _ in server.requests)
 
 
-@pytest.mark.parametrize("answer", [403, {"code": -32000, "message": "Invalid JWT token"}])
-def test_other_refusals_of_a_jwt_are_known_as_well(world: World, answer: Any) -> None:
-    world.answers["l2"]["eth_chainId"] = answer
-    assert world.refused().startswith("the execution engine refuses our JWT (")
+@pytest.mark.parametrize("response", [403, {"code": -32000, "message": "Invalid JWT token"}])
+def test_other_rejections_of_a_jwt_are_recognised(server: EndpointsServer, response: Any) -> None:
+    server.responses["l2"]["eth_chainId"] = response
+    assert server.error().startswith("the execution engine rejects our JWT (")
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"l1": (NOBODY,)}, "L1 cannot be used, 127.0.0.1:"),
-        ({"l2": NOBODY}, "the execution engine cannot be used, 127.0.0.1:"),
-        ({"beacon": NOBODY}, "failed to check L1 Beacon API version: the L1 beacon node cannot be used, 127.0.0.1:"),
+        ({"l1": (UNREACHABLE,)}, "L1 cannot be used, 127.0.0.1:"),
+        ({"l2": UNREACHABLE}, "the execution engine cannot be used, 127.0.0.1:"),
+        (
+            {"beacon": UNREACHABLE},
+            "failed to check L1 Beacon API version: the L1 beacon node cannot be used, 127.0.0.1:",
+        ),
     ],
 )
-def test_an_endpoint_that_stays_away_is_named(world: World, changes: dict[str, Any], text: str) -> None:
-    refusal = world.refused(**changes)
-    assert refusal.startswith(text)
-    assert "Connection refused" in refusal
-    assert f"check --{next(iter(changes))}".replace("beacon", "l1.beacon") in refusal
+def test_an_unreachable_endpoint_is_named(server: EndpointsServer, changes: dict[str, Any], text: str) -> None:
+    error = server.error(**changes)
+    assert error.startswith(text)
+    assert "Connection refused" in error
+    assert f"check --{next(iter(changes))}".replace("beacon", "l1.beacon") in error
 
 
-def test_an_endpoint_that_comes_up_late_is_waited_for(world: World) -> None:
-    world.failures_first = [503, 503]
-    world.check(patience=LONG)
-    assert world.failures_first == []
+def test_an_endpoint_that_starts_late_is_retried(server: EndpointsServer) -> None:
+    server.failures_first = [503, 503]
+    server.check(policy=LONG)
+    assert server.failures_first == []
 
 
-def test_one_of_several_l1_endpoints_is_enough(world: World) -> None:
+def test_one_of_several_l1_endpoints_is_enough(server: EndpointsServer) -> None:
     async def use(base: str) -> None:
-        endpoints = Endpoints(ROLLUP, (NOBODY, f"{base}/l1"), f"{base}/l2", SECRET, "jwt.txt")
+        endpoints = Endpoints(ROLLUP, (UNREACHABLE, f"{base}/l1"), f"{base}/l2", SECRET, "jwt.txt")
         await check_endpoints(endpoints, SHORT)
 
-    asyncio.run(world._serve(use))
+    asyncio.run(server.serve(use))
 
 
-def test_every_l1_endpoint_that_answers_must_be_right(world: World) -> None:
-    world.answers["other"] = L1 | {"eth_chainId": "0x5"}
+def test_every_l1_endpoint_that_responds_is_checked(server: EndpointsServer) -> None:
+    server.responses["other"] = L1 | {"eth_chainId": "0x5"}
 
     async def use(base: str) -> None:
         endpoints = Endpoints(ROLLUP, (f"{base}/l1", f"{base}/other"), f"{base}/l2", SECRET, "jwt.txt")
         await check_endpoints(endpoints, SHORT)
 
     with pytest.raises(SetupError, match="incorrect L1 RPC chain id 5"):
-        asyncio.run(world._serve(use))
+        asyncio.run(server.serve(use))
 
 
-@pytest.mark.parametrize("answer", [{"code": -32601, "message": "no such method"}, 404])
-def test_what_will_never_answer_is_not_asked_again(world: World, answer: Any) -> None:
-    world.answers["l1"]["eth_chainId"] = answer
-    assert world.refused(patience=LONG).startswith("L1 cannot be used, ")
-    assert sum(layer == "l1" for layer, _ in world.asked) == 1
+@pytest.mark.parametrize("response", [{"code": -32601, "message": "no such method"}, 404])
+def test_a_final_error_is_not_retried(server: EndpointsServer, response: Any) -> None:
+    server.responses["l1"]["eth_chainId"] = response
+    assert server.error(policy=LONG).startswith("L1 cannot be used, ")
+    assert sum(layer == "l1" for layer, _ in server.requests) == 1
 
 
-@pytest.mark.parametrize("answer", [500, {"code": -32005, "message": "slow down"}])
-def test_what_may_answer_later_is_asked_again(world: World, answer: Any) -> None:
-    world.failures_first = [answer]
-    world.check(patience=LONG)
-    assert world.failures_first == []
+@pytest.mark.parametrize("response", [500, {"code": -32005, "message": "slow down"}])
+def test_a_temporary_error_is_retried(server: EndpointsServer, response: Any) -> None:
+    server.failures_first = [response]
+    server.check(policy=LONG)
+    assert server.failures_first == []
 
 
-def test_what_does_not_answer_for_long_is_refused(world: World) -> None:
-    world.answers["l1"]["eth_chainId"] = 500
-    assert world.refused().startswith("L1 cannot be used, ")
+def test_an_endpoint_that_keeps_failing_is_an_error(server: EndpointsServer) -> None:
+    server.responses["l1"]["eth_chainId"] = 500
+    assert server.error().startswith("L1 cannot be used, ")
 
 
 @pytest.mark.parametrize(
-    "answer", [404, 503, {}, {"data": {}}, {"data": {"genesis_time": 5}}, {"data": {"genesis_time": "soon"}}, []]
+    "response", [404, 503, {}, {"data": {}}, {"data": {"genesis_time": 5}}, {"data": {"genesis_time": "soon"}}, []]
 )
-def test_a_bad_beacon_node_is_refused_unless_ignored(world: World, answer: Any) -> None:
-    world.beacon = answer
-    assert world.refused().startswith("failed to check L1 Beacon API version: ")
-    world.check(beacon_may_fail=True)
+def test_an_invalid_beacon_node_is_an_error_unless_ignored(server: EndpointsServer, response: Any) -> None:
+    server.beacon = response
+    assert server.error().startswith("failed to check L1 Beacon API version: ")
+    server.check(beacon_may_fail=True)
 
 
-def test_without_a_beacon_nothing_is_asked_of_it(world: World) -> None:
-    world.beacon = 500
-    world.check(beacon=None)
+def test_no_beacon_node_is_not_checked(server: EndpointsServer) -> None:
+    server.beacon = 500
+    server.check(beacon=None)
 
 
 @contextmanager
@@ -249,8 +252,8 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def listener(port: int, group: str = "rpc", address: str = OWN, is_udp: bool = False) -> Listener:
-    return Listener(f"{group}.addr", f"{group}.port", address, port, is_udp)
+def listener(port: int, group: str = "rpc", address: str = OWN, is_udp: bool = False) -> ListenAddress:
+    return ListenAddress(f"{group}.addr", f"{group}.port", address, port, is_udp)
 
 
 def test_a_port_in_use_is_named() -> None:
@@ -277,7 +280,7 @@ def test_an_address_that_is_not_ours_is_named() -> None:
         check_port(listener(9999, address="192.0.2.1"))
 
 
-def test_two_servers_need_two_ports() -> None:
+def test_twoservers_need_two_ports() -> None:
     check_ports([listener(0), listener(0, "metrics")])
     port = free_port()
     with pytest.raises(SetupError, match=f"--rpc.port and --metrics.port are both {port}"):

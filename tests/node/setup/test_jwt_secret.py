@@ -13,7 +13,7 @@ HEX = "0123456789abcdef" * 4
 
 
 @pytest.mark.parametrize("text", [HEX, f"0x{HEX}", f"  0x{HEX.upper()}\n"])
-def test_a_good_file_is_read(tmp_path: Path, text: str) -> None:
+def test_a_valid_file_is_read(tmp_path: Path, text: str) -> None:
     file = tmp_path / "jwt"
     file.write_text(text)
     found = load_jwt_secret(str(file))
@@ -45,7 +45,7 @@ def test_without_a_file_it_is_node_jwt_txt(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "content", [HEX[:-1], HEX + "00", "0x" + "zz" * 32, f"0x0x{HEX}", " ".join([HEX[:32], HEX[32:]]), "a" * 10000]
 )
-def test_a_malformed_file_is_refused_and_kept(tmp_path: Path, content: str) -> None:
+def test_a_malformed_file_is_rejected_and_kept(tmp_path: Path, content: str) -> None:
     file = tmp_path / "jwt"
     file.write_text(content)
     with pytest.raises(OptionError, match="is malformed: expected 32 bytes as 64 hex digits"):
@@ -60,7 +60,7 @@ def test_bytes_that_are_no_text_are_malformed(tmp_path: Path) -> None:
         load_jwt_secret(str(file))
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not a file"):
         load_jwt_secret(str(tmp_path))
     with pytest.raises(OptionError, match="No such file or directory"):

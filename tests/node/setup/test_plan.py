@@ -1,51 +1,71 @@
-"""From option values to what each process is told."""
+"""From option values to the configuration of each process."""
 
 import os
+import socket
+import sqlite3
 from pathlib import Path
-from typing import Any
 
+import orjson
 import pytest
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.parsing import parse_options
-from rollup_node.node.setup.endpoint_checks import Listener
+from rollup_node.node.setup.endpoint_checks import ListenAddress
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.setup.plan import NodePlan, Notice, listeners, log_notices, plan_node
+from rollup_node.node.setup.notices import Notice
+from rollup_node.node.setup.plan import NodeConfigs, listeners, node_settings, processes
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.processes import PROCESSES
+from rollup_node.node.system.process_table import PROCESSES
 from rollup_node.stages.io.log import Level
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
+from rollup_node.stages.protocol.config_json import rollup_config_object
+from tests.node.setup.planning import JWT, NETWORK, PreparedNode, plan_of, prepare
 
-SECRET = "11" * 32
-NEEDED = ("--network=op-sepolia", "--l2=http://e:8551", "--l1.beacon=http://b:5052")
-NEW_KEY = Notice(Level.INFO, "made a new network key in node_p2p_priv.txt")
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "node_jwt.txt").write_text(SECRET)
-    return tmp_path
-
-
-def plan(*words: str) -> NodePlan:
-    return plan_node(parse_options([*NEEDED, *words], {}).values)
+PEER = peer_id_text(NetworkIdentity(b"\x05" * 32).peer_id)
+SIGNER = "11" * 32
+GENERATOR = (
+    "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
+    "483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
+)
 
 
-def config(made: NodePlan, role: str) -> Any:
-    return next(row.config for row in made.rows if row.role == role)
+def p2p_of(*words: str, chain: tuple[str, ...] = NETWORK) -> P2pConfig:
+    found = plan_of(*words, chain=chain).p2p
+    assert found is not None
+    return found
 
 
-def test_every_process_gets_its_row() -> None:
-    made = plan()
-    assert [row.role for row in made.rows] == [kind.role for kind in PROCESSES]
-    assert made.settings.version.startswith("v")
-    assert made.settings.log == LogSettings()
-    assert made.settings.check is not None
-    assert made.notices == (NEW_KEY,)
+def test_every_process_is_started() -> None:
+    node = prepare()
+    assert [spec.role for spec in processes(node.plan, node.configs)] == [template.role for template in PROCESSES]
+    without = prepare("--p2p.disable")
+    assert "p2p" not in [spec.role for spec in processes(without.plan, without.configs)]
 
 
-def test_values_reach_the_stages() -> None:
-    made = plan(
+def test_planning_creates_no_file_and_opens_no_database_and_no_socket(
+    working_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("opened while planning")
+
+    (working_directory / "node_jwt.txt").unlink()
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(sqlite3, "connect", refuse)
+    assert p2p_of("--sequencer.enabled").listen_tcp == 9222
+    assert list(working_directory.iterdir()) == []
+
+
+def test_options_are_checked_before_any_file_is_created(working_directory: Path) -> None:
+    (working_directory / "node_jwt.txt").unlink()
+    with pytest.raises(OptionError, match="batch size is invalid"):
+        prepare("--l1.rpc-max-batch-size=0")
+    with pytest.raises(OptionError, match="invalid network"):
+        prepare(chain=("--network=none",))
+    assert list(working_directory.iterdir()) == []
+
+
+def test_values_reach_the_configurations() -> None:
+    node = prepare(
         *("--l1=http://a,http://b", "--l1.trustrpc", "--l1.rpckind=any", "--l1.http-poll-interval=500ms"),
         *("--l1.epoch-poll-interval=-1s", "--l1.max-concurrency=3", "--l1.rpc-max-batch-size=4"),
         *("--l1.rpc-rate-limit=2.5", "--l1.cache-size=0", "--verifier.l1-confs=7"),
@@ -59,8 +79,13 @@ def test_values_reach_the_stages() -> None:
         *("--log.level=debug", "--log.format=json", "--log.color", "--log.pid"),
     )
     rollup = find_network("op-sepolia").config
-    l1, blobs, derivation = (config(made, role) for role in ("l1", "blobs", "derivation"))
-    engine, rpc = config(made, "engine"), config(made, "rpc")
+    l1, blobs, derivation, engine, rpc = (
+        node.configs.l1,
+        node.configs.blobs,
+        node.configs.derivation,
+        node.configs.engine,
+        node.configs.rpc,
+    )
     assert (l1.endpoints, l1.trust_rpc, l1.rpc_kind) == (("http://a", "http://b"), True, "any")
     assert (l1.poll_interval, l1.epoch_poll_interval, l1.max_concurrency, l1.max_batch) == (0.5, -1.0, 3, 4)
     assert (l1.rate_limit, l1.cache_size, l1.verifier_confs, l1.rollup) == (2.5, 0, 7, rollup)
@@ -68,79 +93,130 @@ def test_values_reach_the_stages() -> None:
     assert (blobs.fetch_all_sidecars, blobs.slot_seconds) == (True, 2)
     assert (derivation.rollup, derivation.span_overlap_check) == (rollup, False)
     assert derivation.l1_chain.chain_id == 11155111
-    assert (engine.url, engine.jwt_secret.hex(), engine.timeout) == ("http://e:8551", SECRET, 3.0)
+    assert (engine.url, engine.jwt_secret, engine.timeout) == ("http://e:8551", JWT, 3.0)
     assert (engine.engine_kind, engine.skip_sync_start_check) == ("reth", True)
     assert (engine.sequencer_enabled, engine.sequencer_stopped, engine.sequencer_recover) == (True, True, True)
     assert (engine.sequencer_l1_confs, engine.sequencer_max_safe_lag, engine.sealing_duration) == (1, 9, 0.01)
     assert (engine.finality_lookback, engine.finality_delay) == (5, 6)
     assert engine.withdrawal_root_from_state
-    assert (rpc.addr, rpc.port, rpc.enable_admin, rpc.version) == ("127.0.0.1", 1, True, made.settings.version)
+    assert engine.sequencer_state_file == f"{Path.cwd()}/run/sequencer.state"
+    settings = node_settings(node.plan, node.configs, node.secrets)
+    assert (rpc.addr, rpc.port, rpc.enable_admin, rpc.version) == ("127.0.0.1", 1, True, settings.version)
     assert (rpc.metrics_enabled, rpc.metrics_addr, rpc.metrics_port) == (True, "127.0.0.2", 2)
     assert rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
-    assert made.settings.runtime_dir == Path.cwd() / "run"
-    assert made.settings.log == LogSettings(Level.DEBUG, "json", True, True)
-    assert next(row.copies for row in made.rows if row.role == "compute") == 5
+    assert settings.runtime_dir == Path.cwd() / "run"
+    assert settings.log == LogSettings(Level.DEBUG, "json", True, True)
+    assert settings.version.startswith("v") and settings.precheck is not None
+    assert next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute") == 5
 
 
-def test_defaults_reach_the_stages() -> None:
-    made = plan()
-    l1, blobs, engine = config(made, "l1"), config(made, "blobs"), config(made, "engine")
+def test_defaults_reach_the_configurations() -> None:
+    node = prepare()
+    l1, blobs, engine = node.configs.l1, node.configs.blobs, node.configs.engine
     assert (l1.endpoints, l1.cache_size, l1.epoch_poll_interval) == (("http://127.0.0.1:8545",), 900, 384.0)
     assert blobs.slot_seconds is None
     assert (engine.finality_lookback, engine.sealing_duration, engine.engine_kind) == (None, 0.05, "geth")
-    workers = next(row.copies for row in made.rows if row.role == "compute")
+    assert node_settings(node.plan, node.configs, node.secrets).log == LogSettings()
+    workers = next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute")
     assert workers == max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def test_zero_stands_for_the_usual_number() -> None:
+    configs = prepare("--finality.lookback=0", "--finality.delay=0", "--l1.beacon.slot-duration-override=0").configs
+    assert (configs.engine.finality_lookback, configs.engine.finality_delay) == (None, None)
+    assert configs.blobs.slot_seconds is None
+
+
+def test_options_reach_the_p2p_process(working_directory: Path) -> None:
+    node = prepare(
+        "--p2p.listen.ip=127.0.0.1",
+        "--p2p.listen.tcp=9999",
+        "--p2p.netrestrict=10.0.0.0/8,127.0.0.0/8",
+        f"--p2p.static=/ip4/10.0.0.1/tcp/9222/p2p/{PEER}",
+        f"--p2p.sequencer.key={SIGNER}",
+        "--p2p.ban.threshold=-50",
+        "--p2p.ban.duration=10m",
+        "--p2p.peers.grace=1m",
+        "--p2p.scoring=none",
+        "--p2p.gossip.mesh.dhi=20",
+        "--p2p.sync.onlyreqtostatic",
+        "--p2p.peerstore.path=memory",
+        "--p2p.discovery.path=memory",
+        "--p2p.no-discovery",
+        "--p2p.advertise.ip=10.9.9.9",
+    )
+    p2p = node.configs.p2p
+    assert p2p is not None
+    assert (p2p.listen_ip, p2p.listen_tcp, p2p.netrestrict) == ("127.0.0.1", 9999, ("10.0.0.0/8", "127.0.0.0/8"))
+    assert p2p.static == (f"/ip4/10.0.0.1/tcp/9222/p2p/{PEER}",) and p2p.sequencer_key == bytes.fromhex(SIGNER)
+    assert (p2p.ban_threshold, p2p.ban_duration, p2p.peers_grace) == (-50.0, 600.0, 60.0)
+    assert (p2p.scoring, p2p.mesh_hi, p2p.sync_only_req_to_static) == ("none", 20, True)
+    assert p2p.no_discovery and p2p.advertise_ip == "10.9.9.9"
+    assert p2p.priv_raw == node.secrets.network_key
+    assert not list(working_directory.glob("*_db*")), "nothing on disk"
+
+
+def test_a_node_with_a_rollup_config_has_no_public_bootnode(working_directory: Path) -> None:
+    path = working_directory / "rollup.json"
+    path.write_bytes(orjson.dumps(rollup_config_object(find_network("op-sepolia").config)))
+    file = (f"--rollup.config={path}",)
+    assert len(p2p_of().bootnodes) >= 10, "a built-in network has those built in"
+    assert p2p_of(chain=file).bootnodes == ()
+    assert p2p_of(chain=(*file, "--network=op-sepolia")).bootnodes == ()
+    given = f"enode://{GENERATOR}@127.0.0.1:9"
+    assert p2p_of(f"--p2p.bootnodes={given}", chain=file).bootnodes == (given,)
+    assert p2p_of(f"--p2p.bootnodes={given}").bootnodes == (given,)
+
+
+@pytest.mark.parametrize(("words", "has_p2p"), [((), True), (("--p2p.disable",), False)])
+def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...], has_p2p: bool) -> None:
+    configs = prepare(*words).configs
+    known = (configs.l1.runtime_config, configs.engine.p2p, configs.rpc.p2p, configs.p2p is not None)
+    assert known == (has_p2p,) * 4
+
+
+def test_the_engine_process_fills_gaps_only_if_peers_are_asked() -> None:
+    assert prepare().configs.engine.fill_gaps
+    assert not prepare("--p2p.sync.req-resp=false").configs.engine.fill_gaps
+    assert prepare("--l1.runtime-config-reload-interval=30s").configs.l1.runtime_config_interval == 30.0
+
+
+def test_a_sequencer_without_a_key_is_a_warning() -> None:
+    warning = Notice(Level.WARN, "blocks are sequenced but not gossiped: there is no p2p.sequencer.key")
+    assert warning in plan_of("--sequencer.enabled").notices
+    assert warning not in plan_of("--sequencer.enabled", f"--p2p.sequencer.key={SIGNER}").notices
+    assert warning not in plan_of("--sequencer.enabled", "--p2p.disable").notices
+
+
+def test_notices_of_options_and_chain() -> None:
+    assert plan_of("--rollup.config=x.json", "--snapshotlog.file=x", "--p2p.disable").notices == (
+        Notice(Level.WARN, "flag --snapshotlog.file: it has no effect any more"),
+        Notice(Level.ERROR, "both network and rollup.config are given: op-sepolia is used, x.json is ignored"),
+    )
 
 
 def test_each_node_has_a_private_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    first, second = plan().settings.runtime_dir, plan().settings.runtime_dir
-    assert first is not None and first.parent == tmp_path and not first.exists()
+    first, second = plan_of().runtime_dir, plan_of().runtime_dir
+    assert first.parent == tmp_path and not first.exists()
     assert first != second
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
-    third = plan().settings.runtime_dir
-    assert third is not None and third.parent.is_dir()
-
-
-def test_what_happened_is_noted(in_a_folder: Path) -> None:
-    (in_a_folder / "node_jwt.txt").unlink()
-    made = plan("--rollup.config=x.json", "--snapshotlog.file=x", "--p2p.disable")
-    assert made.notices == (
-        Notice(Level.WARN, "flag --snapshotlog.file: it has no effect any more"),
-        Notice(Level.ERROR, "both network and rollup.config are given: op-sepolia is used, x.json is ignored"),
-        Notice(Level.INFO, f"made a new JWT secret in {in_a_folder}/node_jwt.txt: the execution engine needs it"),
-    )
-    assert (in_a_folder / "node_jwt.txt").read_text().strip() == f"0x{config(made, 'engine').jwt_secret.hex()}"
-
-
-def test_notices_go_to_the_log_at_their_level(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    log_notices(plan("--log.level=warn"), ["a variable is unknown"])
-    written = capfdbinary.readouterr().out.decode()
-    assert "lvl=warn" in written and 'msg="a variable is unknown"' in written
-    assert NEW_KEY.text not in written
-    log_notices(plan("--log.level=error"), ["a variable is unknown"])
-    assert capfdbinary.readouterr().out == b""
-
-
-def test_options_are_checked_before_any_file_is_made(in_a_folder: Path) -> None:
-    (in_a_folder / "node_jwt.txt").unlink()
-    with pytest.raises(OptionError, match="batch size is invalid"):
-        plan("--l1.rpc-max-batch-size=0")
-    with pytest.raises(OptionError, match="invalid network"):
-        plan("--network=none")
-    assert list(in_a_folder.iterdir()) == []
+    assert plan_of().runtime_dir.parent.is_dir()
 
 
 def test_listeners() -> None:
-    rpc = Listener("rpc.addr", "rpc.port", "0.0.0.0", 1)
-    metrics = Listener("metrics.addr", "metrics.port", "0.0.0.0", 2)
-    words = ["--rpc.port=1", "--metrics.port=2"]
-    assert listeners(parse_options([*words, "--p2p.disable"], {}).values) == [rpc]
-    assert listeners(parse_options([*words, "--p2p.disable", "--metrics.enabled"], {}).values) == [rpc, metrics]
-    tcp = Listener("p2p.listen.ip", "p2p.listen.tcp", "127.0.0.1", 9999)
-    udp = Listener("p2p.listen.ip", "p2p.listen.udp", "127.0.0.1", 9999, is_udp=True)
-    words += ["--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=9999"]
-    assert listeners(parse_options(words, {}).values) == [rpc, tcp, udp]
-    assert listeners(parse_options([*words, "--p2p.no-discovery"], {}).values) == [rpc, tcp]
-    other = udp._replace(port=9998)
-    assert listeners(parse_options([*words, "--p2p.listen.udp=9998"], {}).values) == [rpc, tcp, other]
+    def of(*words: str) -> list[ListenAddress]:
+        node: PreparedNode = prepare("--rpc.port=1", "--metrics.port=2", *words)
+        configs: NodeConfigs = node.configs
+        return listeners(configs)
+
+    rpc = ListenAddress("rpc.addr", "rpc.port", "0.0.0.0", 1)
+    metrics = ListenAddress("metrics.addr", "metrics.port", "0.0.0.0", 2)
+    assert of("--p2p.disable") == [rpc]
+    assert of("--p2p.disable", "--metrics.enabled") == [rpc, metrics]
+    tcp = ListenAddress("p2p.listen.ip", "p2p.listen.tcp", "127.0.0.1", 9999)
+    udp = ListenAddress("p2p.listen.ip", "p2p.listen.udp", "127.0.0.1", 9999, is_udp=True)
+    peers = ("--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=9999")
+    assert of(*peers) == [rpc, tcp, udp]
+    assert of(*peers, "--p2p.no-discovery") == [rpc, tcp]
+    assert of(*peers, "--p2p.listen.udp=9998") == [rpc, tcp, udp._replace(port=9998)]

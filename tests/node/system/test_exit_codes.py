@@ -1,4 +1,6 @@
-from rollup_node.node.system.exit_codes import LONGEST_LINE, one_line
+"""Errors on one line."""
+
+from rollup_node.node.system.exit_codes import MAX_LINE, one_line
 
 
 def test_a_line_stays_one_and_printable() -> None:
@@ -6,5 +8,5 @@ def test_a_line_stays_one_and_printable() -> None:
 
 
 def test_a_long_line_is_cut() -> None:
-    assert one_line("a" * LONGEST_LINE) == "a" * LONGEST_LINE
-    assert one_line("a" * (LONGEST_LINE + 1)) == "a" * LONGEST_LINE + "..."
+    assert one_line("a" * MAX_LINE) == "a" * MAX_LINE
+    assert one_line("a" * (MAX_LINE + 1)) == "a" * MAX_LINE + "..."

@@ -1,24 +1,20 @@
 """The formats of log lines and the names of levels."""
 
 import json
-import logging
 import os
-import warnings
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter, parse_level, take_library_lines
-from rollup_node.stages.io import log
+from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter, parse_level
 from rollup_node.stages.io.log import Level, Record
 
 MOMENT = 1_724_000_000.125
 
 
-def record(message: str = "new head", trace: str | None = None, part: str = "l1", **fields: object) -> Record:
-    return Record(MOMENT, Level.INFO, "l1", part, message, fields, trace)
+def record(message: str = "new head", traceback: str | None = None, component: str = "l1", **fields: object) -> Record:
+    return Record(MOMENT, Level.INFO, "l1", component, message, fields, traceback)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +33,10 @@ def record(message: str = "new head", trace: str | None = None, part: str = "l1"
         ("dbug", Level.DEBUG),
         ("debug", Level.DEBUG),
         ("4", Level.DEBUG),
-        ("Detail", Level.DETAIL),
-        ("trace", Level.DETAIL),
-        ("trce", Level.DETAIL),
-        ("5", Level.DETAIL),
+        ("Detail", Level.TRACE),
+        ("trace", Level.TRACE),
+        ("trce", Level.TRACE),
+        ("5", Level.TRACE),
     ],
 )
 def test_levels_have_names_numbers_and_aliases(text: str, level: Level) -> None:
@@ -60,8 +56,8 @@ def test_text_is_logfmt() -> None:
     )
 
 
-def test_the_part_is_named_where_it_is_not_the_process() -> None:
-    assert b" process=l1 part=heads msg=hi\n" in formatter(LogSettings())(record("hi", part="heads"))
+def test_the_component_is_named_where_it_is_not_the_process() -> None:
+    assert b" process=l1 component=heads msg=hi\n" in formatter(LogSettings())(record("hi", component="heads"))
 
 
 def test_the_process_id_is_shown_when_asked() -> None:
@@ -100,9 +96,11 @@ def test_color_acts_on_text_and_terminal_only() -> None:
 
 
 def test_a_traceback_follows_its_line() -> None:
-    line = formatter(LogSettings())(record("a bug", trace="Traceback:\n  one\n\x1b[2Jtwo\n"))
+    line = formatter(LogSettings())(record("a bug", traceback="Traceback:\n  one\n\x1b[2Jtwo\n"))
     assert line.endswith(b'msg="a bug"\nTraceback:\n  one\n\\x1b[2Jtwo\n')
-    assert json.loads(formatter(LogSettings(format="json"))(record("a bug", trace="one\ntwo")))["trace"] == "one\ntwo"
+    assert (
+        json.loads(formatter(LogSettings(format="json"))(record("a bug", traceback="one\ntwo")))["trace"] == "one\ntwo"
+    )
 
 
 @given(st.text(), st.text(), st.sampled_from(FORMATS))
@@ -113,34 +111,3 @@ def test_no_text_breaks_a_line_or_reaches_the_terminal_raw(message: str, value: 
     else:
         assert line.endswith("\n")
         assert line[:-1].isprintable()
-
-
-@pytest.fixture
-def library_lines() -> Iterator[list[Record]]:
-    """What libraries write, as our records."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    lines: list[Record] = []
-    log.configure("l1", Level.DEBUG, lines.append)
-    take_library_lines(Level.DEBUG)
-    yield lines
-    logging.captureWarnings(False)
-    root.handlers[:], root.level = handlers, level
-    log.configure("", Level.WARN, log.plain)
-
-
-def test_lines_of_libraries_become_ours(library_lines: list[Record]) -> None:
-    logging.getLogger("aiohttp.client").info("quiet %d", 1)
-    logging.getLogger("asyncio").debug("quieter")
-    try:
-        raise ValueError("boom")
-    except ValueError:
-        logging.getLogger("asyncio").exception("a task failed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.warn("old stuff", stacklevel=1)
-    first, second, third = library_lines
-    assert (first.level, first.part, first.message) == (Level.DEBUG, "aiohttp.client", "quiet 1")
-    assert second.level is Level.ERROR
-    assert "ValueError: boom" in (second.trace or "")
-    assert (third.level, third.part) == (Level.WARN, "py.warnings")

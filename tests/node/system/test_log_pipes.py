@@ -1,4 +1,4 @@
-"""Log lines through pipes that nobody may block on."""
+"""Log lines through pipes, where no write blocks."""
 
 import os
 import socket
@@ -45,7 +45,7 @@ def read_all(reader: LineReader, writer: LineWriter) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [10, 1000, 20_000, 100_000])
-def test_a_stalled_reader_costs_lines_but_no_time(pipe: tuple[int, int], size: int) -> None:
+def test_a_stalled_reader_costs_lines_but_blocks_nothing(pipe: tuple[int, int], size: int) -> None:
     reader, writer = LineReader(pipe[0]), LineWriter(pipe[1], note)
     count = fill(writer, size)
     lines = read_all(reader, writer)
@@ -65,7 +65,7 @@ def test_records_of_several_lines_stay_together(pipe: tuple[int, int]) -> None:
     assert LineReader(pipe[0]).read() == (b"a bug\n  line 1\n", False)
 
 
-def test_a_half_written_line_waits_for_its_end_and_is_marked_without_one(pipe: tuple[int, int]) -> None:
+def test_an_incomplete_line_is_kept_and_finally_marked(pipe: tuple[int, int]) -> None:
     reader = LineReader(pipe[0])
     os.write(pipe[1], b"one\ntw")
     assert reader.read() == (b"one\n", False)
@@ -113,7 +113,7 @@ def test_output_keeps_what_fits_and_counts_the_rest(pipe: tuple[int, int]) -> No
     assert received.endswith(b"100 dropped\n")
 
 
-def test_output_to_a_reader_that_left_is_no_error(pipe: tuple[int, int]) -> None:
+def test_output_to_a_reader_that_is_gone_is_no_error(pipe: tuple[int, int]) -> None:
     output = Output(pipe[1], note)
     os.close(pipe[0])
     output.write(b"line\n")

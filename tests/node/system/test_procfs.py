@@ -1,4 +1,4 @@
-"""What the kernel tells about processes."""
+"""What the kernel reports of processes."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import time
 from rollup_node.node.system.procfs import read_stat, thread_count
 
 
-def test_our_own_figures() -> None:
+def test_figures_of_this_process() -> None:
     before = read_stat(os.getpid())
     assert before is not None
     deadline = time.process_time() + 0.05
@@ -23,7 +23,7 @@ def test_our_own_figures() -> None:
     assert after.resident > 10_000_000
 
 
-def test_odd_names_do_not_confuse_it() -> None:
+def test_a_name_with_parentheses() -> None:
     code = "import setproctitle, time; setproctitle.setthreadtitle(') R 1 ('); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as odd:
         assert odd.stdout is not None
@@ -36,7 +36,7 @@ def test_odd_names_do_not_confuse_it() -> None:
     assert (stat.state, stat.start_ticks > 0) == ("S", True)
 
 
-def test_nobody_has_no_figures() -> None:
+def test_a_process_that_does_not_exist() -> None:
     assert read_stat(2**22 + 1) is None
 
 

@@ -1,4 +1,4 @@
-"""The runtime directory: made, held, swept, removed."""
+"""The runtime directory: created, locked, swept, removed."""
 
 import os
 import signal
@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,15 +22,15 @@ from rollup_node.node.system.runtime_dir import (
     replace_file,
     take_lock,
 )
+from tests.support.leftovers import Leftovers
 
 SHORT = 20
 
 
 @pytest.fixture
-def folder(leftovers: Any) -> Path:
+def folder(leftovers: Leftovers) -> Path:
     """A folder with a short path."""
-    path: Path = leftovers.folder
-    return path
+    return leftovers.folder
 
 
 def sleeper() -> subprocess.Popen[bytes]:
@@ -47,11 +46,11 @@ def entry(pid: int, start_ticks: int | None = None) -> ProcessEntry:
 
 
 def abandon(directory: RuntimeDirectory) -> None:
-    """As if its node had been killed."""
+    """Releases the lock without a sweep, as a killed node does."""
     os.close(directory.lock)
 
 
-def test_a_directory_of_its_own_is_private_and_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_private_directory_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     directory = open_runtime_directory(None, SHORT)
     assert directory.path.parent == folder
@@ -71,7 +70,7 @@ def test_an_unusable_xdg_folder_is_passed_over(folder: Path, monkeypatch: pytest
     directory.remove()
 
 
-def test_a_given_directory_stays_with_what_is_not_ours(folder: Path) -> None:
+def test_a_given_directory_keeps_files_of_others(folder: Path) -> None:
     given = folder / "given"
     given.mkdir()
     (given / "keep").touch()
@@ -89,14 +88,14 @@ def test_a_given_directory_stays_with_what_is_not_ours(folder: Path) -> None:
     assert sorted(str(path.relative_to(given)) for path in given.rglob("*")) == kept
 
 
-def test_a_given_directory_that_the_node_made_goes(folder: Path) -> None:
+def test_a_given_directory_that_the_node_created_is_removed(folder: Path) -> None:
     directory = open_runtime_directory(folder / "a" / "b", SHORT)
     assert directory.created
     directory.remove()
     assert not (folder / "a" / "b").exists()
 
 
-def test_two_nodes_cannot_share_one(folder: Path) -> None:
+def test_two_nodes_cannot_share_a_directory(folder: Path) -> None:
     directory = open_runtime_directory(folder / "d", SHORT)
     with pytest.raises(DirectoryInUseError, match=rf"d is in use by another node \(pid {os.getpid()}\)"):
         open_runtime_directory(folder / "d", SHORT)
@@ -113,7 +112,7 @@ def test_a_lock_on_a_removed_file_does_not_count(folder: Path) -> None:
     os.close(second)
 
 
-def test_what_a_killed_node_left_is_swept(folder: Path) -> None:
+def test_the_directory_of_a_killed_node_is_swept(folder: Path) -> None:
     directory = open_runtime_directory(folder / "d", SHORT)
     with sleeper() as left, sleeper() as stranger:
         directory.write_processes([entry(left.pid), entry(stranger.pid, start_ticks=7), entry(os.getpid())])
@@ -142,7 +141,7 @@ def test_a_damaged_list_of_processes_is_ignored(folder: Path, text: str) -> None
         (lambda folder: folder / ("x" * 90), r"is too long: sockets allow 82 bytes, give a shorter path$"),
         (lambda folder: folder / "file", r"is not a directory"),
         (lambda folder: folder / "file" / "below", r"is not a directory"),
-        (lambda _: Path("/proc/absent/below"), r"/proc/absent/below cannot be made: No such file"),
+        (lambda _: Path("/proc/absent/below"), r"/proc/absent/below cannot be created: No such file"),
     ],
 )
 def test_unusable_directories_end_in_one_line(folder: Path, make: Callable[[Path], Path], message: str) -> None:

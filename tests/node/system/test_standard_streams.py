@@ -1,4 +1,4 @@
-"""The command where standard input, output or error are closed, full, or read by nobody."""
+"""The command with standard input, output or error closed, full, or without a reader."""
 
 import os
 import subprocess
@@ -30,18 +30,18 @@ def shell(line: str, folder: Path) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("words", ["--help", "--version", "p2p genkey", "decode --help"])
-def test_output_without_room_is_told(words: str, tmp_path: Path) -> None:
-    said = "rollup-node: cannot write to standard output: No space left on device\n"
-    assert shell(f"{COMMAND} {words} >/dev/full", tmp_path) == (1, "", said)
+def test_a_full_device_is_an_error(words: str, tmp_path: Path) -> None:
+    error = "rollup-node: cannot write to standard output: No space left on device\n"
+    assert shell(f"{COMMAND} {words} >/dev/full", tmp_path) == (1, "", error)
 
 
-def test_closed_output_is_told(tmp_path: Path) -> None:
-    said = "rollup-node: cannot write to standard output: Bad file descriptor\n"
-    assert shell(f"{COMMAND} p2p genkey >&-", tmp_path) == (1, "", said)
+def test_closed_output_is_an_error(tmp_path: Path) -> None:
+    error = "rollup-node: cannot write to standard output: Bad file descriptor\n"
+    assert shell(f"{COMMAND} p2p genkey >&-", tmp_path) == (1, "", error)
 
 
 @pytest.mark.parametrize("words", ["--help", "p2p genkey", "batches --help"])
-def test_a_reader_who_has_enough_is_no_fault(words: str, tmp_path: Path) -> None:
+def test_a_reader_that_stops_is_no_error(words: str, tmp_path: Path) -> None:
     code, _, errors = shell(f"{COMMAND} {words} | true", tmp_path)
     assert (code in (0, 1), errors) == (True, "")
 
@@ -63,8 +63,8 @@ def test_closed_input_is_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [">&-", ">/dev/full", "| true"])
-def test_a_node_goes_on_without_a_reader_of_its_log(end: str, tmp_path: Path) -> None:
-    """An unknown variable is warned of in the log; then the start ends by the runtime directory, not by the log."""
+def test_a_node_starts_without_a_reader_of_its_log(end: str, tmp_path: Path) -> None:
+    """An unknown variable is logged as a warning; then the start ends by the runtime directory, not by the log."""
     (tmp_path / "jwt").write_text("11" * 32)
     line = f"NODE_UNKNOWN=1 {NODE} --runtime.dir={'long' * 40} {end}"
     code, _, errors = shell(line, tmp_path)

@@ -1,34 +1,36 @@
-"""A node that only decodes: `python decoding_node.py BODIES RUNTIME_DIR WORKERS KILL,KILL...`; 0 workers for none."""
+"""A node that only decodes: `python -m tests.stages.derivation.decoding_node BODIES RUNTIME_DIR WORKERS KILL,KILL...`;
+with 0 workers channels are decoded in the process itself."""
 
 import os
 import sys
 from pathlib import Path
 
-from decoding_stages import JobConfig
-
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.processes import Row
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log import Level
+from tests.stages.derivation.decoding_stages import DecodingJob
+
+STAGES = "tests.stages.derivation.decoding_stages"
 
 
 def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int:
-    """Runs the node until all is decoded."""
+    """Runs the node until everything is decoded."""
     output = os.dup(1)
-    job = JobConfig(bodies, runtime, inline=not workers, kills=kills, output=output)
+    job = DecodingJob(bodies, runtime, inline=not workers, kills=kills, output=output)
     rows = [
-        Row("l1", "decoding_stages:idle", None),
-        Row("blobs", "decoding_stages:idle", None),
-        Row(
+        ProcessSpec("l1", f"{STAGES}:idle", None),
+        ProcessSpec("blobs", f"{STAGES}:idle", None),
+        ProcessSpec(
             "compute",
             "rollup_node.stages.compute.process.stage:build",
             ComputeConfig(kzg=False),
             copies=max(1, workers),
             numbered=True,
         ),
-        Row("derivation", "decoding_stages:build", job, one_shot=True, keep=(output,)),
+        ProcessSpec("derivation", f"{STAGES}:build", job, one_shot=True, keep_fds=(output,)),
     ]
     settings = NodeSettings("test", LogSettings(Level.WARN), runtime_dir=Path(runtime), log_output=2)
     return run_node(rows, settings)

@@ -1,5 +1,6 @@
-"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through `Decoding`, as the
-real process does, and writes what came out; on its way it kills compute workers where it is told to."""
+"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through
+`DecodingClient`, as the real process does, and writes the results; meanwhile it kills compute workers as the
+job says."""
 
 import asyncio
 import json
@@ -11,18 +12,20 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_of
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_decoded
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
-from rollup_node.stages.derivation.process.decoding_client import Decoding
+from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
+PREFETCHED = 8
 SPAN = SpanRules(11155420, 1691802540, 2)
 SCHEDULES = {
     "early": ForkSchedule({}, 2, 300, 600),
@@ -30,8 +33,8 @@ SCHEDULES = {
 }
 
 
-class JobConfig(msgspec.Struct, frozen=True):
-    """The folder of bodies, whether to decode without workers, and behind which channels a worker is killed."""
+class DecodingJob(msgspec.Struct, frozen=True):
+    """The folder of bodies, whether to decode without workers, and the channels after which a worker is killed."""
 
     folder: str
     runtime: str
@@ -40,16 +43,17 @@ class JobConfig(msgspec.Struct, frozen=True):
     output: int
 
 
-class JobStage:
+class DecodingStage:
     """Reads every body by the rules of the first and of the last fork."""
 
-    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+    def __init__(self, config: DecodingJob, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._wake = asyncio.Event()
         self._counters = bus.counters
-        pool = bus.dispatch("work.derivation")
-        self._decoding = Decoding(None if config.inline else pool, self._wake.set)
-        self.activities = [PeriodicTask("decode", self._step)]
+        self._slots = bus._slots["compute"]
+        self._pool = bus.dispatch("work.derivation")
+        self._decoding = DecodingClient(None if config.inline else self._pool, self._wake.set)
+        self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -61,17 +65,20 @@ class JobStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Nothing to publish."""
 
     async def _step(self) -> float:
         bodies = [path.read_bytes() for path in sorted(Path(self._config.folder).iterdir())]
         jobs = [(schedule, body) for body in bodies for schedule in SCHEDULES.values()]
-        for schedule, body in jobs:
-            self._decoding.ahead(need_of(body, schedule.l1(0), SPAN))
         digests, killed = [], 0
         for number, (schedule, body) in enumerate(jobs):
-            if number in self._config.kills:
-                killed += self._kill_a_worker(number)
+            for ahead, (rules, later) in enumerate(jobs[number : number + PREFETCHED]):
+                if ahead == PREFETCHED - 1 or number == 0:
+                    self._decoding.prefetch(need_decoded(later, rules.l1(0), SPAN))
+            await asyncio.sleep(0)
+            due = sum(kill <= number for kill in self._config.kills)
+            while killed < due and self._pool.scheduler.outstanding:
+                killed += await self._kill_a_busy_worker()
             digests.append(await self._read(schedule, schedule.l1(0), body))
         found = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
         os.write(self._config.output, json.dumps(found).encode())
@@ -79,38 +86,46 @@ class JobStage:
 
     async def _read(self, schedule: ForkSchedule, rules: L1Rules, body: bytes) -> tuple[int, str]:
         """How many batches there are, and a digest of them and of all that was dropped."""
-        trace = Trace()
-        reader = ChannelReader(schedule, SPAN, trace)
+        events = PipelineEvents()
+        reader = ChannelReader(schedule, SPAN, events)
         reader.open(ReadyChannel(bytes(16), body), rules)
         digest, count = sha256(), 0
         while (popped := reader.pop(rules, 5)) is not Flow.OUT_OF_DATA:
             if isinstance(popped, NeedDecoded):
-                await self._bring(reader, popped)
+                await self._decode(reader, popped)
             elif not isinstance(popped, Flow):
                 digest.update(msgspec.msgpack.encode(popped))
                 count += 1
-        digest.update(repr([str(dropped) for dropped in trace.dropped]).encode())
+        digest.update(repr([str(dropped) for dropped in events.drops]).encode())
         return count, digest.hexdigest()
 
-    async def _bring(self, reader: ChannelReader, need: NeedDecoded) -> None:
+    async def _decode(self, reader: ChannelReader, need: NeedDecoded) -> None:
         while (result := self._decoding.result(need)) is None:
             self._wake.clear()
             await self._wake.wait()
         assert reader.add_decoded(need.key, result)
 
-    def _kill_a_worker(self, number: int) -> int:
+    async def _kill_a_busy_worker(self) -> int:
+        """Kills a worker that runs a task. Returns 1 when a task of its was assigned again, 0 when its last result was
+        already on its way."""
         entries = json.loads((Path(self._config.runtime) / "processes.json").read_text())
-        workers = [entry["pid"] for entry in entries if entry["role"] == "compute"]
-        if not workers:
-            return 0
-        os.kill(workers[number % len(workers)], signal.SIGKILL)
-        return 1
+        workers = [entry for entry in entries if entry["role"] == "compute"]
+        pids = {ProcessId(self._slots[entry["copy"]], entry["incarnation"]): entry["pid"] for entry in workers}
+        before = self._counters["tasks_reissued"]
+        for worker, state in list(self._pool.scheduler._workers.items()):
+            if state.held and worker in pids:
+                os.kill(pids[worker], signal.SIGKILL)
+                while worker in self._pool.scheduler.workers:
+                    await asyncio.sleep(0.005)
+                break
+        await asyncio.sleep(0.005)
+        return int(self._counters["tasks_reissued"] > before)
 
 
 class IdleStage:
-    """Stands for the other processes that workers work for."""
+    """In the place of the other processes that workers work for."""
 
-    activities = ()
+    periodic_tasks = ()
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -122,12 +137,12 @@ class IdleStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Nothing to publish."""
 
 
-def build(config: JobConfig, bus: Bus, meter: Meter) -> JobStage:
+def build(config: DecodingJob, bus: Bus, meter: Meter) -> DecodingStage:
     """The job."""
-    return JobStage(config, bus, meter)
+    return DecodingStage(config, bus, meter)
 
 
 def idle(config: object, bus: Bus, meter: Meter) -> IdleStage:

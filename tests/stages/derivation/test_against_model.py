@@ -1,17 +1,16 @@
-"""The deriver against a slow model of the rules, driven through whatever a batcher, L1 and the engine may do: late,
-lost, doubled and foreign frames, wrong batches, invalid payloads, forks at any time, L1 reorgs, resets, silence."""
+"""The deriver against a slow model of the rules, driven by anything a batcher, L1 and the engine may do: late, lost,
+repeated and foreign frames, wrong batches, invalid payloads, forks at any time, L1 reorgs, resets, silence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any
 
-import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock
 from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
@@ -24,6 +23,7 @@ from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_b
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
+    GENESIS,
     GENESIS_TIME,
     L2_BLOCK_TIME,
     L2_CHAIN_ID,
@@ -33,10 +33,21 @@ from tests.conformance.kit.chain import (
     config_log,
     l1_hash,
 )
-from tests.conformance.kit.spans import TO, R, S
-from tests.conformance.kit.worlds import GENESIS, Derived, Planned, World, child, l2_hash
-from tests.support.derivation_model import Model, reset_start
-from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Channel, Frame, Single, Span
+from tests.conformance.kit.planning import Planned, child, l2_hash
+from tests.conformance.kit.rollup_chain import DerivedBlock, RollupChain
+from tests.conformance.kit.span_fields import TO, R, S
+from tests.support.derivation_model import DerivationModel, reset_start
+from tests.support.derivation_values import (
+    ORDER,
+    ModelBlock,
+    ModelChannel,
+    ModelFrame,
+    ModelL1,
+    ModelL2,
+    ModelRollup,
+    ModelSingular,
+    ModelSpan,
+)
 
 CHAIN = bytes((L2_CHAIN_ID,))
 ALICE, BOB, INVALID = (
@@ -47,7 +58,7 @@ CODE = b"\x04" + rlp.encode([CHAIN, b"\x04", b"\x01", b"\x09", b"\x52\x08", TO, 
 WHOLE = [(), (), (ALICE,), (ALICE,), (BOB, FEES), (CODE,), (ALICE, INVALID)]
 ODD = [(b"",), (b"\x7e\xc0",), (b"\x04\xc0",), (b"\x7d\xc0",), (b"\x03junk", ALICE)]
 UPGRADES = {"ecotone": 6, "fjord": 3, "isthmus": 8, "jovian": 5, "karst": 31, "lagoon": 0}
-"""Of the forks' activation blocks (attributes-rules 5)."""
+"""Transactions of the forks' activation blocks [UPG1]."""
 SELECTORS = {"jovian": "3db6be2b", "isthmus": "098999be", "ecotone": "440a5e20"}
 HASH = st.sampled_from([b"\xee" * 32, b"\xef" * 32])
 
@@ -73,7 +84,7 @@ EVENTS = st.sampled_from([None] * 12 + ["batcher", "batcher back", "gas"])
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatcherPlan:
     """What a batcher puts into a channel: blocks from some parent on, cut into batches, some of them wrong."""
 
     start: str
@@ -89,20 +100,20 @@ CUTS = st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_siz
 STARTS = st.sampled_from(["tip", "tip", "tip", "safe", "earlier", "far"])
 PIECES = st.sampled_from([1, 1, 2, 4])
 SPOILED = st.one_of(st.just([]), PLACED)
-PLANS = st.builds(Plan, STARTS, BLOCKS, CUTS, SPOILED, PIECES, st.booleans(), st.booleans())
+PLANS = st.builds(BatcherPlan, STARTS, BLOCKS, CUTS, SPOILED, PIECES, st.booleans(), st.booleans())
 USUAL_BLOCKS = st.lists(st.tuples(st.just("due"), st.sampled_from(WHOLE)), min_size=1, max_size=7)
-USUAL = st.builds(Plan, st.just("tip"), USUAL_BLOCKS, CUTS, st.just([]), PIECES, st.booleans(), st.just(True))
+USUAL = st.builds(BatcherPlan, st.just("tip"), USUAL_BLOCKS, CUTS, st.just([]), PIECES, st.booleans(), st.just(True))
 
 
-class Played:
-    """A world with the model's view of it."""
+class ModelledChain:
+    """A rollup chain with the model's view of it."""
 
     def __init__(self, forks: dict[str, int], window: int, drift: int, timeout: int) -> None:
-        self.world = World(forks, seq_window_size=window, max_sequencer_drift=drift, channel_timeout=timeout)
-        self.world.is_invalid = lambda attributes: self._is_bad(attributes) and self._replaces()
-        self.world.is_refused = lambda attributes: self._is_bad(attributes) and not self._replaces()
-        self.channels: dict[bytes, Channel] = {}
-        self.chain = Chain(
+        self.rollup = RollupChain(forks, seq_window_size=window, max_sequencer_drift=drift, channel_timeout=timeout)
+        self.rollup.is_invalid = lambda attributes: self._is_bad(attributes) and self._replaces()
+        self.rollup.is_refused = lambda attributes: self._is_bad(attributes) and not self._replaces()
+        self.channels: dict[bytes, ModelChannel] = {}
+        self.chain = ModelRollup(
             forks=forks,
             block_time=L2_BLOCK_TIME,
             window=window,
@@ -115,8 +126,8 @@ class Played:
             hash_of=lambda parent, time, number, key, users: l2_hash(parent.hash, time, BlockId(number, key), users),
             is_invalid=lambda users: INVALID in users,
         )
-        first = self.world.l1[FIRST_L1].header
-        self.l1 = [L1(FIRST_L1, first.hash, first.parent_hash, first.timestamp)]
+        first = self.rollup.l1[FIRST_L1].header
+        self.l1 = [ModelL1(FIRST_L1, first.hash, first.parent_hash, first.timestamp)]
         self.branch, self.start, self.base = "", 0, FIRST_L1
 
     def _is_bad(self, attributes: PayloadAttributes) -> bool:
@@ -124,14 +135,18 @@ class Played:
 
     def _replaces(self) -> bool:
         """Whether invalid payloads are replaced at the L1 block being read."""
-        origin = self.world.deriver.origin
+        origin = self.rollup.deriver.origin
         return origin is not None and self.chain.active("holocene", origin.timestamp)
 
     def mine(
-        self, step: int, items: Sequence[tuple[str, Sequence[Frame]]] = (), event: str | None = None, deposits: int = 0
+        self,
+        step: int,
+        items: Sequence[tuple[str, Sequence[ModelFrame]]] = (),
+        event: str | None = None,
+        deposits: int = 0,
     ) -> None:
         """The next L1 block."""
-        world, last = self.world, self.l1[-1]
+        last = self.l1[-1]
         number, time = last.number + 1, last.time + step
         senders = {"batcher": self.batcher(), "damaged": self.batcher(), "stranger": STRANGER}
         batcher = {"batcher": STRANGER, "batcher back": BATCHER}.get(event or "")
@@ -139,28 +154,33 @@ class Played:
         words = b"".join(value.to_bytes(32, "big") for value in (32, 32, gas or 0))
         updates = [batcher_update(batcher)] if batcher else [config_log(2, words)] if gas else []
         inbox = [InboxTransaction(2, senders[who], _encoded(who, frames), ()) for who, frames in items]
-        made = world.l1.add(*inbox, updates=updates, time=time - GENESIS_TIME, branch=self.branch)
-        world.l1.blocks[-1] = made = msgspec.structs.replace(made, deposits=(_deposit(),) * deposits)
+        block = self.rollup.l1.add(
+            *inbox,
+            updates=updates,
+            deposits=(_deposit(),) * deposits,
+            time=time - GENESIS_TIME,
+            branch=self.branch,
+        )
         seen = tuple((senders[who], None if who == "damaged" else tuple(frames)) for who, frames in items)
-        self.l1.append(L1(number, made.header.hash, last.hash, time, seen, batcher, gas, deposits))
+        self.l1.append(ModelL1(number, block.header.hash, last.hash, time, seen, batcher, gas, deposits))
 
     def batcher(self) -> bytes:
         """Who may post in the next L1 block, unless that block itself changes it."""
         return next((each.batcher for each in reversed(self.l1) if each.batcher), BATCHER)
 
-    def blocks(self) -> list[L2]:
+    def blocks(self) -> list[ModelL2]:
         """The derived chain as the model has it."""
-        return [_l2(each) for each in self.world.l2]
+        return [_l2(each) for each in self.rollup.l2]
 
     def check(self) -> None:
         """Everything derived since the last reset is what the model derives."""
-        self.world.run()
-        model = Model(self.chain, self.l1, self.blocks()[: self.start + 1], self.base)
+        self.rollup.run()
+        model = DerivationModel(self.chain, self.l1, self.blocks()[: self.start + 1], self.base)
         end = model.run()
-        assert [self._built(each) for each in self.world.l2[self.start + 1 :]] == model.built
-        assert (self.world.reset_reason is not None) == (end == "reset")
+        assert [self._built(each) for each in self.rollup.l2[self.start + 1 :]] == model.built
+        assert (self.rollup.reset_reason is not None) == (end == "reset")
 
-    def _built(self, block: Derived) -> Built:
+    def _built(self, block: DerivedBlock) -> ModelBlock:
         assert block.output is not None
         attributes, time = block.output.attributes, block.ref.timestamp
         activating = self.chain.activating(time)
@@ -168,42 +188,42 @@ class Played:
         gas = sum(load_bundle(fork).gas for fork in activating if fork in ("karst", "lagoon"))
         if "lagoon" in activating:
             upgrades += len(load_bundle("lagoon").transactions)
-        settled = [f for f in SELECTORS if self.chain.active(f, time) and f not in activating]
-        assert (SELECTORS[settled[0]] if settled else "015d8eb9") in attributes.transactions[0].hex()
+        active = [f for f in SELECTORS if self.chain.active(f, time) and f not in activating]
+        assert (SELECTORS[active[0]] if active else "015d8eb9") in attributes.transactions[0].hex()
         deposits = sum(map(is_deposit, attributes.transactions)) - 1 - upgrades
-        return Built(_l2(block), block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
+        return ModelBlock(_l2(block), block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
 
     def reset(self, safe: int) -> None:
-        """Starts anew on an L2 block, at the L1 block that both searches find."""
+        """Starts again on an L2 block, at the L1 block that both searches find."""
         at = reset_start(self.chain, self.l1, self.blocks()[: safe + 1])
         found = self._searched(safe)
-        self.start, self.base = safe, self.world.l2[at].ref.l1_origin.number
-        assert (found.base.number, found.config) == (self.base, self.world.l2[at].config)
-        self.world.reset(self.base, found.config, safe)
+        self.start, self.base = safe, self.rollup.l2[at].ref.l1_origin.number
+        assert (found.base.number, found.config) == (self.base, self.rollup.l2[at].config)
+        self.rollup.reset(self.base, found.config, safe)
 
     def _searched(self, safe: int) -> Base:
-        search = BaseSearch(self.world.config, self._known(safe))
+        search = BaseSearch(self.rollup.config, self._known(safe))
         while isinstance(found := search.next(), NeedBlock):
             search.give(found.number, self._known(found.number))
         return found
 
     def _known(self, number: int) -> KnownBlock:
-        block = self.world.l2[number]
+        block = self.rollup.l2[number]
         return KnownBlock(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
 
     def reorg(self, depth: int, branch: str) -> int:
-        """Takes back L1 blocks; the newest L2 block that nothing of it touches."""
+        """Removes L1 blocks; the newest L2 block that does not depend on them."""
         depth = min(depth, len(self.l1) - 1)
-        del self.l1[len(self.l1) - depth :], self.world.l1.blocks[len(self.l1) :]
+        del self.l1[len(self.l1) - depth :], self.rollup.l1.blocks[len(self.l1) :]
         self.branch = branch
         newest = self.l1[-1].number
-        kept = [e for e in self.world.l2[1:] if e.ref.l1_origin.number <= newest and e.inclusion <= newest]
+        kept = [e for e in self.rollup.l2[1:] if e.ref.l1_origin.number <= newest and e.inclusion <= newest]
         return len(kept)
 
 
-def _l2(block: Derived) -> L2:
+def _l2(block: DerivedBlock) -> ModelL2:
     ref, origin = block.ref, block.ref.l1_origin
-    return L2(ref.hash, ref.number, ref.timestamp, origin.number, origin.hash, ref.sequence_number, block.users)
+    return ModelL2(ref.hash, ref.number, ref.timestamp, origin.number, origin.hash, ref.sequence_number, block.users)
 
 
 def _deposit() -> Log:
@@ -211,12 +231,12 @@ def _deposit() -> Log:
     return Log(b"\xde" * 20, (DEPOSIT_TOPIC, bytes(32), bytes(32), bytes(32)), data, 0)
 
 
-def _encoded(who: str, frames: Sequence[Frame]) -> bytes:
+def _encoded(who: str, frames: Sequence[ModelFrame]) -> bytes:
     pieces = [encoding.Frame(each.channel, each.number, each.piece, each.is_last) for each in frames]
     return encoding.batcher_data(pieces) + b"\x99" * (who == "damaged")
 
 
-class Machine(RuleBasedStateMachine):
+class DerivationMachine(RuleBasedStateMachine):
     """The batcher, L1 and the engine."""
 
     @initialize(
@@ -231,49 +251,52 @@ class Machine(RuleBasedStateMachine):
         for fork, offset in zip(ORDER[active:], offsets, strict=False):
             now += offset
             times[fork] = now
-        self.played = Played(times, window, drift, timeout)
+        self.harness = ModelledChain(times, window, drift, timeout)
         self.tip = GENESIS
         self.line: dict[int, bytes] = {}
-        self.outbox: list[Frame] = []
-        self.sent: list[Frame] = []
+        self.outbox: list[ModelFrame] = []
+        self.sent: list[ModelFrame] = []
         self.count = 0
 
     # --- batches ---------------------------------------------------------------------------------------------------
 
     @rule(plan=PLANS)
-    def post(self, plan: Plan) -> None:
+    def post(self, plan: BatcherPlan) -> None:
         """Makes a channel; its frames wait to be mined."""
         blocks = self._planned(plan)
-        batches: list[Single | Span] = []
+        batches: list[ModelSingular | ModelSpan] = []
         for size, is_span in plan.cuts:
             taken, blocks = blocks[:size], blocks[size:]
             if taken:
                 batches += [_span(taken)] if is_span else [_single(each) for each in taken]
         batches += [_single(each) for each in blocks]
         for place, defect in plan.defects:
-            batches[place % len(batches)] = _spoiled(batches[place % len(batches)], *defect)
+            batches[place % len(batches)] = _with_defect(batches[place % len(batches)], *defect)
         kind = encoding.Compression.BROTLI if plan.brotli else encoding.Compression.ZLIB
         body = encoding.channel_body([_encoded_batch(each) for each in batches], kind)
-        self.played.channels[body] = Channel(plan.brotli, tuple(batches))
+        self.harness.channels[body] = ModelChannel(plan.brotli, tuple(batches))
         self.count += 1
         step = -(-len(body) // plan.pieces)
         for number, at in enumerate(range(0, len(body), step)):
             piece, key = body[at : at + step], b"channel %8d" % self.count
-            self.outbox.append(Frame(key, number, piece, at + step >= len(body)))
+            self.outbox.append(ModelFrame(key, number, piece, at + step >= len(body)))
 
-    def _planned(self, plan: Plan) -> list[Planned]:
-        world = self.played.world
-        if self.line.get(world.safe.number, world.safe.hash) != world.safe.hash or self.tip.number < world.safe.number:
-            self.tip, self.line = world.safe, {}
+    def _planned(self, plan: BatcherPlan) -> list[Planned]:
+        rollup = self.harness.rollup
+        if (
+            self.line.get(rollup.safe.number, rollup.safe.hash) != rollup.safe.hash
+            or self.tip.number < rollup.safe.number
+        ):
+            self.tip, self.line = rollup.safe, {}
         parent = self.tip
         if plan.start == "safe":
-            parent = world.safe
+            parent = rollup.safe
         elif plan.start == "earlier":
-            parent = world.l2[max(0, len(world.l2) - 4)].ref
+            parent = rollup.l2[max(0, len(rollup.l2) - 4)].ref
         elif plan.start == "far":
             parent = child(parent, (ALICE,), parent.l1_origin.number, epoch_hash=parent.l1_origin.hash).ref
         found: list[Planned] = []
-        behind = (self.played.l1[-1].time - parent.timestamp) // L2_BLOCK_TIME
+        behind = (self.harness.l1[-1].time - parent.timestamp) // L2_BLOCK_TIME
         count = min(60, max(behind, len(plan.blocks))) if plan.catches_up else len(plan.blocks)
         for policy, txs in islice(cycle(plan.blocks), count):
             epoch = self._epoch(parent.l1_origin, parent.timestamp + L2_BLOCK_TIME, policy)
@@ -286,10 +309,10 @@ class Machine(RuleBasedStateMachine):
 
     def _epoch(self, before: BlockId, time: int, policy: str) -> BlockId:
         number = before.number + 1
-        known = number - FIRST_L1 < len(self.played.l1)
-        following = self.played.l1[number - FIRST_L1] if known else None
+        known = number - FIRST_L1 < len(self.harness.l1)
+        following = self.harness.l1[number - FIRST_L1] if known else None
         if policy == "ahead" or (policy == "due" and following is not None and following.time <= time):
-            return BlockId(number, following.hash if following else l1_hash(number, self.played.branch))
+            return BlockId(number, following.hash if following else l1_hash(number, self.harness.branch))
         return before
 
     # --- L1 --------------------------------------------------------------------------------------------------------
@@ -298,15 +321,15 @@ class Machine(RuleBasedStateMachine):
     def mine(self, step: int, items: list[tuple[str, list[str]]], event: str | None, deposits: int, look: bool) -> None:
         """An L1 block with some of the frames that wait."""
         found = [(who, [frame for fate in fates for frame in self._frames(fate)]) for who, fates in items]
-        self.played.mine(step, found, event, deposits)
+        self.harness.mine(step, found, event, deposits)
         if look:
             self.look()
 
-    def _frames(self, fate: str) -> list[Frame]:
+    def _frames(self, fate: str) -> list[ModelFrame]:
         if fate == "again":
             return self.sent[-3:-2]
         if fate == "junk":
-            return [Frame(self.sent[-1].channel if self.sent else b"j" * 16, 99, b"junk", False)]
+            return [ModelFrame(self.sent[-1].channel if self.sent else b"j" * 16, 99, b"junk", False)]
         if not self.outbox:
             return []
         frame = self.outbox.pop(0)
@@ -319,13 +342,13 @@ class Machine(RuleBasedStateMachine):
         return [frame]
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
-    def sequence(self, plan: Plan, step: int) -> None:
+    def sequence(self, plan: BatcherPlan, step: int) -> None:
         """What a sequencer and its batcher do all the time."""
         self.post(plan)
         self.mine_all(step)
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
-    def sequence_more(self, plan: Plan, step: int) -> None:
+    def sequence_more(self, plan: BatcherPlan, step: int) -> None:
         """The same, so that it happens more often."""
         self.sequence(plan, step)
 
@@ -333,7 +356,7 @@ class Machine(RuleBasedStateMachine):
     def mine_all(self, step: int) -> None:
         """An L1 block with all frames that wait, one to a transaction."""
         self.sent += self.outbox
-        self.played.mine(step, [("batcher", [frame]) for frame in self.outbox])
+        self.harness.mine(step, [("batcher", [frame]) for frame in self.outbox])
         self.outbox = []
         self.look()
 
@@ -341,7 +364,7 @@ class Machine(RuleBasedStateMachine):
     def silence(self, count: int, step: int) -> None:
         """L1 blocks without batches."""
         for _ in range(count):
-            self.played.mine(step)
+            self.harness.mine(step)
         self.look()
 
     @precondition(lambda self: self.sent)
@@ -355,19 +378,19 @@ class Machine(RuleBasedStateMachine):
         """Other L1 blocks take the place of the newest; the deriver notices if it has read them."""
         self.look()
         self.count += 1
-        before = self.played.world.deriver.origin
-        safe = self.played.reorg(depth, f"{self.count} ")
+        before = self.harness.rollup.deriver.origin
+        safe = self.harness.reorg(depth, f"{self.count} ")
         if not lost:
             self.outbox = [*self.sent[-4:], *self.outbox]
-        self.played.mine(step)
-        if before is not None and before.number >= self.played.l1[-1].number:
-            while self.played.l1[-1].number <= before.number:
-                self.played.mine(step)
-            self.played.world.run()
-            assert self.played.world.reset_reason is not None
-            assert self.played.world.reset_reason.why is Why.L1_PARENT
-        self.played.reset(min(safe, len(self.played.world.l2) - 1))
-        self.tip = self.played.world.safe
+        self.harness.mine(step)
+        if before is not None and before.number >= self.harness.l1[-1].number:
+            while self.harness.l1[-1].number <= before.number:
+                self.harness.mine(step)
+            self.harness.rollup.run()
+            assert self.harness.rollup.reset_reason is not None
+            assert type(self.harness.rollup.reset_reason) is L1ParentMismatch
+        self.harness.reset(min(safe, len(self.harness.rollup.l2) - 1))
+        self.tip = self.harness.rollup.safe
         self.look()
 
     # --- the engine ------------------------------------------------------------------------------------------------
@@ -376,35 +399,35 @@ class Machine(RuleBasedStateMachine):
     def restart(self, back: int) -> None:
         """The engine has lost blocks, or the node starts again."""
         self.look()
-        self.played.reset(max(0, len(self.played.world.l2) - 1 - back))
+        self.harness.reset(max(0, len(self.harness.rollup.l2) - 1 - back))
         self.look()
 
     @rule()
     def look(self) -> None:
         """Derives as far as there is data."""
-        self.played.check()
+        self.harness.check()
 
     def teardown(self) -> None:
         if hasattr(self, "played"):
-            self.played.check()
+            self.harness.check()
 
 
-def _single(block: Planned) -> Single:
+def _single(block: Planned) -> ModelSingular:
     origin = block.ref.l1_origin
-    return Single(block.ref.timestamp, block.ref.parent_hash, origin.number, origin.hash, block.transactions)
+    return ModelSingular(block.ref.timestamp, block.ref.parent_hash, origin.number, origin.hash, block.transactions)
 
 
-def _span(blocks: Sequence[Planned]) -> Span:
+def _span(blocks: Sequence[Planned]) -> ModelSpan:
     first, last = blocks[0].ref, blocks[-1].ref
     epochs = tuple(each.ref.l1_origin.number for each in blocks)
     txs = tuple(each.transactions for each in blocks)
-    return Span(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], epochs, txs)
+    return ModelSpan(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], epochs, txs)
 
 
-def _spoiled(batch: Single | Span, what: str, value: Any) -> Single | Span:
+def _with_defect(batch: ModelSingular | ModelSpan, what: str, value: Any) -> ModelSingular | ModelSpan:
     if what == "time":
         return replace(batch, time=max(GENESIS_TIME, batch.time + value))
-    if isinstance(batch, Single):
+    if isinstance(batch, ModelSingular):
         match what:
             case "parent":
                 return replace(batch, parent_hash=value)
@@ -431,8 +454,8 @@ def _spoiled(batch: Single | Span, what: str, value: Any) -> Single | Span:
     return batch
 
 
-def _encoded_batch(batch: Single | Span) -> bytes:
-    if isinstance(batch, Single):
+def _encoded_batch(batch: ModelSingular | ModelSpan) -> bytes:
+    if isinstance(batch, ModelSingular):
         epoch = BlockId(batch.epoch, batch.epoch_hash)
         return singular_batch(BatchBlock(batch.parent_hash, batch.time, epoch, batch.txs))
     check = batch.origin_check + bytes(12)
@@ -443,5 +466,5 @@ def _encoded_batch(batch: Single | Span) -> bytes:
     return span_batch(blocks, GENESIS_TIME, batch.epochs[0])
 
 
-TestAgainstModel = Machine.TestCase
+TestAgainstModel = DerivationMachine.TestCase
 TestAgainstModel.settings = settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck))

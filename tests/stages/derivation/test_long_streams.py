@@ -1,4 +1,4 @@
-"""Outputs too long to be held at once: read piece by piece they give what they give when held (derivation-rules 9)."""
+"""Outputs too long to be held in memory: read in pieces, they give the items they give when read as a whole [Z9]."""
 
 import random
 import zlib
@@ -12,7 +12,7 @@ from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.derivation.codec.channel_body import open_body
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK, LongStream, ZlibSource
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
 LIMIT = 100_000_000
@@ -42,7 +42,7 @@ def _outcomes(body: bytes, limit: int) -> list[object]:
     st.sampled_from([LIMIT, 200_000, 65_536]),
     st.data(),
 )
-def test_pieces_give_what_the_whole_gives(
+def test_reading_in_pieces_changes_nothing(
     sizes: list[int], brotli: bool, damage: str, limit: int, drawn: st.DataObject
 ) -> None:
     body = _compressed(_stream(*sizes), brotli)
@@ -53,13 +53,13 @@ def test_pieces_give_what_the_whole_gives(
         body = body[: place >> 3] + bytes((body[place >> 3] ^ 1 << (place & 7),)) + body[(place >> 3) + 1 :]
     elif damage == "junk":
         body += b"junk" * drawn.draw(st.sampled_from([1, 9000]))
-    held = _outcomes(body, limit)
+    whole = _outcomes(body, limit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(channel_body, "MAX_WHOLE", 50_000)
-        assert _outcomes(body, limit) == held
+        assert _outcomes(body, limit) == whole
 
 
-def test_long_outputs_are_not_held() -> None:
+def test_long_outputs_are_not_held_in_memory() -> None:
     long, short = bytes(channel_body.MAX_WHOLE + SLACK), bytes(1000)
     for brotli in (False, True):
         assert isinstance(open_body(_compressed(long, brotli), LIMIT, True), BufferedReader)
@@ -67,7 +67,7 @@ def test_long_outputs_are_not_held() -> None:
         assert isinstance(open_body(_compressed(short, brotli), LIMIT, True), WholeReader)
 
 
-def test_only_what_a_reader_can_see_counts_as_damage() -> None:
+def test_damage_beyond_the_limit_does_not_count() -> None:
     stream = _stream(300_000, 300_000)
     body = zlib.compress(stream, 1)
     wrong_sum = body[:-1] + bytes((body[-1] ^ 1,))

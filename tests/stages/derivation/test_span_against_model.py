@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.chain import L2_CHAIN_ID
-from tests.conformance.kit.span_model import Malformed, NotRestored
+from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
+from tests.conformance.kit.span_model import MalformedModelSpan, UnrestorableTransaction
 from tests.conformance.kit.span_model import read as read_model
-from tests.conformance.kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
 
 RULES = SpanRules(L2_CHAIN_ID, 0, 2)
 SIZES = st.sampled_from([0, 0, 1, 1, 2, 5, 9, 20, 31, 32, 33, 54, 55, 56, 57, 255, 256, 300])
@@ -107,9 +107,9 @@ def _ours(data: bytes) -> object:
 def _model(data: bytes) -> object:
     try:
         model = read_model(data, RULES.block_time)
-    except Malformed:
+    except MalformedModelSpan:
         return "malformed"
-    except NotRestored:
+    except UnrestorableTransaction:
         return "not restored"
     return model.blocks, model.parent_check, model.origin_check
 

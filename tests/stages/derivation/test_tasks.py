@@ -1,4 +1,4 @@
-"""The task of reading a channel: its results travel, and stay bounded."""
+"""The task of decoding a channel: its messages travel, and results stay bounded."""
 
 import zlib
 
@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.codec.batches import RefusedBatch, SingularBatch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 
@@ -24,10 +24,10 @@ def _body(count: int) -> bytes:
     return zlib.compress(b"".join(encode_bytes(_batch(number + 1)) for number in range(count)))
 
 
-def test_results_travel() -> None:
-    refused = RefusedBatch(Why.SPAN_TRANSACTION(index=3, problem="x"))
+def test_tasks_and_results_travel() -> None:
+    rejected = RejectedBatch(SpanTransactionInvalid(3, "x"))
     result = run(DecodeChannel(_body(2), 1000, True, RULES))
-    result = DecodedChannel((*result.batches, refused), result.end)
+    result = DecodedChannel((*result.batches, rejected), result.end)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=DecodedChannel) == result
     task = DecodeChannel(b"body", 1000, True, RULES)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=DecodeChannel) == task
@@ -45,11 +45,11 @@ def test_long_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
             break
         task = msgspec.structs.replace(task, first=task.first + len(result.batches))
     assert numbers == [1, 2, 3, 4, 5, 6, 7]
-    assert result.end.why is Why.STREAM_DONE
+    assert result.end == StreamExhausted()
 
 
 def test_a_bomb_stays_within_its_limit() -> None:
     bomb = zlib.compress(encode_bytes(_batch(1)) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
     result = run(DecodeChannel(bomb, 1_000_000, True, RULES))
     assert len(result.batches) == 1
-    assert result.end is not None and result.end.why is Why.STREAM_LIMIT
+    assert isinstance(result.end, StreamLimitExceeded)

@@ -335,9 +335,9 @@ class FakeEngine:
         return found
 
     def lose(self, head: int) -> None:
-        """A restart that comes back at a block of before, without those above it."""
+        """A restart that comes back at an earlier block, without all blocks above it, heads or not."""
         chain = self.chain()
-        self.lost |= {payload.block_hash for number, payload in chain.items() if number > head}
+        self.lost |= {payload.block_hash for payload in self.world.payloads.values() if payload.block_number > head}
         self.head = chain[head].block_hash if head else self.world.genesis.hash
         self.builds.clear()
 

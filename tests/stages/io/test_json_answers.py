@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.io.json_answers import (
     MAX_ERROR_DATA,
+    Call,
     RpcFailure,
     batch_limit,
     decode_answer,
@@ -20,7 +21,7 @@ from rollup_node.stages.io.json_answers import (
 from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, RECEIPTS, SMALL, AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MAX_ERROR_TEXT, MalformedJsonError
 
-CALLS = [("eth_a", []), ("eth_b", [])]
+CALLS: list[Call] = [("eth_a", []), ("eth_b", [])]
 
 
 def answer_to(body: bytes, shape: Any = Any) -> Any:

@@ -3,8 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollup_node.stages.io import metrics
-from rollup_node.stages.io.metrics import METRICS, Kind, Meter, Metric, UnknownMetricError
+from rollup_node.stages.io.metrics import METRICS, TABLE, Meter, Metric, MetricType, UnknownMetricError
 
 
 def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -16,32 +15,32 @@ def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
     }
 
 
-def test_no_name_twice() -> None:
-    assert len(metrics._TABLE) == len(METRICS)
+def test_names_are_unique() -> None:
+    assert len(TABLE) == len(METRICS)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.name)
-def test_every_row_can_be_counted(metric: Metric) -> None:
+def test_every_metric_can_be_set(metric: Metric) -> None:
     meter = Meter("test")
     labels = dict.fromkeys(metric.labels, "x")
-    if metric.kind is Kind.GAUGE:
+    if metric.type is MetricType.GAUGE:
         meter.set(metric.name, 2, **labels)
-    elif metric.kind is Kind.HISTOGRAM:
+    elif metric.type is MetricType.HISTOGRAM:
         meter.observe(metric.name, 2, **labels)
     else:
         meter.count(metric.name, 2, **labels)
-    suffix = {Kind.HISTOGRAM: "_count", Kind.EVENT: "_total"}.get(metric.kind, "")
-    expected = 1 if metric.kind is Kind.HISTOGRAM else 2
+    suffix = {MetricType.HISTOGRAM: "_count", MetricType.EVENT: "_total"}.get(metric.type, "")
+    expected = 1 if metric.type is MetricType.HISTOGRAM else 2
     assert series(meter)[metric.prefix + metric.name + suffix, tuple(sorted(labels.items()))] == expected
 
 
-def test_an_event_notes_its_time() -> None:
+def test_an_event_records_its_time() -> None:
     meter = Meter("test")
     meter.count("pipeline_resets")
     assert series(meter)["op_node_default_last_pipeline_resets_unix", ()] > 1.7e9
 
 
-def test_names_outside_the_table_and_wrong_kinds_are_refused() -> None:
+def test_names_outside_the_table_and_wrong_types_are_rejected() -> None:
     meter = Meter("test")
     with pytest.raises(UnknownMetricError, match="no metric named 'nonsense'"):
         meter.count("nonsense")

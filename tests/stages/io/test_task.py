@@ -1,18 +1,20 @@
-"""Periodic tasks and the end of one-shot stages."""
+"""What a stage gives to the runtime."""
 
-from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
+import pytest
+
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 
 
 async def step() -> float:
     return 1.0
 
 
-def test_every_task_has_a_wake_event_of_its_own() -> None:
+def test_each_task_has_a_wake_of_its_own() -> None:
     first, second = PeriodicTask("first", step), PeriodicTask("second", step)
     first.wake.set()
-    assert not second.wake.is_set()
+    assert first.wake.is_set() and not second.wake.is_set()
 
 
-def test_an_exit_carries_its_code() -> None:
-    assert ExitRequested().code == 0
-    assert ExitRequested(EXIT_REPORTED).code == 2
+@pytest.mark.parametrize(("request_", "code"), [(ExitRequested(), 0), (ExitRequested(2), 2)])
+def test_an_exit_request_has_a_code(request_: ExitRequested, code: int) -> None:
+    assert request_.code == code

@@ -1,5 +1,5 @@
-"""Ten thousand damaged inputs for each parser of gossip, blocks, requests and routers: an answer or the parser's own
-refusal, nothing else; and a damaged peer store never keeps a node from starting."""
+"""Ten thousand damaged inputs for each parser of gossip, blocks, requests and NAT gateways, of which each has a result
+or the parser's own error; and a damaged peer store never keeps a node from starting."""
 
 import random
 from collections.abc import Callable
@@ -7,27 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.blocks import message as block_message
-from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Verdict
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.nat_pmp import PmpError, Transport
+from rollup_node.stages.p2p.encoding import snappy, varint
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    RpcDecodeError,
+    Subscription,
+    decode_rpc,
+    encode_rpc,
+)
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
+from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import UpnpError
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import Failed, Refused
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import ErrorResponse, RequestFailed
+from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p_fuzz import damaged
 
@@ -36,88 +43,94 @@ CONFIGS = {version: chain_config(LAST_FORK[version]) for version in block_messag
 Parser = Callable[[bytes], object]
 
 
-def refused(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parser:
-    """A parser whose own errors count as its answer."""
+def accepting_errors(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parser:
+    """The parser, whose own errors count as a result."""
 
-    def parsed(raw: bytes) -> object:
+    def parse_or_none(raw: bytes) -> object:
         try:
             return parse(raw)
         except errors:
             return None
 
-    return parsed
+    return parse_or_none
 
 
-def made(version: int) -> bytes:
+def signed_part(version: int) -> bytes:
     """The signed part of a block of a version."""
-    return block_message.signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
+    return block_message.encode_signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
 
 
-def judge(version: int) -> Parser:
-    """Judges a block whose signature holds, whatever it signs."""
-    signers = Signers()
+def block_validator(version: int) -> Parser:
+    """Validates a block with a valid signature."""
+    signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(CONFIGS[version], signers)
 
-    def judged(part: bytes) -> object:
+    def validate(part: bytes) -> object:
         content = SIGNER.sign(CHAIN_ID, part) + part
-        found = validator.judge(version, content, GENESIS_TIME + 2, 0.0)
-        assert found.verdict is not Verdict.ACCEPT or part == made(version)
+        found = validator.validate(version, content, GENESIS_TIME + 2, 0.0)
+        assert found.result is not ValidationResult.ACCEPT or part == signed_part(version)
         return found
 
-    return judged
+    return validate
 
 
-def answer(version: int) -> bytes:
-    return sync_wire.encode_block(CONFIGS[version], block(version))
+def encoded_response(version: int) -> bytes:
+    return payload_by_number.encode_block(CONFIGS[version], block(version))
 
 
-def respond(version: int) -> Parser:
+def response_parser(version: int) -> Parser:
     def read(raw: bytes) -> object:
-        found = sync_wire.decode_response(CONFIGS[version], 1, raw)
-        return None if isinstance(found, Refused | Failed) else found.payload.block_number == 1
+        found = payload_by_number.decode_response(CONFIGS[version], 1, raw)
+        return None if isinstance(found, ErrorResponse | RequestFailed) else found.payload.block_number == 1
 
     return read
 
 
-def snappy(decompress: Callable[[bytes], bytes | SnappyFault]) -> Parser:
+def snappy_parser(decompress: Callable[[bytes], bytes | SnappyFailure]) -> Parser:
     def read(raw: bytes) -> object:
         found = decompress(raw)
-        assert isinstance(found, SnappyFault) or len(found) <= block_snappy.MOST_BYTES
+        assert isinstance(found, SnappyFailure) or len(found) <= snappy.MAX_BYTES
         return found
 
     return read
 
 
-RPC = gossip_wire.encode(
+RPC = encode_rpc(
     Rpc(
         [Subscription("/t", True)],
-        [Message("/t", b"some block")],
-        Control([Have("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
+        [PubsubMessage("/t", b"some block")],
+        ControlMessage([IHave("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
     )
 )
-MAPPED = bytes((0, 130, 0, 0)) + bytes(4) + b"\x24\x06\x24\x06" + bytes(4)
-OUTER = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddress></R></Body></Envelope>"
+NAT_PMP_MAPPING = bytes((0, 130, 0, 0)) + bytes(4) + b"\x24\x06\x24\x06" + bytes(4)
+UPNP_EXTERNAL_IP = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddress></R></Body></Envelope>"
 ENODE = f"enode://{'ab' * 64}@127.0.0.1:1?discport=2".encode()
 CONTENT = signed(block(4, transactions=(b"\x02" * 500,)), 4)
 PARSERS: dict[str, tuple[Parser, bytes]] = {
-    "gossip": (refused(gossip_wire.decode, WireError), RPC),
-    "snappy": (snappy(block_snappy.decompress), block_snappy.compress(CONTENT)),
-    "framed snappy": (snappy(block_snappy.decompress_framed), block_snappy.compress_framed(CONTENT)),
+    "gossip": (accepting_errors(decode_rpc, RpcDecodeError), RPC),
+    "snappy": (snappy_parser(snappy.decompress), snappy.compress(CONTENT)),
+    "framed snappy": (snappy_parser(snappy.decompress_framed), snappy.compress_framed(CONTENT)),
     **{
         f"block {version}": (
-            refused(lambda raw, version=version: block_message.read_signed_part(raw, version), SszError),  # type: ignore[misc]
-            made(version),
+            accepting_errors(lambda raw, version=version: block_message.decode_signed_part(raw, version), SszError),  # type: ignore[misc]
+            signed_part(version),
         )
         for version in block_message.VERSIONS
     },
-    **{f"answer {version}": (respond(version), answer(version)) for version in block_message.VERSIONS},
-    "request": (sync_wire.decode_request, sync_wire.encode_request(7)),
-    "varint": (refused(varint.decode, varint.VarintError), varint.encode(1 << 40)),
-    "padded varint": (refused(varint.decode_padded, varint.VarintError), varint.encode(1 << 62)),
-    "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, Transport.TCP, 9222), PmpError), MAPPED),
-    "upnp address": (refused(nat_upnp.parse_address, UpnpError), OUTER),
-    "enode": (refused(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
+    **{
+        f"response {version}": (response_parser(version), encoded_response(version))
+        for version in block_message.VERSIONS
+    },
+    "request": (payload_by_number.decode_request, payload_by_number.encode_request(7)),
+    "varint": (accepting_errors(varint.decode, varint.VarintError), varint.encode(1 << 40)),
+    "padded varint": (accepting_errors(varint.decode_protobuf, varint.VarintError), varint.encode(1 << 62)),
+    "pmp mapping": (
+        accepting_errors(lambda raw: nat_pmp.parse_mapping(raw, TransportProtocol.TCP, 9222), NatPmpError),
+        NAT_PMP_MAPPING,
+    ),
+    "upnp address": (accepting_errors(upnp.parse_external_ip, UpnpError), UPNP_EXTERNAL_IP),
+    "enode": (accepting_errors(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
 }
 
 
@@ -131,18 +144,18 @@ def test_damaged_inputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
-def test_damaged_blocks_with_a_good_signature(version: int) -> None:
-    """As a hostile sequencer would make them."""
-    judged, good, chance = judge(version), made(version), random.Random(version)
+def test_damaged_blocks_with_a_valid_signature(version: int) -> None:
+    """As a malicious sequencer could send them."""
+    validate, good, chance = block_validator(version), signed_part(version), random.Random(version)
     for _ in range(COUNT // 10):
-        judged(damaged(chance, good))
+        validate(damaged(chance, good))
 
 
-def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) -> None:
+def test_a_damaged_peerstore_is_replaced_or_rejected(tmp_path: Path) -> None:
     path, chance = tmp_path / "peers.db", random.Random(3)
-    identity = Identity(b"\x01" * 32)
+    identity = NetworkIdentity(b"\x01" * 32)
     store = PeerStore(str(path))
-    store.keep_identity(identity)
+    store.save_identity(identity)
     for number in range(20):
         store.add_addresses(bytes([number]) * 38, [tcp_multiaddr("192.0.2.1", 9222)], 100.0)
     store.close()
@@ -160,10 +173,10 @@ def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) 
         except StoreError as error:
             assert "p2p.peerstore.path" in str(error)
             continue
-        store.load_gate()
-        for peer in store.known():
-            store.addresses(peer), store.scores(peer), store.metadata(peer), store.description(peer)
-        store.clean()
+        store.load_gater()
+        for peer in store.peers():
+            store.addresses(peer), store.scores(peer), store.metadata(peer), store.identify_record(peer)
+        store.collect_garbage()
         store.close()
         opened += 1
     assert opened > 20

@@ -1,4 +1,4 @@
-"""What a hostile peer can do to a router: nothing to its memory, little to its time, and it is scored for it."""
+"""A hostile peer of a router: memory and time stay bounded, its score falls, honest peers are served."""
 
 import random
 import tracemalloc
@@ -6,133 +6,142 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rollup_node.stages.p2p.blocks.signing import Signers
-from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
+from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Verdict
-from rollup_node.stages.p2p.gossipsub.router import Malformed
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription
-from tests.support.gossip_world import TOPIC, World, id_of, packed
+from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    Subscription,
+    encode_rpc,
+)
+from tests.support.gossip_routers import TOPIC, RouterHarness, compressed, id_of
 from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
 
-GOOD, BAD = b"000", b"bad"
+HONEST, ATTACKER = b"000", b"attacker"
 
 
-def attacked() -> World:
-    world = World()
-    assert world.add_members(8)[0] == GOOD
-    world.add("bad")
-    return world
+def harness_with_attacker() -> RouterHarness:
+    harness = RouterHarness()
+    assert harness.add_members(8)[0] == HONEST
+    harness.add_peer("attacker")
+    return harness
 
 
-def still_serves(world: World, content: bytes = b"good block") -> bool:
-    """Whether a good peer's block is judged, and passed on to the other good ones."""
-    return world.accept(GOOD, content) >= 7
+def forwards_blocks(harness: RouterHarness, content: bytes = b"good block") -> bool:
+    """Whether a block of an honest peer is validated and forwarded to the other honest peers."""
+    return harness.accept(HONEST, content) >= 7
 
 
 def test_a_flood_of_grafts() -> None:
-    world = attacked()
-    world.control(BAD, graft=[TOPIC])
-    world.beat(60)
-    world.control(BAD, prune=[Prune(TOPIC, 60)])
+    harness = harness_with_attacker()
+    harness.receive_control(ATTACKER, graft=[TOPIC])
+    harness.heartbeats(60)
+    harness.receive_control(ATTACKER, prune=[Prune(TOPIC, 60)])
     totals = []
     for _ in range(10):
-        world.control(BAD, graft=[TOPIC])
-        totals.append(world.scores.total(BAD))
-    assert BAD not in world.mesh
+        harness.receive_control(ATTACKER, graft=[TOPIC])
+        totals.append(harness.scorer.score(ATTACKER))
+    assert ATTACKER not in harness.mesh
     assert totals == [0.0, 0.0, 0.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0]
-    assert world.scores.total(BAD) < world.scores.thresholds.graylist, "it is not even listened to any more"
-    assert still_serves(world)
-    world.beat(240)
-    assert world.scores.total(BAD) == 0.0, "it decays"
+    assert harness.scorer.score(ATTACKER) < harness.scorer.thresholds.graylist, "its RPCs are ignored"
+    assert forwards_blocks(harness)
+    harness.heartbeats(240)
+    assert harness.scorer.score(ATTACKER) == 0.0, "the penalty decays"
 
 
-def test_a_flood_of_promises() -> None:
-    world = attacked()
+def test_a_flood_of_ihave() -> None:
+    harness = harness_with_attacker()
     for round_number in range(20):
         for number in range(100):
             start = (round_number * 100 + number) * 50
-            world.control(BAD, have=[Have(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
-        world.said(BAD)
-        world.beat()
-        assert len(world.router.lazy.promises) <= 10 * 7
-    assert world.scores.total(BAD) < -40.0
-    assert not world.message(BAD, b"anything")
-    assert still_serves(world)
+            harness.receive_control(
+                ATTACKER, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])]
+            )
+        harness.sent_to(ATTACKER)
+        harness.heartbeats()
+        assert len(harness.router.lazy_gossip.promises) <= 10 * 7
+    assert harness.scorer.score(ATTACKER) < -40.0
+    assert not harness.receive_message(ATTACKER, b"anything")
+    assert forwards_blocks(harness)
 
 
-def test_a_flood_of_asks() -> None:
-    world = attacked()
-    world.accept(GOOD, b"block")
+def test_a_flood_of_iwant() -> None:
+    harness = harness_with_attacker()
+    harness.accept(HONEST, b"block")
     for _ in range(1000):
-        world.control(BAD, want=[id_of(b"block")] * 20)
-    assert len(world.said(BAD).messages) == 3
-    assert still_serves(world)
+        harness.receive_control(ATTACKER, iwant=[id_of(b"block")] * 20)
+    assert len(harness.sent_to(ATTACKER).messages) == 3
+    assert forwards_blocks(harness)
 
 
-def test_a_flood_of_unwanted_ids() -> None:
-    world = attacked()
+def test_a_flood_of_idontwant() -> None:
+    harness = harness_with_attacker()
     for number in range(300):
-        world.control(BAD, dont_want=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
-    assert len(world.router.peers.all[BAD].unwanted) == 1000
-    world.beat(3)
-    assert not world.router.peers.all[BAD].unwanted
-    assert still_serves(world)
+        harness.receive_control(ATTACKER, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
+    assert len(harness.router.peers.states[ATTACKER].unwanted) == 1000
+    harness.heartbeats(3)
+    assert not harness.router.peers.states[ATTACKER].unwanted
+    assert forwards_blocks(harness)
 
 
 def test_a_peer_that_does_not_read() -> None:
-    world = attacked()
-    world.control(BAD, graft=[TOPIC])
-    assert BAD in world.mesh
+    harness = harness_with_attacker()
+    harness.receive_control(ATTACKER, graft=[TOPIC])
+    assert ATTACKER in harness.mesh
     for number in range(600):
-        world.accept(GOOD, number.to_bytes(40, "big") * 50)
+        harness.accept(HONEST, number.to_bytes(40, "big") * 50)
         if number % 10 == 0:
-            world.beat()
-        for peer in world.mesh:
-            if peer != BAD:
-                world.said(peer)
-    outbox = world.router.peers.all[BAD].outbox
-    assert len(outbox) <= 256 and outbox.bytes <= 20 << 20
-    assert still_serves(world)
+            harness.heartbeats()
+        for peer in harness.mesh:
+            if peer != ATTACKER:
+                harness.sent_to(peer)
+    queue = harness.router.peers.states[ATTACKER].rpc_queue
+    assert len(queue) <= 256 and queue.bytes <= 20 << 20
+    assert forwards_blocks(harness)
 
 
 def test_replays_within_and_beyond_the_seen_time() -> None:
-    world = attacked()
-    signers = Signers()
+    harness = harness_with_attacker()
+    signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(chain_config(), signers)
     payload = block()
     content = signed(payload)
 
-    def arrives(after: float) -> list[Fault | None]:
-        world.now = start + after
-        found = world.message(BAD, content)
-        judged = [validator.judge(4, each.content, payload.timestamp + after, world.now) for each in found]
-        for each, judgement in zip(found, judged, strict=True):
-            world.router.verdict(each.id, judgement.verdict, world.now)
-        return [judgement.fault for judgement in judged]
+    def receive_after(after: float) -> list[ValidationFailure | None]:
+        harness.now = start + after
+        found = harness.receive_message(ATTACKER, content)
+        validations = [validator.validate(4, each.content, payload.timestamp + after, harness.now) for each in found]
+        for each, validation in zip(found, validations, strict=True):
+            harness.router.report_validation_result(each.id, validation.result, harness.now)
+        return [validation.failure for validation in validations]
 
-    start = world.now
-    assert arrives(0.0) == [None]
-    assert [arrives(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
-    assert arrives(65.1) == [Fault.TOO_OLD]
-    patient = BlockValidator(chain_config(), signers, oldest=1000.0)
-    for after, expected in ((131.0, None), (197.0, Fault.SEEN), (263.0, Fault.SEEN)):
-        world.now = start + after
-        (incoming,) = world.message(BAD, content)
-        assert patient.judge(4, incoming.content, payload.timestamp + after, world.now).fault is expected
-        world.router.verdict(incoming.id, Verdict.IGNORE, world.now)
+    start = harness.now
+    assert receive_after(0.0) == [None]
+    assert [receive_after(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
+    assert receive_after(65.1) == [ValidationFailure.TOO_OLD]
+    lenient = BlockValidator(chain_config(), signers, max_age=1000.0)
+    for after, expected in ((131.0, None), (197.0, ValidationFailure.SEEN), (263.0, ValidationFailure.SEEN)):
+        harness.now = start + after
+        (incoming,) = harness.receive_message(ATTACKER, content)
+        assert lenient.validate(4, incoming.content, payload.timestamp + after, harness.now).failure is expected
+        harness.router.report_validation_result(incoming.id, ValidationResult.IGNORE, harness.now)
 
 
-def junk(chance: random.Random) -> Iterator[bytes]:
-    """Wild messages: some well-formed with odd values, some cut, changed or random."""
-    good = gossip_wire.encode(
+def malformed_rpcs(chance: random.Random) -> Iterator[bytes]:
+    """RPCs of which some are well-formed with unusual values, some truncated, changed or random."""
+    good = encode_rpc(
         Rpc(
             [Subscription(TOPIC, True)],
-            [Message(TOPIC, packed(b"some block")), Message("/else", b"")],
-            Control([Have(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
+            [PubsubMessage(TOPIC, compressed(b"some block")), PubsubMessage("/else", b"")],
+            ControlMessage([IHave(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
         )
     )
     while True:
@@ -143,52 +152,52 @@ def junk(chance: random.Random) -> Iterator[bytes]:
         yield bytes(data[: chance.randint(0, len(data))] if chance.random() < 0.2 else data)
 
 
-def test_no_bytes_do_harm() -> None:
-    world, chance = attacked(), random.Random(7)
-    wild = junk(chance)
+def test_any_bytes_decode_or_raise() -> None:
+    harness, chance = harness_with_attacker(), random.Random(7)
+    rpcs = malformed_rpcs(chance)
     for number in range(800):
-        found = world.router.receive(BAD, next(wild), world.now)
-        for incoming in [] if isinstance(found, Malformed) else found:
-            world.router.verdict(incoming.id, chance.choice(list(Verdict)), world.now)
+        found = harness.router.receive_rpc(ATTACKER, next(rpcs), harness.now)
+        for incoming in [] if isinstance(found, MalformedRpc) else found:
+            harness.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), harness.now)
         if number % 50 == 0:
-            world.beat()
-            for peer in list(world.router.peers.all):
-                world.said(peer)
-    assert still_serves(world)
+            harness.heartbeats()
+            for peer in list(harness.router.peers.states):
+                harness.sent_to(peer)
+    assert forwards_blocks(harness)
 
 
 def floods() -> dict[str, Callable[[int], Rpc]]:
-    """Messages without end, by number."""
+    """Floods of RPCs, by number."""
 
     def message(data: bytes) -> Rpc:
-        return Rpc(messages=[Message(TOPIC, data)])
+        return Rpc(messages=[PubsubMessage(TOPIC, data)])
 
     def ids(number: int) -> list[bytes]:
         return [number.to_bytes(8, "big") + bytes([each]) * 56 for each in range(20)]
 
     return {
         "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{each}", True) for each in range(10)]),
-        "junk": lambda n: message(packed(n.to_bytes(8, "big") * 200)),
-        "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MOST_BYTES // 8))),
-        "claims": lambda n: message(varint.encode(MOST_BYTES) + n.to_bytes(8, "big")),
-        "ids": lambda n: Rpc(control=Control([Have(TOPIC, ids(n))], ids(n), dont_want=ids(n))),
-        "grafts": lambda n: Rpc(control=Control(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
+        "malformed_rpcs": lambda n: message(compressed(n.to_bytes(8, "big") * 200)),
+        "bombs": lambda n: message(compressed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
+        "lengths": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
+        "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), idontwant=ids(n))),
+        "grafts": lambda n: Rpc(control=ControlMessage(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
     }
 
 
-@pytest.mark.parametrize("kind", list(floods()))
-def test_memory_stays_bounded(kind: str) -> None:
-    world, make = attacked(), floods()[kind]
+@pytest.mark.parametrize("flood", list(floods()))
+def test_memory_stays_bounded(flood: str) -> None:
+    harness, rpc_at = harness_with_attacker(), floods()[flood]
 
     def attack(numbers: range) -> None:
         for number in numbers:
-            found = world.router.receive(BAD, gossip_wire.encode(make(number)), world.now)
-            for incoming in [] if isinstance(found, Malformed) else found:
-                world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+            found = harness.router.receive_rpc(ATTACKER, encode_rpc(rpc_at(number)), harness.now)
+            for incoming in [] if isinstance(found, MalformedRpc) else found:
+                harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
             if number % 25 == 0:
-                world.beat()
-                for peer in world.router.peers.all:
-                    while world.router.next_frame(peer) is not None:
+                harness.heartbeats()
+                for peer in harness.router.peers.states:
+                    while harness.router.next_frame(peer) is not None:
                         pass
 
     tracemalloc.start()
@@ -196,8 +205,8 @@ def test_memory_stays_bounded(kind: str) -> None:
         attack(range(200))
         before = tracemalloc.get_traced_memory()[0]
         attack(range(200, 500))
-        grown = tracemalloc.get_traced_memory()[0] - before
+        growth = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert grown < 300_000
-    assert still_serves(world)
+    assert growth < 300_000
+    assert forwards_blocks(harness)

@@ -1,75 +1,75 @@
-"""Fifty routers in one process, with links that delay and lose what is sent."""
+"""Up to fifty routers in one process, with links that delay and lose RPCs."""
 
 import pytest
 
-from tests.support.gossip_world import TOPIC, Network, id_of
+from tests.support.gossip_routers import TOPIC, GossipSimulation, id_of
 
 HEARTBEATS = 2 * 0.5
 
 
-def arrivals(network: Network, content: bytes, source: bytes) -> dict[bytes, float]:
-    """How long a block took to each router within two heartbeats."""
+def delivery_times(network: GossipSimulation, content: bytes, source: bytes) -> dict[bytes, float]:
+    """Seconds until each router received a block, within two heartbeats."""
     start = network.now
-    found = network.publish(source, content)
+    message = network.publish(source, content)
     network.run_until(start + HEARTBEATS)
-    return {name: at - start for name, at in network.arrived[found].items()}
+    return {name: at - start for name, at in network.received_at[message].items()}
 
 
 @pytest.mark.parametrize(("seed", "links", "loss"), [(1, 25, 0.02), (2, 49, 0.1)])
 def test_every_block_reaches_all_within_two_heartbeats(seed: int, links: int, loss: float) -> None:
-    network = Network(50, links, seed, loss)
+    network = GossipSimulation(50, links, seed, loss)
     network.run_until(5.0)
-    assert min(network.degrees()) >= 6 and max(network.degrees()) <= 12
+    assert min(network.mesh_sizes()) >= 6 and max(network.mesh_sizes()) <= 12
     for number in range(6):
-        source = network.names[network.chance.randrange(50)]
-        assert len(arrivals(network, b"block" + bytes([number]) + network.chance.randbytes(1500), source)) == 50
+        source = network.names[network.random.randrange(50)]
+        assert len(delivery_times(network, b"block" + bytes([number]) + network.random.randbytes(1500), source)) == 50
     network.run_until(network.now + 2.0)
-    assert min(network.degrees()) >= 6 and max(network.degrees()) <= 12
-    assert all(router.scores.total(peer) == 0 for router in network.routers.values() for peer in router.peers.all)
+    assert min(network.mesh_sizes()) >= 6 and max(network.mesh_sizes()) <= 12
+    assert all(router.scorer.score(peer) == 0 for router in network.routers.values() for peer in router.peers.states)
 
 
 def test_a_mesh_of_two() -> None:
-    network = Network(2, 1, 3, 0.0)
+    network = GossipSimulation(2, 1, 3, 0.0)
     network.run_until(3.0)
-    assert network.degrees() == [1, 1]
-    assert len(arrivals(network, b"block", network.names[0])) == 2
+    assert network.mesh_sizes() == [1, 1]
+    assert len(delivery_times(network, b"block", network.names[0])) == 2
 
 
-def test_whoever_was_cut_off_is_told_afterwards() -> None:
-    network = Network(20, 19, 4, 0.0)
+def test_a_partitioned_router_catches_up_by_gossip() -> None:
+    network = GossipSimulation(20, 19, 4, 0.0)
     network.run_until(4.0)
-    lonely = network.names[7]
-    network.cut.add(lonely)
-    found = network.publish(network.names[0], b"missed")
+    partitioned = network.names[7]
+    network.disconnected.add(partitioned)
+    message = network.publish(network.names[0], b"missed")
     network.run_until(network.now + 0.4)
-    assert set(network.arrived[found]) == set(network.names) - {lonely}
-    network.cut.clear()
+    assert set(network.received_at[message]) == set(network.names) - {partitioned}
+    network.disconnected.clear()
     network.run_until(network.now + 1.5)
-    assert lonely in network.arrived[found], "by IHAVE and IWANT"
+    assert partitioned in network.received_at[message], "by IHAVE and IWANT"
 
 
 def test_peers_that_leave_are_replaced() -> None:
-    network = Network(40, 30, 5, 0.02)
+    network = GossipSimulation(40, 30, 5, 0.02)
     network.run_until(4.0)
-    gone = network.names[:10]
-    for name in gone:
+    removed = network.names[:10]
+    for name in removed:
         for other in network.names:
             network.routers[other].remove_peer(name, network.now)
             network.routers[name].remove_peer(other, network.now)
-    left = network.names[10:]
+    remaining = network.names[10:]
     network.run_until(network.now + 3.0)
-    assert all(6 <= len(network.routers[name].meshes.members[TOPIC]) <= 12 for name in left)
-    assert set(arrivals(network, b"after", left[3])) == set(left)
+    assert all(6 <= len(network.routers[name].meshes.members[TOPIC]) <= 12 for name in remaining)
+    assert set(delivery_times(network, b"after", remaining[3])) == set(remaining)
 
 
 def test_the_same_seed_is_the_same_run() -> None:
     runs = []
     for _ in range(2):
-        network = Network(12, 11, 6, 0.05)
+        network = GossipSimulation(12, 11, 6, 0.05)
         network.run_until(2.0)
         network.publish(network.names[0], b"block")
         network.run_until(3.0)
         runs.append(
-            ([list(r.meshes.members[TOPIC]) for r in network.routers.values()], network.arrived[id_of(b"block")])
+            ([list(r.meshes.members[TOPIC]) for r in network.routers.values()], network.received_at[id_of(b"block")])
         )
     assert runs[0] == runs[1]

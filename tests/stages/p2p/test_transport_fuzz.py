@@ -5,31 +5,31 @@ from collections.abc import Callable
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf
-from rollup_node.stages.p2p.encoding.multistream import HEADER, MultistreamError, Proposer, Responder, message
+from rollup_node.stages.p2p.encoding.multistream import HEADER, Initiator, MultistreamError, Responder, encode_line
 from rollup_node.stages.p2p.encoding.protobuf import ProtobufError
-from rollup_node.stages.p2p.identity import identify
-from rollup_node.stages.p2p.identity.identify import IdentifyError
-from rollup_node.stages.p2p.identity.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.identify import IdentifyError
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.identity.peer_id import (
-    Identity,
     IdentityError,
-    check_peer,
+    NetworkIdentity,
     decode_public_key,
-    parse_peer,
-    peer_text,
+    parse_peer_id,
+    peer_id_text,
+    validate_peer_id,
 )
-from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade
-from rollup_node.stages.p2p.muxer.yamux import Session, YamuxError
-from rollup_node.stages.p2p.security.noise import Handshake, Unframer, framed
+from rollup_node.stages.p2p.muxer.yamux import YamuxError, YamuxSession
+from rollup_node.stages.p2p.security.noise import FrameDecoder, NoiseHandshake, encode_frame
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
 from tests.support.p2p_fuzz import damaged
 
 ROUNDS = 10_000
-OURS = Identity(b"\x01" * 32)
+OURS = NetworkIdentity(b"\x01" * 32)
 KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32)
-HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222").with_peer(OURS.peer_id)
-LINES = message(HEADER) + message("/noise")
+HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222").with_peer_id(OURS.peer_id)
+LINES = encode_line(HEADER) + encode_line("/noise")
 HELLO = identify.encode(OURS.public_key.encode(), [HERE], ["/a/1"], HERE, "optimism")
 FRAMES = bytes.fromhex(
     "000100010000000100000000"
@@ -44,41 +44,41 @@ def read_text(data: bytes) -> None:
 
 
 def read_peer_text(data: bytes) -> None:
-    parse_peer(data.decode("latin1"))
+    parse_peer_id(data.decode("latin1"))
 
 
 def answer(data: bytes) -> None:
-    Responder(lambda name: name == "/noise").receive(data)
+    Responder(lambda name: name == "/noise").receive_data(data)
 
 
 def propose(data: bytes) -> None:
-    Proposer(["/noise"]).receive(data)
+    Initiator(["/noise"]).receive_data(data)
 
 
 def shake(data: bytes) -> None:
-    for part in Unframer().receive(data):
-        responder().receive(part)
+    for part in FrameDecoder().receive_data(data):
+        responder().receive_message(part)
 
 
 def multiplex(data: bytes) -> None:
-    Session(initiator=False).receive(data)
+    YamuxSession(initiator=False).receive_data(data)
 
 
 def upgrade(data: bytes) -> None:
-    Upgrade(OURS, KEYS, initiator=False).receive(data)
+    Upgrader(OURS, KEYS, initiator=False).receive_data(data)
 
 
-def responder() -> Handshake:
-    return Handshake(OURS, KEYS, initiator=False)
+def responder() -> NoiseHandshake:
+    return NoiseHandshake(OURS, KEYS, initiator=False)
 
 
-FIRST = framed(Handshake(OURS, KEYS, initiator=True).start())
+FIRST = encode_frame(NoiseHandshake(OURS, KEYS, initiator=True).first_message())
 PARSERS: list[tuple[Callable[[bytes], object], bytes, tuple[type[Exception], ...], int]] = [
     (protobuf.parse, HELLO, (ProtobufError,), ROUNDS),
     (identify.decode, HELLO, (IdentifyError,), ROUNDS),
     (decode_public_key, OURS.public_key.encode(), (IdentityError,), ROUNDS),
-    (check_peer, OURS.peer_id, (IdentityError,), ROUNDS),
-    (read_peer_text, peer_text(OURS.peer_id).encode(), (IdentityError,), ROUNDS),
+    (validate_peer_id, OURS.peer_id, (IdentityError,), ROUNDS),
+    (read_peer_text, peer_id_text(OURS.peer_id).encode(), (IdentityError,), ROUNDS),
     (decode_multiaddr, HERE.encode(), (MultiaddrError,), ROUNDS),
     (read_text, str(HERE).encode(), (MultiaddrError,), ROUNDS),
     (answer, LINES, (MultistreamError,), ROUNDS),

@@ -8,21 +8,32 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rollup_node.stages.p2p.config import TransportLimits
+from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.multistream import HEADER, message
-from rollup_node.stages.p2p.host.host_api import PeerIdentified, Stream
+from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
+from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
-from rollup_node.stages.p2p.identity import identify
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.muxer.yamux import WINDOW
-from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
-from tests.support.p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.muxer.yamux import INITIAL_WINDOW
+from tests.support.p2p_hosts import ECHO, RecordingHost, echo_through, running_host, until
+from tests.support.p2p_raw import (
+    DATA,
+    GO_AWAY,
+    PING,
+    SYN,
+    WINDOW_UPDATE,
+    RawPeer,
+    frame,
+    proposal,
+    raw_peer,
+    tcp_connection,
+)
 
-GREETING = message(HEADER)
-STRANGER = Identity(b"\x63" * 32).peer_id
-NOISE = GREETING + message("/noise")
+GREETING = encode_line(HEADER)
+STRANGER = NetworkIdentity(b"\x63" * 32).peer_id
+NOISE = GREETING + encode_line("/noise")
 GARBAGE = [
     b"",
     b"\x00",
@@ -32,7 +43,7 @@ GARBAGE = [
     GREETING,
     GREETING[:7],
     GREETING + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-    GREETING + message("/tls/1.0.0") * 100,
+    GREETING + encode_line("/tls/1.0.0") * 100,
     NOISE,
     NOISE + b"\xff\xff" + os.urandom(70_000),
     NOISE + b"\x00\x00" * 50,
@@ -43,28 +54,28 @@ GARBAGE = [
 
 
 @asynccontextmanager
-async def guarded(**options: object) -> AsyncIterator[tuple[TestHost, TestHost]]:
+async def guarded(**options: object) -> AsyncIterator[tuple[RecordingHost, RecordingHost]]:
     """The host under attack and a good peer, which is served before and after; nothing may be left."""
-    async with running(1, **options) as ours, running(2) as good:
+    async with running_host(1, **options) as ours, running_host(2) as good:
         await good.connect(ours.peer_id, ours.addresses)
-        await good.heard(PeerIdentified)
+        await good.wait_for(PeerIdentified)
         yield ours, good
-        assert await through(good, ours.peer_id, b"served") == b"served"
-        async with running(3) as late:
+        assert await echo_through(good, ours.peer_id, b"served") == b"served"
+        async with running_host(3) as late:
             await late.connect(ours.peer_id, ours.addresses)
-            assert await through(late, ours.peer_id, b"served too") == b"served too"
+            assert await echo_through(late, ours.peer_id, b"served too") == b"served too"
     await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
 
-def unread(host: TestHost) -> int:
+def unread(host: RecordingHost) -> int:
     """Bytes that the host holds for the hostile peer."""
-    return sum(link.unread for link in host.live(STRANGER))
+    return sum(link.unread_bytes for link in host.connections_to_peer(STRANGER))
 
 
 def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
     async def one(port: int, number: int) -> None:
         try:
-            async with bare(port) as (reader, writer):
+            async with tcp_connection(port) as (reader, writer):
                 writer.write(GARBAGE[number % len(GARBAGE)])
                 async with asyncio.timeout(0.2):
                     await reader.read(1)
@@ -73,16 +84,16 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
             pass
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(half_open=32)) as (ours, good):
+        async with guarded(limits=ResourceLimits(half_open=32)) as (ours, good):
             await asyncio.gather(*(one(ours.port, number) for number in range(100)))
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
             for start in range(0, 900, 100):
                 wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
-                assert await through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
+                assert await echo_through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
                 await wave
-                assert len(ours.half_open) <= 32
-            await until(lambda: len(ours.half_open) == 0)
+                assert len(ours.pending_handshakes) <= 32
+            await until(lambda: len(ours.pending_handshakes) == 0)
             grown = tracemalloc.get_traced_memory()[0] - before
             tracemalloc.stop()
             assert grown < 2 << 20
@@ -92,11 +103,11 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
 
 
-def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
+def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
     async def drip(port: int, stop: asyncio.Event) -> bool:
         """Sends a good opening byte by byte; whether it was cut off."""
         try:
-            async with bare(port) as (reader, writer):
+            async with tcp_connection(port) as (reader, writer):
                 for byte in NOISE + b"\x00\x20" + bytes(32):
                     writer.write(bytes([byte]))
                     if stop.is_set() or (reader.at_eof()):
@@ -107,16 +118,16 @@ def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
             return True
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
+        async with guarded(limits=ResourceLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
             stop = asyncio.Event()
             slow = [asyncio.create_task(drip(ours.port, stop)) for _ in range(60)]
             await asyncio.sleep(0.2)
-            assert len(ours.half_open) == 20
+            assert len(ours.pending_handshakes) == 20
             for number in range(4, 8):
-                async with running(number) as newcomer:
+                async with running_host(number) as newcomer:
                     await newcomer.connect(ours.peer_id, ours.addresses)
-                    assert await through(newcomer, ours.peer_id, b"in") == b"in"
-            await until(lambda: len(ours.half_open) == 0, 5)
+                    assert await echo_through(newcomer, ours.peer_id, b"in") == b"in"
+            await until(lambda: len(ours.pending_handshakes) == 0, 5)
             stop.set()
             assert all(await asyncio.gather(*slow))
 
@@ -130,7 +141,7 @@ async def _cut(*plain: bytes) -> None:
             await until(lambda: len(ours.peers()) == 2)
             for part in plain:
                 await peer.send(part)
-            assert await peer.is_cut()
+            assert await peer.is_disconnected()
         await until(lambda: ours.peers() == [good.peer_id])
 
 
@@ -140,7 +151,7 @@ async def _cut(*plain: bytes) -> None:
         [os.urandom(64)],
         [b"GET / HTTP/1.1\r\n\r\n"],
         [frame(DATA, 0, 7, (1 << 32) - 1)],
-        [frame(DATA, SYN, 7, WINDOW + 1)],
+        [frame(DATA, SYN, 7, INITIAL_WINDOW + 1)],
         [frame(WINDOW_UPDATE, SYN, 2, 0)],
         [frame(WINDOW_UPDATE, SYN, 0, 0)],
         [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
@@ -149,35 +160,35 @@ async def _cut(*plain: bytes) -> None:
     ],
     ids=["noise", "http", "endless frame", "overrun at once", "wrong parity", "stream 0", "twice", "window", "type"],
 )
-def test_violations_of_yamux_end_the_connection(plain: list[bytes]) -> None:
+def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
     asyncio.run(_cut(*plain))
 
 
-def test_bytes_that_are_not_authentic_end_the_connection() -> None:
+def test_inauthentic_bytes_close_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            await peer.send_unsealed(b"\x00\x20" + os.urandom(32))
-            assert await peer.is_cut()
+            await peer.send_raw(b"\x00\x20" + os.urandom(32))
+            assert await peer.is_disconnected()
 
     asyncio.run(run())
 
 
-def test_a_window_is_not_overrun_while_nobody_reads() -> None:
+def test_the_window_bounds_unread_data() -> None:
     async def run() -> None:
         async with guarded() as (ours, _):
 
             async def hold(_: object) -> None:
                 await asyncio.sleep(30)
 
-            ours.handle("/hold/1", hold)
+            ours.set_stream_handler("/hold/1", hold)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/hold/1"))
-                for size in (WINDOW // 2, WINDOW // 2 - 100):
+                for size in (INITIAL_WINDOW // 2, INITIAL_WINDOW // 2 - 100):
                     await peer.send(frame(DATA, 0, 7, size, bytes(size)))
-                await until(lambda: unread(ours) == WINDOW - 100)
-                assert not await peer.is_cut(0.2)
-                await peer.send(frame(DATA, 0, 7, WINDOW, bytes(WINDOW)))
-                assert await peer.is_cut()
+                await until(lambda: unread(ours) == INITIAL_WINDOW - 100)
+                assert not await peer.is_disconnected(0.2)
+                await peer.send(frame(DATA, 0, 7, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
+                assert await peer.is_disconnected()
 
     asyncio.run(run())
 
@@ -186,17 +197,17 @@ def test_unread_bytes_over_all_streams_are_bounded() -> None:
     """When too much is held for one connection, its socket is no longer read."""
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(unread_bytes=1 << 20)) as (ours, _):
+        async with guarded(limits=ResourceLimits(unread_bytes=1 << 20)) as (ours, _):
 
             async def hold(_: object) -> None:
                 await asyncio.sleep(30)
 
-            ours.handle("/hold/1", hold)
+            ours.set_stream_handler("/hold/1", hold)
             async with raw_peer(ours.port) as peer:
                 sending = asyncio.create_task(_fill(peer, streams=60))
                 await until(lambda: unread(ours) > 1 << 20)
                 await asyncio.sleep(0.3)
-                assert unread(ours) < (1 << 20) + 2 * WINDOW + (1 << 16)
+                assert unread(ours) < (1 << 20) + 2 * INITIAL_WINDOW + (1 << 16)
                 assert not sending.done()
                 sending.cancel()
 
@@ -206,12 +217,12 @@ def test_unread_bytes_over_all_streams_are_bounded() -> None:
 async def _fill(peer: RawPeer, streams: int) -> None:
     for number in range(1, 2 * streams, 2):
         await peer.send(proposal(number, "/hold/1"))
-        await peer.send(frame(DATA, 0, number, WINDOW - 100, bytes(WINDOW - 100)))
+        await peer.send(frame(DATA, 0, number, INITIAL_WINDOW - 100, bytes(INITIAL_WINDOW - 100)))
 
 
 def test_streams_beyond_the_limit_are_reset() -> None:
     async def run() -> None:
-        async with guarded(limits=TransportLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
+        async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
             for number in range(101, 301, 2):
                 await peer.send(frame(WINDOW_UPDATE, SYN, number, 0))
             answer = await peer.read_for(0.5)
@@ -221,7 +232,7 @@ def test_streams_beyond_the_limit_are_reset() -> None:
     asyncio.run(run())
 
 
-def test_streams_without_a_protocol_are_reset_in_time() -> None:
+def test_streams_without_a_protocol_time_out() -> None:
     async def run() -> None:
         async with guarded(handshake_timeout=0.5) as (ours, _), raw_peer(ours.port) as peer:
             await peer.send(frame(WINDOW_UPDATE, SYN, 101, 0))
@@ -229,12 +240,12 @@ def test_streams_without_a_protocol_are_reset_in_time() -> None:
             await peer.send(proposal(105, "/unknown/1"))
             answer = await peer.read_for(1.2)
             assert all(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in (101, 103, 105))
-            assert not any(number > 100 for number in ours.live(STRANGER)[0].streams)
+            assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
 
     asyncio.run(run())
 
 
-def test_floods_of_small_frames_end_the_connection() -> None:
+def test_floods_of_small_frames_close_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _):
             for flood in (
@@ -244,45 +255,45 @@ def test_floods_of_small_frames_end_the_connection() -> None:
             ):
                 async with raw_peer(ours.port) as peer:
                     await peer.send(flood)
-                    assert await peer.is_cut()
+                    assert await peer.is_disconnected()
 
     asyncio.run(run())
 
 
-def test_a_flood_of_tiny_messages_ends_the_connection() -> None:
+def test_a_flood_of_tiny_messages_closes_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             pongs = frame(PING, 2, 0, 0) * 1200
             await until(lambda: STRANGER in ours.peers())
             await peer.send_each(bytes([byte]) for byte in pongs)
-            assert await peer.is_cut()
+            assert await peer.is_disconnected()
 
     asyncio.run(run())
 
 
-def test_windows_are_given_back_once() -> None:
+def test_window_is_acknowledged_once() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            lines = message(HEADER) + message(ECHO)
-            size = WINDOW - len(lines)
-            await peer.send(frame(DATA, SYN, 7, WINDOW, lines + bytes(size)))
-            await until(lambda: STRANGER in ours.peers() and 7 in ours.live(STRANGER)[0].streams)
+            lines = encode_line(HEADER) + encode_line(ECHO)
+            size = INITIAL_WINDOW - len(lines)
+            await peer.send(frame(DATA, SYN, 7, INITIAL_WINDOW, lines + bytes(size)))
+            await until(lambda: STRANGER in ours.peers() and 7 in ours.connections_to_peer(STRANGER)[0].streams)
             await until(lambda: unread(ours) == 0)
-            stream = ours.live(STRANGER)[0].session.streams[7]
-            assert stream.receive_window + stream.owed == WINDOW
+            stream = ours.connections_to_peer(STRANGER)[0].session.streams[7]
+            assert stream.receive_window + stream.unacknowledged == INITIAL_WINDOW
 
     asyncio.run(run())
 
 
-def test_a_peer_that_says_goodbye_is_let_go() -> None:
+def test_go_away_closes_the_connection() -> None:
     asyncio.run(_cut(frame(GO_AWAY, 0, 0, 0)))
 
 
-def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MOST_SMALL", 1 << 40)
+def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
+        async with guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
             pings = frame(PING, SYN, 0, 7) * 4000
             await until(lambda: STRANGER in ours.peers())
             for _ in range(400):
@@ -294,24 +305,24 @@ def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch
     asyncio.run(run())
 
 
-def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
+def test_a_full_window_blocks_its_own_stream_only() -> None:
     async def run() -> None:
         async with guarded() as (ours, _):
 
             async def talk(stream: object) -> None:
                 await stream.write(bytes(5_000_000))  # type: ignore[attr-defined]
 
-            ours.handle("/talk/1", talk)
+            ours.set_stream_handler("/talk/1", talk)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/talk/1"))
                 answer = await peer.read_for(1.0)
-                assert WINDOW <= len(answer) < WINDOW + 5000
+                assert INITIAL_WINDOW <= len(answer) < INITIAL_WINDOW + 5000
 
     asyncio.run(run())
 
 
-def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport_streams, "MESSAGE_SECONDS", 0.3)
+def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_streams, "MESSAGE_TIMEOUT", 0.3)
 
     async def run() -> None:
         async with guarded() as (ours, _):
@@ -320,7 +331,7 @@ def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.Monk
                 assert await stream.read_message(1000) == b"all"
                 await stream.read_message(1000)
 
-            ours.handle("/listen/1", listen)
+            ours.set_stream_handler("/listen/1", listen)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/listen/1") + proposal(9, "/listen/1"))
                 await peer.send(frame(DATA, 0, 7, 104, varint.encode(3) + b"all" + varint.encode(200) + bytes(98)))
@@ -335,37 +346,39 @@ def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "body",
     [
-        varint.encode(identify.LONGEST + 1),
+        varint.encode(identify.MAX_MESSAGE_BYTES + 1),
         b"\xff" * 20,
         varint.encode(5) + b"\xff" * 5,
         varint.encode(100) + b"x",
-        varint.encode(37) + identify.encode(Identity(b"\x05" * 32).public_key.encode(), [], [], None, "")[:37],
+        varint.encode(37) + identify.encode(NetworkIdentity(b"\x05" * 32).public_key.encode(), [], [], None, "")[:37],
     ],
     ids=["too long", "no length", "no protobuf", "cut short", "another's key"],
 )
-def test_bad_pushes_change_nothing(body: bytes) -> None:
+def test_invalid_pushes_change_nothing(body: bytes) -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, 4, 7, len(body), body))
             answer = await peer.read_for(0.5)
             assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
             info = ours.connection(STRANGER)
-            assert info is not None and info.identified is None
+            assert info is not None and info.identify is None
 
     asyncio.run(run())
 
 
-def test_pushes_are_not_taken_too_often() -> None:
+def test_frequent_pushes_are_rejected() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            body = identify.encode(Identity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
+            body = identify.encode(NetworkIdentity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
             body = varint.encode(len(body)) + body
             for number in range(7, 27, 2):
                 await peer.send(proposal(number, identify.PUSH_PROTOCOL) + frame(DATA, 4, number, len(body), body))
             answer = await peer.read_for(0.5)
             assert sum(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in range(7, 27, 2)) == 9
             pushed = [
-                event for event in ours.events if isinstance(event, PeerIdentified) and event.identified.agent == "raw"
+                event
+                for event in ours.events
+                if isinstance(event, PeerIdentified) and event.identify.agent_version == "raw"
             ]
             assert len(pushed) == 1
 

@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-import rlp as reference  # type: ignore[import-untyped]
+import rlp as reference
 from hypothesis import given
 from hypothesis import strategies as st
 

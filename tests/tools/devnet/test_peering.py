@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.tools.devnet.files import NetworkFiles, write_secrets
 from rollup_node.tools.devnet.peering import address, bootnode, identity, peer_options
 

@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.channel_body import open_body
 from rollup_node.stages.derivation.codec.rlp_stream import read_items
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.tools.fuzz import bombs
 
 

@@ -29,7 +29,7 @@ def test_four_hundred_inputs(tmp_path: Path) -> None:
 
 
 GOOD = DecodeRun(code=0, lines=1, errors=[], traceback="", peak_kb=30_000)
-ERROR = "rollup-node: f: offset 5: frames ignored: no bytes (rule P1)"
+ERROR = "rollup-node: f: offset 5: frames ignored: no bytes [P1]"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ ERROR = "rollup-node: f: offset 5: frames ignored: no bytes (rule P1)"
         ({"lines": 0}, "exit code 0 with 0 lines"),
         ({"code": 1, "errors": [ERROR]}, "exit code 1 with 1 lines"),
         ({"code": 1, "lines": 0}, "exit code 1 without an error message"),
-        ({"errors": ["rollup-node: f: frames ignored (rule P1)"]}, "no location"),
+        ({"errors": ["rollup-node: f: frames ignored [P1]"]}, "no location"),
         ({"errors": ["rollup-node: f: offset 5: frames ignored"]}, "no rule"),
         ({"errors": [ERROR.replace("P1", "P77")]}, "unknown rule P77"),
     ],
@@ -49,7 +49,7 @@ ERROR = "rollup-node: f: offset 5: frames ignored: no bytes (rule P1)"
 def test_check_names_the_broken_requirement(changes: dict[str, Any], text: str) -> None:
     replace = msgspec.structs.replace
     check(GOOD)
-    check(replace(GOOD, errors=[ERROR, "rollup-node: 5 more like this (rule P1)", "rollup-node: warning: of span"]))
+    check(replace(GOOD, errors=[ERROR, "rollup-node: 5 more like this [P1]", "rollup-node: warning: of span"]))
     check(replace(GOOD, code=1, lines=0, errors=[ERROR]))
     with pytest.raises(CheckFailed, match=text):
         check(replace(GOOD, **changes))

@@ -7,7 +7,7 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch, read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.deposits import DepositTransaction, deposit_from_log
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info

@@ -1,11 +1,11 @@
-"""docs/conformance.md lists every case with the result of its test."""
+"""docs/conformance.md lists every case with its rules and the result of a run."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.importers.conformance_page import PAGE, load_cases, load_report, main, page
+from rollup_node.tools.importers.conformance_page import PAGE, Case, load_cases, load_report, main, page
 
 CASES = load_cases()
 REPORT = """<testsuites><testsuite>
@@ -29,10 +29,25 @@ def rows(text: str) -> dict[str, list[str]]:
 
 
 def test_the_page_lists_every_case_as_the_table_has_it() -> None:
-    listed = rows(PAGE.read_text())
-    assert {key: (cells[0], cells[1]) for key, cells in listed.items()} == {
-        key: (case.rule, case.expectation) for key, case in CASES.items()
-    }, "run pytest tests/conformance --junitxml=FILE, then tools/importers/conformance_page on FILE"
+    listed, expected = rows(PAGE.read_text()), rows(page(CASES, {}))
+    assert {key: cells[:2] for key, cells in listed.items()} == {key: cells[:2] for key, cells in expected.items()}, (
+        "run pytest tests/conformance --junitxml=FILE, then tools/importers/conformance_page on FILE"
+    )
+
+
+def test_rules_are_linked_and_ranges_have_two_links() -> None:
+    case = Case("x", "frame", ("P1", "P4-P8"), True, "expected")
+    assert rows(page({"x": case}, {}))["x"] == [
+        "[P1](rules/derivation-frames.md#p1), "
+        "[P4](rules/derivation-frames.md#p4) to [P8](rules/derivation-frames.md#p8) (M)",
+        "expected",
+        "no test",
+    ]
+
+
+def test_an_unknown_rule_is_an_error() -> None:
+    with pytest.raises(KeyError, match="ZZ9"):
+        page({"x": Case("x", "frame", ("ZZ9",), False, "expected")}, {})
 
 
 def test_the_page_names_the_files_of_the_tests() -> None:
@@ -54,13 +69,13 @@ def test_results_are_those_of_the_run(report: Path) -> None:
     assert "`tests/conformance/test_frame.py`" in text
 
 
-def test_the_command_writes_the_page_and_fails_without_all_results(report: Path, tmp_path: Path) -> None:
+def test_the_command_writes_the_page_and_fails_without_results(report: Path, tmp_path: Path) -> None:
     out = tmp_path / "docs" / "page.md"
     assert main([str(report), "--out", str(out)]) == 1
     assert out.read_text() == page(CASES, load_report(report))
 
 
-def test_a_broken_report_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_file_than_a_report_is_an_error_of_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.xml"
     path.write_text("<testsuites>")
     assert main([str(path), "--out", str(tmp_path / "page.md")]) == 1

@@ -1,1 +1,1 @@
-"""The UDP socket and the node file of discovery."""
+"""The UDP socket and the database of discovery."""

@@ -1,6 +1,5 @@
-"""One TCP connection to a peer, from the first byte to the last: the upgrade with its deadline, then streams over
-yamux. Whatever the peer sends, what it can make us hold is bounded, and anything against the rules ends the
-connection."""
+"""One TCP connection to a peer: the upgrade with its deadline, then streams over yamux. What a peer can make us hold is
+bounded, and a protocol violation ends the connection."""
 
 import asyncio
 import os
@@ -10,160 +9,161 @@ from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
 from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.p2p.config import TransportLimits
-from rollup_node.stages.p2p.encoding.multistream import Proposer, Responder
-from rollup_node.stages.p2p.host.host_api import Direction, StreamError, StreamHandler
-from rollup_node.stages.p2p.host.io.streams import MuxedStream, open_with
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId, short_text
-from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade, Upgraded
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.config import ResourceLimits
+from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
+from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
+from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
 from rollup_node.stages.p2p.muxer.yamux import (
-    Ended,
-    Event,
+    DataReceived,
     GoAwayCode,
-    Opened,
-    Received,
-    Reset,
-    Session,
-    WentAway,
-    WindowOpened,
+    GoAwayReceived,
+    StreamEnded,
+    StreamOpened,
+    StreamReset,
+    WindowUpdated,
     YamuxError,
+    YamuxEvent,
+    YamuxSession,
 )
-from rollup_node.stages.p2p.security.noise import SealedStream
+from rollup_node.stages.p2p.security.noise import SecureSession
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
-HIGH_WATER = 256 * 1024
-KEEPALIVE = 30.0
-LINGER = 10.0
-MOST_SMALL = 10_000
-"""Small frames of yamux and small messages of noise that a peer may send within a second, together."""
-_SMALL = 64
-_FAREWELL = 1.0
-_SILENT = 0.9
-"""The part of the time between two looks after which a connection counts as silent."""
+WRITE_BUFFER_HIGH_WATER = 256 * 1024
+KEEPALIVE_INTERVAL = 30.0
+LINGER_SECONDS = 10.0
+MAX_SMALL_FRAMES = 10_000
+"""Small frames of yamux and small noise messages, together, that a peer may send within a second."""
+_SMALL_MESSAGE_BYTES = 64
+_GO_AWAY_SECONDS = 1.0
+_SILENT_SHARE = 0.9
+"""A connection is silent when nothing came for this share of the keepalive interval."""
 
 log = get_logger("p2p")
 
 
 class TransportError(Exception):
-    """The connection did not come about or broke; the text says why."""
+    """Listening or connecting failed, or the connection broke; the text has the reason."""
 
 
-class Timings(NamedTuple):
-    """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two looks
-    at a silent connection."""
+class ConnectionTimeouts(NamedTuple):
+    """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two keepalive
+    checks."""
 
     handshake: float = 10.0
     idle: float = 3600.0
-    keepalive: float = KEEPALIVE
+    keepalive: float = KEEPALIVE_INTERVAL
 
 
-class Owner(TypingProtocol):
-    """What a connection needs of its host."""
+class ConnectionOwner(TypingProtocol):
+    """The host as a connection sees it."""
 
-    identity: Identity
-    limits: TransportLimits
-    timings: Timings
+    identity: NetworkIdentity
+    limits: ResourceLimits
+    timeouts: ConnectionTimeouts
     early_muxer: bool
     bytes_in: int
     bytes_out: int
 
-    def refuses_address(self, connection: "Connection") -> str | None:
-        """Why this one may not even begin; called when TCP stands."""
+    def intercept_accept(self, connection: "Connection") -> str | None:
+        """Called when TCP is connected; returns why the connection is denied, or None."""
 
-    def upgraded(self, connection: "Connection") -> str | None:
-        """The connection is ready for streams; a text if it may not stay."""
+    def connection_upgraded(self, connection: "Connection") -> str | None:
+        """Called when the connection is ready for streams; returns why it is denied, or None."""
 
-    def lost(self, connection: "Connection") -> None:
-        """The connection is gone, upgraded or not; called once."""
+    def connection_closed(self, connection: "Connection") -> None:
+        """Called once when the connection is gone, upgraded or not."""
 
-    def handler(self, protocol: str) -> StreamHandler | None:
-        """Who serves a protocol."""
+    def stream_handler(self, protocol: str) -> StreamHandler | None:
+        """The handler of a protocol, None if it is not served."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task of the host."""
+        """Runs a task until the host stops."""
 
 
 class Connection(asyncio.Protocol):
-    """See the module. `expected` is the peer that was dialled, None for an inbound connection."""
+    """A connection; `expected_peer` is the peer that was dialled, None for an inbound one. `ready` resolves once it is
+    upgraded, or fails with TransportError. `opened_at` is in the event loop's time."""
 
-    def __init__(self, owner: Owner, direction: Direction, expected: PeerId | None = None) -> None:
+    def __init__(self, owner: ConnectionOwner, direction: Direction, expected_peer: PeerId | None = None) -> None:
         self.direction = direction
         self.peer: PeerId = b""
-        self.address: Multiaddr | None = None
-        self.since = 0.0
-        self.why = ""
+        self.remote_address: Multiaddr | None = None
+        self.opened_at = 0.0
+        self.close_reason = ""
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.session = Session(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
+        self.session = YamuxSession(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
         self.streams: dict[int, MuxedStream] = {}
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._upgrade: Upgrade | None = None
-        self._expected = expected
-        self._sealed: SealedStream | None = None
+        self._upgrader: Upgrader | None = None
+        self._expected_peer = expected_peer
+        self._secure_session: SecureSession | None = None
         self._transport: asyncio.Transport | None = None
-        self._may_write = asyncio.Event()
-        self._may_write.set()
-        self.unread = 0
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.unread_bytes = 0
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._last_heard = self._last_data = self._pinged = 0.0
-        self._small_since, self._small_before, self._small_messages = 0.0, 0, 0
+        self._last_received = self._last_data = self._pinged_at = 0.0
+        self._small_window_start, self._small_at_window_start, self._small_messages = 0.0, 0, 0
 
     @property
-    def ip(self) -> str:
-        """The other end's IP address; empty before TCP stands."""
-        return self.address.parts[0].value if self.address else ""
+    def remote_ip(self) -> str:
+        """The remote IP address; empty until TCP is connected."""
+        return self.remote_address.components[0].value if self.remote_address else ""
 
     @property
     def local_ip(self) -> str:
-        """Our IP address on this connection; empty if it is not known."""
+        """Our IP address on this connection; empty if it is unknown."""
         name = self._transport.get_extra_info("sockname") if self._transport else None
         return name[0].partition("%")[0] if name else ""
 
     @property
     def is_upgraded(self) -> bool:
         """Whether streams can be opened."""
-        return self._sealed is not None and not self.is_closed
+        return self._secure_session is not None and not self.is_closed
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """TCP stands."""
+        """Starts the upgrade."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
         name = transport.get_extra_info("peername")
         if name is None:
-            return self.abort("gone at once")
+            return self.abort("disconnected before the handshake")
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.address = tcp_multiaddr(name[0].partition("%")[0], name[1])
-        refusal = self._owner.refuses_address(self)
-        if refusal is not None:
-            return self.abort(refusal)
-        self._timer = self._loop.call_later(self._owner.timings.handshake, self._handshake_is_late)
-        self._upgrade = Upgrade(
+        self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
+        denied = self._owner.intercept_accept(self)
+        if denied is not None:
+            return self.abort(denied)
+        self._timer = self._loop.call_later(self._owner.timeouts.handshake, self._handshake_timed_out)
+        self._upgrader = Upgrader(
             self._owner.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
-            expected=self._expected,
-            offer_early=self._owner.early_muxer,
+            expected_peer=self._expected_peer,
+            early_muxer=self._owner.early_muxer,
         )
-        self._write([self._upgrade.take()])
+        self._write([self._upgrader.data_to_send()])
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the peer."""
+        """Passes bytes to the upgrader, or decrypts them for the yamux session."""
         if self.is_closed:
             return
         self._owner.bytes_in += len(data)
-        self._last_heard = self._loop.time()
+        self._last_received = self._loop.time()
         try:
-            if self._sealed is None:
-                self._go_on_upgrading(data)
+            if self._secure_session is None:
+                self._continue_upgrade(data)
             else:
-                for plain in self._sealed.receive(data):
-                    self._receive(plain)
+                for plain in self._secure_session.receive_data(data):
+                    self._receive_plaintext(plain)
         except UPGRADE_ERRORS as error:
             return self.abort(str(error))
         except YamuxError as error:
@@ -176,206 +176,208 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        """TCP is gone."""
-        self._over(self.why or (str(error) if error else "closed by the peer"))
+        """TCP is disconnected."""
+        self._finish(self.close_reason or (str(error) if error else "closed by the peer"))
 
     def pause_writing(self) -> None:
-        """The socket is full."""
-        self._may_write.clear()
+        """The socket's buffer is full."""
+        self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The socket takes bytes again."""
-        self._may_write.set()
+        """The socket's buffer has room again."""
+        self._writable.set()
 
-    # --- for the host
+    # --- called by the host
 
     async def open_stream(self, protocols: tuple[str, ...]) -> MuxedStream:
-        """A stream for the first of the protocols that the peer speaks; StreamError if there is none."""
+        """Opens a stream for the first of the protocols that the peer supports. Raises StreamError when there is none,
+        or the connection has too many streams."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
         if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
-            raise StreamError(self.why or "too many streams")
+            raise StreamError(self.close_reason or "too many streams")
         try:
-            number = self.session.open()
+            stream_id = self.session.open_stream()
         except YamuxError as error:
             raise StreamError(str(error)) from None
-        stream = self.streams[number] = MuxedStream(self, number, Proposer(protocols))
+        stream = self.streams[stream_id] = MuxedStream(self, stream_id, Initiator(protocols))
         self.flush()
-        await open_with(stream, self._owner.timings.handshake, protocols)
+        await negotiate_stream(stream, self._owner.timeouts.handshake, protocols)
         return stream
 
-    def close(self, why: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Says goodbye and closes; what waits to be sent has a second to go out."""
+    def close(self, reason: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
+        """Sends GO_AWAY and closes; bytes not yet sent have a second to go out."""
         if self.is_closed:
             return
-        if self._sealed is None:
-            return self.abort(why)
+        if self._secure_session is None:
+            return self.abort(reason)
         self.session.go_away(code)
         self.flush()
         transport = self._transport
-        self._over(why)
+        self._finish(reason)
         if transport is not None:
             transport.close()
-            self._loop.call_later(_FAREWELL, transport.abort)
+            self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
-    def abort(self, why: str) -> None:
-        """Cuts the connection at once."""
+    def abort(self, reason: str) -> None:
+        """Closes the connection at once."""
         transport = self._transport
-        self._over(why)
+        self._finish(reason)
         if transport is not None:
             transport.abort()
 
-    # --- for streams (transport_streams.Carrier)
+    # --- StreamCarrier
 
     def flush(self) -> None:
-        """Sends what the session has left to send; a peer that takes nothing is cut off."""
-        if self._sealed is None or self.is_closed:
+        """Sends what the yamux session has to send; a peer that does not read is disconnected."""
+        if self._secure_session is None or self.is_closed:
             return
-        parts = self.session.take()
+        parts = self.session.data_to_send()
         if parts:
-            self._write(self._sealed.seal(b"".join(parts)))
+            self._write(self._secure_session.encrypt(b"".join(parts)))
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
-            self.abort("the peer does not take what it asks for")
+            self.abort("the peer does not read")
 
-    async def writable(self) -> None:
-        """Waits while the socket is full."""
-        while not self._may_write.is_set():
-            await self._may_write.wait()
+    async def wait_writable(self) -> None:
+        """Waits while the socket's buffer is full."""
+        while not self._writable.is_set():
+            await self._writable.wait()
 
-    def count_unread(self, change: int) -> None:
-        """Notes bytes received or read; the socket is not read while too many are held."""
-        self.unread += change
-        most = self._owner.limits.unread_bytes
+    def add_unread(self, count: int) -> None:
+        """Counts bytes received (positive) or read (negative); pauses reading from the socket while too many are
+        unread."""
+        self.unread_bytes += count
+        limit = self._owner.limits.unread_bytes
         if self._transport is None or self.is_closed:
             return
-        if not self._reading_paused and self.unread > most:
+        if not self._reading_paused and self.unread_bytes > limit:
             self._reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and self.unread <= most // 2:
+        elif self._reading_paused and self.unread_bytes <= limit // 2:
             self._reading_paused = False
             self._transport.resume_reading()
 
-    def forget(self, stream: MuxedStream) -> None:
-        """The stream is over in both directions."""
-        self.streams.pop(stream.number, None)
+    def stream_finished(self, stream: MuxedStream) -> None:
+        """Removes a stream that is closed in both directions."""
+        self.streams.pop(stream.stream_id, None)
 
-    # --- inner
+    # --- internal
 
-    def _go_on_upgrading(self, data: bytes) -> None:
-        assert self._upgrade is not None
-        found = self._upgrade.receive(data)
-        out = self._upgrade.take()
+    def _continue_upgrade(self, data: bytes) -> None:
+        assert self._upgrader is not None
+        upgraded = self._upgrader.receive_data(data)
+        out = self._upgrader.data_to_send()
         if out:
             self._write([out])
-        if found is not None:
-            self._start(found)
+        if upgraded is not None:
+            self._finish_upgrade(upgraded)
 
-    def _start(self, found: Upgraded) -> None:
-        """The upgrade is done."""
-        self._upgrade = None
-        self._sealed = found.stream
-        self.peer = found.peer
-        self.since = self._last_data = self._small_since = self._loop.time()
-        self._set_timer(self._owner.timings.keepalive, self._look_after)
-        refusal = self._owner.upgraded(self)
-        if refusal is not None:
-            return self.close(refusal)
+    def _finish_upgrade(self, upgraded: UpgradedConnection) -> None:
+        self._upgrader = None
+        self._secure_session = upgraded.session
+        self.peer = upgraded.peer
+        self.opened_at = self._last_data = self._small_window_start = self._loop.time()
+        self._set_timer(self._owner.timeouts.keepalive, self._keep_alive)
+        denied = self._owner.connection_upgraded(self)
+        if denied is not None:
+            return self.close(denied)
         if not self.ready.done():
             self.ready.set_result(None)
-        if found.early:
-            self._receive(found.early)
+        if upgraded.early_data:
+            self._receive_plaintext(upgraded.early_data)
 
-    def _receive(self, plain: bytes) -> None:
-        self._small_messages += len(plain) < _SMALL
-        for event in self.session.receive(plain):
+    def _receive_plaintext(self, plain: bytes) -> None:
+        self._small_messages += len(plain) < _SMALL_MESSAGE_BYTES
+        for event in self.session.receive_data(plain):
             if self.is_closed:
                 return
             self._dispatch(event)
-        self._bound_small()
+        self._check_small_frames()
 
-    def _bound_small(self) -> None:
+    def _check_small_frames(self) -> None:
         count = self.session.small_frames + self._small_messages
-        if self._last_heard - self._small_since > 1.0:
-            self._small_since, self._small_before = self._last_heard, count
-        elif count - self._small_before > MOST_SMALL:
+        if self._last_received - self._small_window_start > 1.0:
+            self._small_window_start, self._small_at_window_start = self._last_received, count
+        elif count - self._small_at_window_start > MAX_SMALL_FRAMES:
             raise YamuxError("too many small frames")
 
-    def _dispatch(self, event: Event) -> None:
-        if isinstance(event, Opened):
-            self._accept(event.stream)
-        elif isinstance(event, WentAway):
+    def _dispatch(self, event: YamuxEvent) -> None:
+        if isinstance(event, StreamOpened):
+            self._accept_stream(event.stream_id)
+        elif isinstance(event, GoAwayReceived):
             self.close("closed by the peer")
-        elif isinstance(event, Received | Ended | Reset | WindowOpened):
-            stream = self.streams.get(event.stream)
+        elif isinstance(event, DataReceived | StreamEnded | StreamReset | WindowUpdated):
+            stream = self.streams.get(event.stream_id)
             if stream is None:
                 return
-            if isinstance(event, Received):
-                self._last_data = self._last_heard
-                stream.receive(event.data)
-            elif isinstance(event, Ended):
-                stream.receive_end()
-            elif isinstance(event, Reset):
-                stream.lose("reset by the peer")
+            if isinstance(event, DataReceived):
+                self._last_data = self._last_received
+                stream.receive_data(event.data)
+            elif isinstance(event, StreamEnded):
+                stream.receive_fin()
+            elif isinstance(event, StreamReset):
+                stream.abort("reset by the peer")
             else:
-                stream.window_opened()
+                stream.window_updated()
 
-    def _accept(self, number: int) -> None:
-        """An inbound stream: its negotiation, in bounded time, and then its handler."""
-        responder = Responder(lambda protocol: self._owner.handler(protocol) is not None)
-        stream = self.streams[number] = MuxedStream(self, number, responder)
-        late = self._loop.call_later(self._owner.timings.handshake, stream.reset, "no protocol in time")
+    def _accept_stream(self, stream_id: int) -> None:
+        """Accepts an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
+        responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
+        stream = self.streams[stream_id] = MuxedStream(self, stream_id, responder)
+        timeout = self._loop.call_later(self._owner.timeouts.handshake, stream.reset, "protocol negotiation timed out")
 
-        def agreed(stream: MuxedStream) -> None:
-            late.cancel()
-            handler = self._owner.handler(stream.protocol)
+        def negotiated(stream: MuxedStream) -> None:
+            timeout.cancel()
+            handler = self._owner.stream_handler(stream.protocol)
             if handler is None:
                 stream.reset()
             else:
-                self._owner.spawn(self._serve(stream, handler))
+                self._owner.spawn(self._run_handler(stream, handler))
 
-        stream.on_agreed = agreed
-        stream.on_over = late.cancel
+        stream.on_negotiated = negotiated
+        stream.on_finished = timeout.cancel
 
-    async def _serve(self, stream: MuxedStream, handler: StreamHandler) -> None:
+    async def _run_handler(self, stream: MuxedStream, handler: StreamHandler) -> None:
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
-            log.detail("stream ended", peer=short_text(self.peer), protocol=stream.protocol, why=str(error))
+            log.trace("stream ended", peer=short_peer_id(self.peer), protocol=stream.protocol, error=str(error))
             stream.reset()
         except asyncio.CancelledError:
             stream.reset()
             raise
         except Exception as error:
-            log.crash("a stream's handler failed", error, peer=short_text(self.peer), protocol=stream.protocol)
+            log.crash("stream handler failed", error, peer=short_peer_id(self.peer), protocol=stream.protocol)
             stream.reset()
             self.close("internal error", GoAwayCode.INTERNAL_ERROR)
         else:
             stream.close()
-            stream.ignore_rest()
-            if not stream.is_over:
-                lingering = self._loop.call_later(LINGER, stream.reset)
-                stream.on_over = lingering.cancel
+            stream.discard_input()
+            if not stream.is_finished:
+                # A peer that never closes its direction must not keep the stream, and its inbound slot, for ever.
+                linger = self._loop.call_later(LINGER_SECONDS, stream.reset)
+                stream.on_finished = linger.cancel
 
-    def _handshake_is_late(self) -> None:
-        self.abort(f"no handshake within {self._owner.timings.handshake:g} s")
+    def _handshake_timed_out(self) -> None:
+        self.abort(f"handshake not finished within {self._owner.timeouts.handshake:g} s")
 
-    def _look_after(self) -> None:
-        """Pings a silent connection; closes one that stays silent, or that carried nothing for very long."""
-        now, timings = self._loop.time(), self._owner.timings
-        self._set_timer(timings.keepalive, self._look_after)
-        if now - self._last_data > timings.idle:
+    def _keep_alive(self) -> None:
+        """Pings a silent connection; closes one that stays silent, or has had no stream data for the idle timeout."""
+        now, timeouts = self._loop.time(), self._owner.timeouts
+        self._set_timer(timeouts.keepalive, self._keep_alive)
+        if now - self._last_data > timeouts.idle:
             return self.close("idle")
-        if self._pinged and self._last_heard < self._pinged:
-            return self.abort("the peer does not answer")
-        if now - self._last_heard >= _SILENT * timings.keepalive:
-            self._pinged = now
+        if self._pinged_at and self._last_received < self._pinged_at:
+            return self.abort("keepalive timeout")
+        if now - self._last_received >= _SILENT_SHARE * timeouts.keepalive:
+            self._pinged_at = now
             self.session.ping(0)
             self.flush()
 
-    def _set_timer(self, seconds: float, what: Callable[[], None]) -> None:
+    def _set_timer(self, seconds: float, callback: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, what)
+        self._timer = self._loop.call_later(seconds, callback)
 
     def _write(self, pieces: list[bytes]) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -383,18 +385,19 @@ class Connection(asyncio.Protocol):
         self._owner.bytes_out += sum(map(len, pieces))
         self._transport.writelines(pieces)
 
-    def _over(self, why: str) -> None:
-        """The connection counts as gone; streams and the host are told once."""
+    def _finish(self, reason: str) -> None:
+        """Marks the connection as closed and aborts its streams; the owner is called once."""
         if self.is_closed:
             return
-        self.is_closed, self.why = True, why
-        self._may_write.set()
+        self.is_closed, self.close_reason = True, reason
+        self._writable.set()
         if self._timer is not None:
             self._timer.cancel()
         if not self.ready.done():
-            self.ready.set_exception(TransportError(why))
+            self.ready.set_exception(TransportError(reason))
+            # Marks the exception as retrieved: nobody awaits `ready` of an inbound connection.
             self.ready.exception()
         for stream in list(self.streams.values()):
-            stream.lose(why)
+            stream.abort(reason)
         self.streams.clear()
-        self._owner.lost(self)
+        self._owner.connection_closed(self)

@@ -1,4 +1,5 @@
-"""Dialling: one attempt per peer at a time, few at once over all, each address in turn until one leads to the peer."""
+"""The dialer: one attempt per peer at a time, a bounded number over all, each address in turn until one leads to the
+peer [NET5]."""
 
 import asyncio
 import os
@@ -7,109 +8,111 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.host_api import DialError, Direction
-from rollup_node.stages.p2p.host.io.connection import Connection, Owner, TransportError
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, TcpAddress
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
+from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
-MOST_ADDRESSES = 8
-_MOST_PROBLEMS = 256
-_WHOLE = 3.0
-"""How many dial timeouts all addresses of a peer may take together."""
+MAX_ADDRESSES = 8
+SHUTTING_DOWN = "shutting down"
+_MAX_ERRORS = 256
+_TOTAL_TIMEOUTS = 3.0
+"""Bound on the time for all addresses of a peer, in dial timeouts."""
 
 
-class DialingHost(Owner, Protocol):
-    """What dialling needs of the host."""
+class DialingHost(ConnectionOwner, Protocol):
+    """The host as the dialer sees it."""
 
     config: P2pConfig
-    store: PeerStore
+    peerstore: PeerStore
 
-    def refuses_dial(self, ip: str) -> str | None:
-        """Why an address may not be dialled."""
+    def intercept_addr_dial(self, ip: str) -> str | None:
+        """The reason why dialling an address is denied, None when it is allowed."""
 
-    def refuses_peer(self, peer: PeerId) -> str | None:
-        """Why there may be no connection with a peer."""
+    def intercept_peer(self, peer: PeerId) -> str | None:
+        """The reason why a connection with a peer is denied, None when it is allowed."""
 
 
 class Dialer:
-    """See the module. `problems` tells why the last attempt failed, for the peers dialled last."""
+    """Dials for one host. `last_errors` has the reason why the last attempt failed, for the peers dialled last."""
 
     def __init__(self, host: DialingHost) -> None:
         self._host = host
-        self._slots = asyncio.Semaphore(host.limits.dials)
+        self._concurrency = asyncio.Semaphore(host.limits.dials)
         self._running: dict[PeerId, asyncio.Task[None]] = {}
-        self.problems: OrderedDict[PeerId, str] = OrderedDict()
+        self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        """A connection to the peer at one of the addresses, or those known; DialError says why there is none. Who asks
-        for a peer that is being dialled waits for that attempt."""
+        """Connects to the peer at one of the addresses, or at the known ones if none are given. While the peer is
+        being dialled, further calls wait for that attempt. Raises DialError."""
         task = self._running.get(peer)
         if task is None:
             task = self._running[peer] = asyncio.get_running_loop().create_task(self._dial(peer, addresses))
-            task.add_done_callback(lambda ended: self._ended(peer, ended))
+            task.add_done_callback(lambda done: self._dial_done(peer, done))
         try:
+            # One caller's timeout must not cancel the attempt that others wait for.
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise DialError("we are stopping") from None
+                raise DialError(SHUTTING_DOWN) from None
             raise
 
     def stop(self) -> None:
-        """Ends all attempts."""
+        """Cancels all attempts."""
         for task in self._running.values():
             task.cancel()
 
-    def _ended(self, peer: PeerId, task: asyncio.Task[None]) -> None:
+    def _dial_done(self, peer: PeerId, task: asyncio.Task[None]) -> None:
         self._running.pop(peer, None)
-        self.problems.pop(peer, None)
+        self.last_errors.pop(peer, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.problems[peer] = str(error)
-            if len(self.problems) > _MOST_PROBLEMS:
-                self.problems.popitem(last=False)
+            self.last_errors[peer] = str(error)
+            if len(self.last_errors) > _MAX_ERRORS:
+                self.last_errors.popitem(last=False)
 
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        refusal = self._host.refuses_peer(peer)
-        if refusal is not None:
-            raise DialError(f"{short_text(peer)}: {refusal}")
-        known = list(dict.fromkeys(addresses or self._host.store.addresses(peer)))
+        denied = self._host.intercept_peer(peer)
+        if denied is not None:
+            raise DialError(f"{short_peer_id(peer)}: {denied}")
+        known = list(dict.fromkeys(addresses or self._host.peerstore.addresses(peer)))
         if not known:
-            raise DialError(f"no address of {short_text(peer)} is known")
-        problems: list[str] = []
+            raise DialError(f"no known address of {short_peer_id(peer)}")
+        errors: list[str] = []
         timeout = self._host.config.dial_timeout
         try:
-            async with self._slots, asyncio.timeout(_WHOLE * timeout):
-                for address in known[:MOST_ADDRESSES]:
-                    problem = await self._try(peer, address)
-                    if problem is None:
+            async with self._concurrency, asyncio.timeout(_TOTAL_TIMEOUTS * timeout):
+                for address in known[:MAX_ADDRESSES]:
+                    error = await self._dial_address(peer, address)
+                    if error is None:
                         return
-                    problems.append(f"{address}: {problem}")
+                    errors.append(f"{address}: {error}")
         except TimeoutError:
-            problems.append(f"no connection within {_WHOLE * timeout:g} s")
-        raise DialError("; ".join(problems))
+            errors.append(f"no connection within {_TOTAL_TIMEOUTS * timeout:g} s")
+        raise DialError("; ".join(errors))
 
-    async def _try(self, peer: PeerId, address: Multiaddr) -> str | None:
-        """Dials one address; what went wrong, or None."""
+    async def _dial_address(self, peer: PeerId, address: Multiaddr) -> str | None:
+        """Dials one address; returns the error, None when it succeeds."""
         target = address.tcp
         if target is None:
-            return "not an address for TCP"
-        if address.peer not in (None, peer):
+            return "not a TCP address"
+        if address.peer_id not in (None, peer):
             return "the address of another peer"
-        problem: str | None = "the name has no address"
+        error: str | None = "the name has no address"
         try:
-            for ip in await _resolved(target):
-                problem = self._host.refuses_dial(ip)
-                if problem is None:
-                    problem = await self._connect(peer, ip, target.port)
-                if problem is None:
+            for ip in await _resolve(target):
+                error = self._host.intercept_addr_dial(ip)
+                if error is None:
+                    error = await self._dial_ip(peer, ip, target.port)
+                if error is None:
                     return None
-        except OSError as error:
-            return f"the name cannot be resolved: {error.strerror}"
-        return problem
+        except OSError as failure:
+            return f"the name cannot be resolved: {failure.strerror}"
+        return error
 
-    async def _connect(self, peer: PeerId, ip: str, port: int) -> str | None:
+    async def _dial_ip(self, peer: PeerId, ip: str, port: int) -> str | None:
         timeout = self._host.config.dial_timeout
         loop = asyncio.get_running_loop()
         try:
@@ -117,7 +120,12 @@ class Dialer:
                 _, connection = await loop.create_connection(
                     lambda: Connection(self._host, Direction.OUTBOUND, peer), ip, port
                 )
-            await connection.ready
+            try:
+                await connection.ready
+            except asyncio.CancelledError:
+                # Otherwise the socket stays open, and the peer counts it as a connection.
+                connection.abort(SHUTTING_DOWN)
+                raise
         except TimeoutError:
             return f"no answer within {timeout:g} s"
         except OSError as error:
@@ -127,9 +135,9 @@ class Dialer:
         return None
 
 
-async def _resolved(target: TcpAddress) -> list[str]:
-    """The IP addresses of a host."""
-    if not target.is_name:
+async def _resolve(target: TcpAddress) -> list[str]:
+    """The IP addresses of a dial target. Raises OSError when its name cannot be resolved."""
+    if not target.is_host_name:
         return [target.host]
     family = {"ip4": socket.AF_INET, "ip6": socket.AF_INET6}.get(target.family or "", socket.AF_UNSPEC)
     loop = asyncio.get_running_loop()

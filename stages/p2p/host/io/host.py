@@ -1,5 +1,5 @@
-"""The host: listens, keeps the connections to all peers, hands their streams to services, and tells of peers that come
-and go (node-behaviour 13.1). Everything runs in one event loop."""
+"""The host: listens, keeps the connections to all peers, passes their streams to the handlers of services, and emits an
+event for each peer that connects, is identified, or disconnects [NET1 to NET6]. Everything runs in one event loop."""
 
 import asyncio
 import time
@@ -9,11 +9,15 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.accept_limits import HalfOpen, is_crowded
-from rollup_node.stages.p2p.gating.connection_gater import Gater, ip_groups, parse_ip, parse_subnet
+from rollup_node.stages.p2p.gating.accept_limits import PendingHandshakes, is_over_host_limit
+from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
-from rollup_node.stages.p2p.host.host_api import (
+from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
+from rollup_node.stages.p2p.host.io.dialer import SHUTTING_DOWN, Dialer
+from rollup_node.stages.p2p.host.io.host_api import (
     ConnectionInfo,
     Direction,
     HostEvent,
@@ -23,62 +27,59 @@ from rollup_node.stages.p2p.host.host_api import (
     StreamError,
     StreamHandler,
 )
-from rollup_node.stages.p2p.host.io.connection import Connection, Timings, TransportError
-from rollup_node.stages.p2p.host.io.dialer import Dialer
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId, peer_text, short_text
-from rollup_node.stages.p2p.peerstore.io.peerstore import FOUND_TTL, PeerStore
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
+from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL, PeerStore
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5
-_MOST_DEPARTURES = 256
+_MAX_CLOSED_CONNECTIONS = 256
 
 log = get_logger("p2p")
 
 
-class Departure(NamedTuple):
-    """A connection that ended: why, in our words, and after how many seconds."""
+class ClosedConnection(NamedTuple):
+    """A connection that has ended: the reason, and its duration in seconds."""
 
     peer: PeerId
-    why: str
-    lasted: float
+    reason: str
+    seconds: float
 
 
 class Host:
-    """See hosting.HostApi. `gater` and `manager` are open to operators' commands; call `gate_changed` after changing
-    the former. `external` is how others reach us, where that is known; `departures` and `dialer.problems` tell what
-    happened of late."""
+    """The libp2p host; see HostApi for what services use. `closed_connections` and `dialer.last_errors` have the most
+    recent ones, for the diagnosis."""
 
-    def __init__(self, config: P2pConfig, identity: Identity, store: PeerStore, meter: Meter) -> None:
+    def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config = config
         self.identity = identity
-        self.store = store
+        self.peerstore = store
         self.meter = meter
         self.limits = config.limits
-        self.timings = Timings(config.handshake_timeout, config.idle_timeout)
+        self.timeouts = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
         self.early_muxer = config.early_muxer
-        self.gater: Gater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
-        self.manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
-        self.external: Multiaddr | None = None
-        self.departures: deque[Departure] = deque(maxlen=_MOST_DEPARTURES)
+        self.connection_gater: ConnectionGater = store.load_gater([parse_subnet(text) for text in config.netrestrict])
+        self.connection_manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
+        self.external_address: Multiaddr | None = None
+        self.closed_connections: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
         self.bytes_in = self.bytes_out = 0
         self.port = 0
         self.identify = IdentifyService(self)
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
-        self.half_open: HalfOpen[Connection] = HalfOpen(config.limits.half_open)
+        self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
         self._handlers: dict[str, StreamHandler] = {}
-        self._listeners: list[Callable[[HostEvent], None]] = []
+        self._subscribers: list[Callable[[HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._is_stopping = False
         self.dialer = Dialer(self)
-        self.identify.serve()
-        self.ping.serve()
+        self.identify.register()
+        self.ping.register()
 
     async def start(self) -> None:
-        """Begins to listen; TransportError says why it cannot."""
+        """Starts listening [NET2]. Raises TransportError when the address cannot be bound."""
         ip, port = self.config.listen_ip, self.config.listen_tcp
         loop = asyncio.get_running_loop()
         try:
@@ -90,223 +91,232 @@ class Host:
                 f"cannot listen for peers on {ip}:{port}: {error.strerror} (p2p.listen.ip, p2p.listen.tcp)"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
-        log.info("listening for peers", address=self.addresses[0], peer=peer_text(self.peer_id))
+        log.info("listening for peers", address=self.addresses[0], peer=peer_id_text(self.peer_id))
 
     async def stop(self) -> None:
-        """Closes everything, within two seconds."""
+        """Closes all connections and ends all tasks, within two seconds. Handshakes that end later are denied."""
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
         for connections in list(self._connections.values()):
             for connection in list(connections):
-                connection.close("we are stopping")
-        for half_open in self.half_open.drain():
-            half_open.abort("we are stopping")
+                connection.close(SHUTTING_DOWN)
+        for pending in self.pending_handshakes.drain():
+            pending.abort(SHUTTING_DOWN)
         self.dialer.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+        # Transports that were just closed report it in the loop's next iteration.
         await asyncio.sleep(0)
 
-    # --- hosting.HostApi
+    # --- HostApi ---------------------------------------------------------------------------------------------------
 
     @property
     def peer_id(self) -> PeerId:
-        """Our own."""
+        """Our peer id."""
         return self.identity.peer_id
 
     @property
     def addresses(self) -> tuple[Multiaddr, ...]:
-        """Where we listen and are reached, without our peer id."""
+        """Our external address, if it is known, and the listen address, without peer id."""
         listening = tcp_multiaddr(self.config.listen_ip, self.port)
-        return (listening,) if self.external in (None, listening) else (self.external, listening)
+        external = self.external_address
+        return (listening,) if external is None or external == listening else (external, listening)
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """What we serve."""
+        """The protocols that have a stream handler."""
         return tuple(self._handlers)
 
-    def handle(self, protocol: str, handler: StreamHandler) -> None:
-        """Serves inbound streams of a protocol."""
+    def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
+        """Serves inbound streams of a protocol; identify is pushed to connected peers."""
         self._handlers[protocol] = handler
-        self.identify.changed()
+        self.identify.protocols_changed()
 
-    def unhandle(self, protocol: str) -> None:
-        """Serves a protocol no longer."""
-        self._handlers.pop(protocol, None)
-        self.identify.changed()
+    def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
+        """Subscribes to events from now on."""
+        self._subscribers.append(handler)
 
-    def on_event(self, handler: Callable[[HostEvent], None]) -> None:
-        """Adds a listener for connections."""
-        self._listeners.append(handler)
+    def emit(self, event: HostEvent) -> None:
+        """Delivers an event to all subscribers; one that raises does not keep it from the others."""
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception as error:
+                log.crash("event subscriber failed", error, event=type(event).__name__)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs a task until the host stops; an exception is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
 
     async def connect(self, peer: PeerId, addresses: Sequence[Multiaddr] = ()) -> None:
-        """Makes sure of a connection; DialError says why there is none."""
+        """Dials the peer unless it is connected. Raises DialError."""
         if peer not in self._connections:
             await self.dialer.dial(peer, addresses)
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
-        """A stream to a connected peer for the first of the protocols that it speaks."""
+        """Opens a stream on the peer's oldest connection; returns the negotiated protocol and the stream. Raises
+        StreamError."""
         connections = self._connections.get(peer)
         if not connections:
-            raise StreamError(f"{short_text(peer)} is not connected")
+            raise StreamError(f"{short_peer_id(peer)} is not connected")
         stream = await connections[0].open_stream(tuple(protocols))
         return stream.protocol, stream
 
-    def connections(self) -> list[ConnectionInfo]:
-        """All connected peers."""
-        return [self._info(peer, connections) for peer, connections in self._connections.items()]
-
-    def connection(self, peer: PeerId) -> ConnectionInfo | None:
-        """A connected peer; None if it is not."""
-        connections = self._connections.get(peer)
-        return self._info(peer, connections) if connections else None
-
-    def disconnect(self, peer: PeerId, reason: str) -> None:
-        """Closes all connections to the peer."""
-        for connection in list(self._connections.get(peer, ())):
-            connection.close(reason)
-
-    # --- whom to keep out
-
-    def gate_changed(self) -> None:
-        """Writes blocks and bans to the store."""
-        self.store.save_gate(self.gater)
-
-    def ban(self, peer: PeerId, seconds: float, reason: str) -> None:
-        """Bans a peer for a time and closes its connections."""
-        self.gater.peer_bans[peer] = time.time() + seconds
-        self.gate_changed()
-        log.info("peer banned", peer=short_text(peer), seconds=seconds, why=reason)
-        self.disconnect(peer, f"banned: {reason}")
-
-    def refuses_dial(self, ip: str) -> str | None:
-        """Why an address may not be dialled."""
-        refusal = self.gater.refuses_ip(parse_ip(ip), time.time())
-        self.meter.count("p2p_dials", allow=_word(refusal is None))
-        return refusal
-
-    def refuses_peer(self, peer: PeerId) -> str | None:
-        """Why there may be no connection with a peer."""
-        if peer == self.peer_id:
-            return "that is this node itself"
-        return self.gater.refuses_peer(peer, time.time())
-
-    # --- transport.Owner
-
-    def refuses_address(self, connection: Connection) -> str | None:
-        """Admits an inbound connection to its handshake, or says why not; an outbound one was judged before."""
-        if connection.direction is Direction.OUTBOUND:
-            return None
-        refusal = self.gater.refuses_ip(parse_ip(connection.ip), time.time())
-        if refusal is None and is_crowded(connection.ip, [other.ip for other in self._all()]):
-            refusal = "too many connections of one host"
-        self.meter.count("p2p_accepts", allow=_word(refusal is None))
-        if refusal is None:
-            evicted = self.half_open.add(connection, ip_groups(connection.ip)[-1])
-            if evicted is not None:
-                evicted.abort("too many unfinished handshakes")
-        return refusal
-
-    def upgraded(self, connection: Connection) -> str | None:
-        """Takes a connection among those of its peer, or says why not."""
-        self.half_open.remove(connection)
-        peer = connection.peer
-        refusal = self.refuses_peer(peer) or self._no_room(connection)
-        if refusal is not None:
-            log.debug("connection refused", peer=short_text(peer), address=connection.address, why=refusal)
-            return refusal
-        connections = self._connections.setdefault(peer, [])
-        connections.append(connection)
-        address = connection.address
-        assert address is not None
-        if connection.direction is Direction.OUTBOUND:
-            self.store.add_addresses(peer, [address], FOUND_TTL)
-        if len(connections) == 1:
-            log.debug("peer connected", peer=short_text(peer), address=address, direction=connection.direction.name)
-            self.emit(PeerConnected(peer, connection.direction, address))
-            self.spawn(self.identify.ask(connection))
-        return None
-
-    def lost(self, connection: Connection) -> None:
-        """Forgets a connection."""
-        self.half_open.remove(connection)
-        connections = self._connections.get(connection.peer)
-        if not connections or connection not in connections:
-            return
-        connections.remove(connection)
-        lasted = asyncio.get_running_loop().time() - connection.since
-        self.departures.append(Departure(connection.peer, connection.why, lasted))
-        if not connections:
-            del self._connections[connection.peer]
-            self.ping.forget(connection.peer)
-            self.identify.forget(connection.peer)
-            self.manager.forget(connection.peer)
-            log.debug("peer disconnected", peer=short_text(connection.peer), why=connection.why)
-            self.emit(PeerDisconnected(connection.peer))
-
-    def handler(self, protocol: str) -> StreamHandler | None:
-        """Who serves a protocol."""
-        return self._handlers.get(protocol)
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task until the host stops."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    # --- for the services of the host
-
-    def emit(self, event: HostEvent) -> None:
-        """Tells all listeners; one that fails does not keep it from the others."""
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception as error:
-                log.crash("a listener for peers failed", error, event=type(event).__name__)
-
-    def live(self, peer: PeerId) -> list[Connection]:
-        """The connections of a peer, oldest first."""
-        return self._connections.get(peer, [])
+    async def measure_latency(self, peer: PeerId) -> None:
+        """Pings a peer and updates its latency."""
+        await self.ping.measure_latency(peer)
 
     def peers(self) -> list[PeerId]:
         """All connected peers."""
         return list(self._connections)
 
-    def _all(self) -> Iterator[Connection]:
-        """Every connection there is, in its handshake or after it."""
-        yield from self.half_open
+    def connections(self) -> list[ConnectionInfo]:
+        """All connected peers with their connections."""
+        return [self._info(peer, connections) for peer, connections in self._connections.items()]
+
+    def connection(self, peer: PeerId) -> ConnectionInfo | None:
+        """A connected peer; None if it is not connected."""
+        connections = self._connections.get(peer)
+        return self._info(peer, connections) if connections else None
+
+    def connections_to_peer(self, peer: PeerId) -> list[Connection]:
+        """The connections of a peer, oldest first."""
+        return list(self._connections.get(peer, ()))
+
+    def disconnect(self, peer: PeerId, reason: str) -> None:
+        """Closes all connections to the peer."""
+        for connection in self.connections_to_peer(peer):
+            connection.close(reason)
+
+    # --- connection gating [NET12, NET13] ---------------------------------------------------------------------------
+
+    def save_gater(self) -> None:
+        """Writes bans and blocks to the peerstore."""
+        self.peerstore.save_gater(self.connection_gater)
+
+    def ban(self, peer: PeerId, seconds: float, reason: str) -> None:
+        """Bans a peer for a time and closes its connections [SCR7]."""
+        self.connection_gater.peer_bans[peer] = time.time() + seconds
+        self.save_gater()
+        log.info("peer banned", peer=short_peer_id(peer), seconds=seconds, reason=reason)
+        self.disconnect(peer, f"banned: {reason}")
+
+    def intercept_peer(self, peer: PeerId) -> str | None:
+        """The reason why a connection with the peer is denied, None when it is allowed."""
+        if peer == self.peer_id:
+            return "that is this node itself"
+        return self.connection_gater.peer_deny_reason(peer, time.time())
+
+    def intercept_addr_dial(self, ip: str) -> str | None:
+        """The reason why dialling an address is denied, None when it is allowed."""
+        denied = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
+        self.meter.count("p2p_dials", allow=_metric_label(denied is None))
+        return denied
+
+    def intercept_accept(self, connection: Connection) -> str | None:
+        """Lets an inbound connection begin its handshake, or returns why not; dialled ones were checked before."""
+        if connection.direction is Direction.OUTBOUND:
+            return None
+        if self._is_stopping:
+            return SHUTTING_DOWN
+        denied = self.connection_gater.ip_deny_reason(parse_ip(connection.remote_ip), time.time())
+        others = [other.remote_ip for other in self._all_connections()]
+        if denied is None and is_over_host_limit(connection.remote_ip, others):
+            denied = "too many connections of one host"
+        self.meter.count("p2p_accepts", allow=_metric_label(denied is None))
+        if denied is None:
+            evicted = self.pending_handshakes.add(connection, colocation_groups(connection.remote_ip)[-1])
+            if evicted is not None:
+                evicted.abort("too many unfinished handshakes")
+        return denied
+
+    # --- ConnectionOwner -------------------------------------------------------------------------------------------
+
+    def connection_upgraded(self, connection: Connection) -> str | None:
+        """Adds a connection to those of its peer, or returns why it is denied."""
+        self.pending_handshakes.remove(connection)
+        peer = connection.peer
+        denied = SHUTTING_DOWN if self._is_stopping else self.intercept_peer(peer) or self._limit_exceeded(connection)
+        if denied is not None:
+            log.debug("connection denied", peer=short_peer_id(peer), address=connection.remote_address, reason=denied)
+            return denied
+        connections = self._connections.setdefault(peer, [])
+        connections.append(connection)
+        address = connection.remote_address
+        assert address is not None
+        if connection.direction is Direction.OUTBOUND:
+            self.peerstore.add_addresses(peer, [address], DISCOVERED_TTL)
+        if len(connections) == 1:
+            direction = connection.direction
+            log.debug("peer connected", peer=short_peer_id(peer), address=address, direction=direction.name)
+            self.emit(PeerConnected(peer, direction, address))
+            self.spawn(self.identify.identify_peer(peer))
+        return None
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Removes a connection, upgraded or not."""
+        self.pending_handshakes.remove(connection)
+        peer = connection.peer
+        connections = self._connections.get(peer)
+        if not connections or connection not in connections:
+            return
+        connections.remove(connection)
+        seconds = asyncio.get_running_loop().time() - connection.opened_at
+        self.closed_connections.append(ClosedConnection(peer, connection.close_reason, seconds))
+        if not connections:
+            del self._connections[peer]
+            self.ping.remove_peer(peer)
+            self.identify.remove_peer(peer)
+            self.connection_manager.remove_tags(peer)
+            log.debug("peer disconnected", peer=short_peer_id(peer), reason=connection.close_reason)
+            self.emit(PeerDisconnected(peer))
+
+    def stream_handler(self, protocol: str) -> StreamHandler | None:
+        """The handler of a protocol."""
+        return self._handlers.get(protocol)
+
+    def _all_connections(self) -> Iterator[Connection]:
+        """All connections, during and after their handshake."""
+        yield from self.pending_handshakes
         for connections in self._connections.values():
             yield from connections
 
-    def _no_room(self, connection: Connection) -> str | None:
+    def _limit_exceeded(self, connection: Connection) -> str | None:
         if len(self._connections.get(connection.peer, ())) >= self.limits.connections_per_peer:
             return "too many connections of one peer"
-        most = self.limits.most_connections(self.config.peers_hi)
-        is_free = connection.direction is Direction.OUTBOUND or self.manager.is_protected(connection.peer)
-        if not is_free and sum(map(len, self._connections.values())) >= most:
+        maximum = self.limits.max_connections(self.config.peers_hi)
+        # What we dial, and protected peers, get in beyond the maximum: strangers must not keep static peers out.
+        is_exempt = connection.direction is Direction.OUTBOUND or self.connection_manager.is_protected(connection.peer)
+        if not is_exempt and sum(map(len, self._connections.values())) >= maximum:
             return "too many connections"
         return None
 
     def _info(self, peer: PeerId, connections: list[Connection]) -> ConnectionInfo:
-        first = connections[0]
-        assert first.address is not None
+        oldest = connections[0]
+        assert oldest.remote_address is not None
         return ConnectionInfo(
             peer=peer,
-            direction=first.direction,
-            address=first.address,
-            since=first.since,
+            direction=oldest.direction,
+            address=oldest.remote_address,
+            local_ip=oldest.local_ip,
+            remote_ips=tuple(connection.remote_ip for connection in connections),
+            opened_at=oldest.opened_at,
             streams=sum(len(connection.streams) for connection in connections),
             latency=self.ping.latency(peer),
-            identified=self.identify.known(peer),
+            identify=self.identify.identified(peer),
         )
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.crash("a task of the host failed", error)
+            log.crash("host task failed", error)
 
 
-def _word(allowed: bool) -> str:
+def _metric_label(allowed: bool) -> str:
     return "true" if allowed else "false"

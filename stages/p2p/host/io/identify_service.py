@@ -1,193 +1,170 @@
-"""The identify service: asks every new peer who it is, answers the same question, and tells connected peers when what
-we serve changes."""
+"""The identify service: requests identify from each new peer, serves the same request, and pushes our message to
+connected peers when our protocols change [NET4]."""
 
 import asyncio
 import ipaddress
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.connection_gater import is_believable, parse_ip
-from rollup_node.stages.p2p.host.host_api import HostApi, HostEvent, PeerIdentified, Stream, StreamError
-from rollup_node.stages.p2p.host.io.connection import Connection
-from rollup_node.stages.p2p.identity import identify
-from rollup_node.stages.p2p.identity.identify import Identified, IdentifyError
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import (
-    Identity,
-    IdentityError,
-    PeerId,
-    decode_public_key,
-    short_text,
-)
-from rollup_node.stages.p2p.peerstore.io.peerstore import CLAIMED_TTL, PeerStore
-from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription
+from rollup_node.stages.p2p.addresses.ip import IpAddress, is_plausible_ip, parse_ip
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, HostApi, PeerIdentified, Stream, StreamError
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
+from rollup_node.stages.p2p.peerstore.io.peerstore import IDENTIFIED_TTL
+from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
 
+PUSH_MIN_INTERVAL = 1.0
+"""Seconds between two pushes of one peer; an earlier one is rejected."""
 _TIMEOUT = 10.0
-_MOST_MESSAGES = 10
+_MAX_PARTS = 10
 _PUSH_DELAY = 0.1
-_PUSH_PAUSE = 1.0
+_PUSH_ATTEMPTS = 3
 
 log = get_logger("p2p")
 
 
-class IdentifyingHost(HostApi, Protocol):
-    """What this service needs of the host."""
-
-    config: P2pConfig
-    identity: Identity
-    store: PeerStore
-    port: int
-    external: Multiaddr | None
-
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        """What we serve."""
-
-    def live(self, peer: PeerId) -> list[Connection]:
-        """The connections of a peer."""
-
-    def emit(self, event: HostEvent) -> None:
-        """Tells all listeners."""
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task until the host stops."""
-
-
 class IdentifyService:
-    """See the module."""
+    """The identify protocol of one host."""
 
-    def __init__(self, host: IdentifyingHost) -> None:
+    def __init__(self, host: HostApi) -> None:
         self._host = host
-        self._known: dict[PeerId, Identified] = {}
+        self._identified: dict[PeerId, IdentifyMessage] = {}
         self._last_push: dict[PeerId, float] = {}
-        self._pending: asyncio.TimerHandle | None = None
+        self._pending_push: asyncio.TimerHandle | None = None
 
-    def serve(self) -> None:
-        """Registers our protocols."""
-        self._host.handle(identify.PROTOCOL, self._answer)
-        self._host.handle(identify.PUSH_PROTOCOL, self._take_push)
+    def register(self) -> None:
+        """Registers the stream handlers."""
+        self._host.set_stream_handler(identify.PROTOCOL, self._handle_identify)
+        self._host.set_stream_handler(identify.PUSH_PROTOCOL, self._handle_push)
 
-    def known(self, peer: PeerId) -> Identified | None:
-        """What a connected peer said of itself; None before it did."""
-        return self._known.get(peer)
+    def identified(self, peer: PeerId) -> IdentifyMessage | None:
+        """The identify message of a connected peer, pushes included; None until it has been received."""
+        return self._identified.get(peer)
 
-    def forget(self, peer: PeerId) -> None:
-        """The peer is gone."""
-        self._known.pop(peer, None)
+    def remove_peer(self, peer: PeerId) -> None:
+        """Forgets a disconnected peer."""
+        self._identified.pop(peer, None)
         self._last_push.pop(peer, None)
 
-    async def ask(self, connection: Connection) -> None:
-        """Asks a new peer; one that does not answer stays, unidentified."""
-        peer = connection.peer
+    async def identify_peer(self, peer: PeerId) -> None:
+        """Requests identify from a new peer; without a valid response the peer stays connected, unidentified."""
         try:
             async with asyncio.timeout(_TIMEOUT):
-                stream = await connection.open_stream((identify.PROTOCOL,))
+                _, stream = await self._host.open_stream(peer, (identify.PROTOCOL,))
                 stream.close()
-                self._take(peer, await _read(stream), None)
+                self._consume_message(peer, await _read_message(stream), None)
         except (StreamError, IdentifyError, TimeoutError) as error:
-            log.debug("peer not identified", peer=short_text(peer), why=str(error) or "no answer in time")
+            log.debug("identify failed", peer=short_peer_id(peer), error=str(error) or "timeout")
 
-    def changed(self) -> None:
-        """What we serve has changed: connected peers hear of it soon."""
-        if self._pending is None and self._known:
-            self._pending = asyncio.get_running_loop().call_later(_PUSH_DELAY, self._push_all)
+    def protocols_changed(self) -> None:
+        """Schedules a push to all identified peers; changes that follow at once share it."""
+        if self._pending_push is None and self._identified:
+            self._pending_push = asyncio.get_running_loop().call_later(_PUSH_DELAY, self._push_all)
 
-    async def _answer(self, stream: Stream) -> None:
+    async def _handle_identify(self, stream: Stream) -> None:
         async with asyncio.timeout(_TIMEOUT):
-            await stream.write_message(self._message(stream.peer))
+            await stream.write_message(self._encode_message(stream.peer))
 
-    async def _take_push(self, stream: Stream) -> None:
+    async def _handle_push(self, stream: Stream) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._last_push.get(stream.peer, -_PUSH_PAUSE) < _PUSH_PAUSE:
-            raise StreamError("identify is pushed too often")
-        if not self._host.live(stream.peer):
-            raise StreamError("the peer is gone")
+        if now - self._last_push.get(stream.peer, -PUSH_MIN_INTERVAL) < PUSH_MIN_INTERVAL:
+            raise StreamError("identify pushes come too fast")
+        if self._host.connection(stream.peer) is None:
+            raise StreamError("peer disconnected")
         self._last_push[stream.peer] = now
         try:
             async with asyncio.timeout(_TIMEOUT):
-                self._take(stream.peer, await _read(stream), self._known.get(stream.peer))
+                known = self._identified.get(stream.peer)
+                self._consume_message(stream.peer, await _read_message(stream), known)
         except IdentifyError as error:
             raise StreamError(str(error)) from None
 
-    def _take(self, peer: PeerId, message: bytes, before: Identified | None) -> None:
-        """Takes in what a connected peer says; what a push leaves out stays as it was."""
-        live = self._host.live(peer)
-        if not live:
+    def _consume_message(self, peer: PeerId, raw: bytes, known: IdentifyMessage | None) -> None:
+        """Stores a peer's message, merged into the `known` one if it is a push. Raises IdentifyError."""
+        connection = self._host.connection(peer)
+        if connection is None:
             return
-        found = identify.decode(message)
-        _check_key(peer, found)
-        if before is not None:
-            found = identify.merged(before, found)
-        self._known[peer] = found
-        seen = parse_ip(live[0].ip)
-        claimed = [address for address in found.addresses if _is_worth_trying(address, seen)]
-        self._host.store.add_addresses(peer, claimed, CLAIMED_TTL)
-        description = PeerDescription(found.agent or "", found.version or "", found.protocols)
-        self._host.store.set_description(peer, description)
-        self._host.emit(PeerIdentified(peer, found))
+        message = identify.decode(raw)
+        _check_public_key(peer, message)
+        if known is not None:
+            message = identify.merge_push(known, message)
+        self._identified[peer] = message
+        seen_at = parse_ip(connection.remote_ips[0])
+        dialable = [address for address in message.listen_addresses if _is_dialable(address, seen_at)]
+        self._host.peerstore.add_addresses(peer, dialable, IDENTIFIED_TTL)
+        record = IdentifyRecord(message.agent_version or "", message.protocol_version or "", message.protocols)
+        self._host.peerstore.set_identify_record(peer, record)
+        self._host.emit(PeerIdentified(peer, message))
 
-    def _message(self, peer: PeerId) -> bytes:
-        live = self._host.live(peer)
+    def _encode_message(self, peer: PeerId) -> bytes:
+        connection = self._host.connection(peer)
         return identify.encode(
             key=self._host.identity.public_key.encode(),
-            addresses=self._own_addresses(live[0].local_ip if live else ""),
+            addresses=self._own_addresses(connection),
             protocols=self._host.protocols,
-            observed=live[0].address if live else None,
+            observed=None if connection is None else connection.address,
             agent=self._host.config.user_agent,
         )
 
-    def _own_addresses(self, local_ip: str) -> list[Multiaddr]:
-        """How this peer may reach us: the known outer address, and the one it is connected to if we listen there."""
-        listening = self._host.config.listen_ip
-        everywhere = ipaddress.ip_address(listening).is_unspecified
-        inner = local_ip if everywhere else listening
-        found = [tcp_multiaddr(inner, self._host.port)] if inner and self._host.port else []
-        outer = self._host.external
-        return found if outer is None or outer in found else [outer, *found]
+    def _own_addresses(self, connection: ConnectionInfo | None) -> Sequence[Multiaddr]:
+        """Our addresses for this peer: the external one, and the local one of its connection if we listen there."""
+        listen_ip = self._host.config.listen_ip
+        local_ip = "" if connection is None else connection.local_ip
+        ip = local_ip if ipaddress.ip_address(listen_ip).is_unspecified else listen_ip
+        local = [tcp_multiaddr(ip, self._host.port)] if ip and self._host.port else []
+        external = self._host.external_address
+        return local if external is None or external in local else [external, *local]
 
     def _push_all(self) -> None:
-        self._pending = None
-        for peer, identified in self._known.items():
-            if identify.PUSH_PROTOCOL in identified.protocols:
+        self._pending_push = None
+        for peer, message in self._identified.items():
+            if identify.PUSH_PROTOCOL in message.protocols:
                 self._host.spawn(self._push(peer))
 
     async def _push(self, peer: PeerId) -> None:
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                _, stream = await self._host.open_stream(peer, (identify.PUSH_PROTOCOL,))
-                await stream.write_message(self._message(peer))
-                stream.close()
-                await stream.read_all(0)
-        except (StreamError, TimeoutError) as error:
-            log.detail("identify not pushed", peer=short_text(peer), why=str(error))
+        """Pushes the current message. Repeats it when the peer rejects it, as this node does with one that follows
+        another within PUSH_MIN_INTERVAL."""
+        for _ in range(_PUSH_ATTEMPTS):
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    _, stream = await self._host.open_stream(peer, (identify.PUSH_PROTOCOL,))
+                    await stream.write_message(self._encode_message(peer))
+                    stream.close()
+                    await stream.read_all(0)
+                return
+            except (StreamError, TimeoutError) as error:
+                log.trace("identify push failed", peer=short_peer_id(peer), error=str(error) or "timeout")
+            await asyncio.sleep(2 * PUSH_MIN_INTERVAL)
+            if self._host.connection(peer) is None:
+                return
 
 
-async def _read(stream: Stream) -> bytes:
-    """The message of a stream, which may come in parts that are to be read as one."""
+async def _read_message(stream: Stream) -> bytes:
+    """Reads a message, which may come in several length-prefixed parts that form one protobuf message."""
     parts: list[bytes] = []
-    room = identify.LONGEST
-    while len(parts) < _MOST_MESSAGES and (part := await stream.read_message(room)) is not None:
+    left = identify.MAX_MESSAGE_BYTES
+    while len(parts) < _MAX_PARTS and (part := await stream.read_message(left)) is not None:
         parts.append(part)
-        room -= len(part)
+        left -= len(part)
     return b"".join(parts)
 
 
-def _check_key(peer: PeerId, found: Identified) -> None:
-    """Refuses a message about somebody else."""
-    if found.key is None:
+def _check_public_key(peer: PeerId, message: IdentifyMessage) -> None:
+    """Raises IdentifyError when the message holds another peer's key."""
+    if message.public_key is None:
         return
     try:
-        if decode_public_key(found.key).peer_id == peer:
+        if decode_public_key(message.public_key).peer_id == peer:
             return
     except IdentityError as error:
         raise IdentifyError(str(error)) from None
-    raise IdentifyError("the key is another peer's")
+    raise IdentifyError("the public key is another peer's")
 
 
-def _is_worth_trying(address: Multiaddr, seen: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _is_dialable(address: Multiaddr, seen_at: IpAddress) -> bool:
     target = address.tcp
     if target is None or not target.port:
         return False
-    return target.is_name or is_believable(parse_ip(target.host), seen)
+    return target.is_host_name or is_plausible_ip(parse_ip(target.host), seen_at)

@@ -1,5 +1,5 @@
-"""A stream of a multiplexed connection: negotiates its protocol, and carries bytes both ways under the windows of
-yamux. What a peer sent and nobody has read yet is bounded by the window."""
+"""A stream of a multiplexed connection: negotiates its protocol, then carries bytes both ways under yamux's windows.
+The window also bounds what a peer has sent and nobody has read."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,268 +7,270 @@ from contextlib import suppress
 from typing import Protocol
 
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.multistream import MultistreamError, Proposer, Responder
-from rollup_node.stages.p2p.host.host_api import Direction, StreamError
+from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
+from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.muxer.yamux import Session
+from rollup_node.stages.p2p.muxer.yamux import YamuxSession
 
-MESSAGE_SECONDS = 60.0
-"""How long a message may take from its first byte to its last: until then its bytes are ours to hold."""
-_LONGEST_LENGTH = varint.LONGEST
+MESSAGE_TIMEOUT = 60.0
+"""The time in seconds from a message's first byte to its last; until then its bytes are held."""
+_MAX_LENGTH_PREFIX = varint.MAX_BYTES
 
 
-class Carrier(Protocol):
-    """What a stream needs of its connection."""
+class StreamCarrier(Protocol):
+    """The connection as a stream sees it."""
 
-    session: Session
+    session: YamuxSession
     peer: PeerId
 
     def flush(self) -> None:
-        """Sends what the session has left to send."""
+        """Sends what the yamux session has to send."""
 
-    async def writable(self) -> None:
-        """Waits while the socket is full."""
+    async def wait_writable(self) -> None:
+        """Waits while the socket's buffer is full."""
 
-    def count_unread(self, change: int) -> None:
-        """Notes bytes received (above 0) or read by the application (below 0)."""
+    def add_unread(self, change: int) -> None:
+        """Counts bytes received (positive) or read by the application (negative)."""
 
-    def forget(self, stream: "MuxedStream") -> None:
-        """The stream is over in both directions."""
+    def stream_finished(self, stream: "MuxedStream") -> None:
+        """Called when the stream is closed in both directions."""
 
 
 class MuxedStream:
-    """See hosting.Stream. `on_agreed` is called when an inbound stream has its protocol,
-    `on_over` when the stream carries nothing any more (perhaps more than once)."""
+    """Implements host_api.Stream. `on_negotiated` is called once an inbound stream has its protocol, `on_finished` when
+    the stream carries nothing any more (it may be called more than once)."""
 
-    def __init__(self, carrier: Carrier, number: int, negotiation: Proposer | Responder) -> None:
-        self.number = number
+    def __init__(self, carrier: StreamCarrier, stream_id: int, negotiation: Initiator | Responder) -> None:
+        self.stream_id = stream_id
         self.protocol = ""
-        self.direction = Direction.OUTBOUND if isinstance(negotiation, Proposer) else Direction.INBOUND
-        self.on_agreed: Callable[[MuxedStream], None] = _ignore
-        self.on_over: Callable[[], None] = _nothing
+        self.direction = Direction.OUTBOUND if isinstance(negotiation, Initiator) else Direction.INBOUND
+        self.on_negotiated: Callable[[MuxedStream], None] = _no_callback
+        self.on_finished: Callable[[], None] = _no_finish_callback
         self._carrier = carrier
-        self._negotiation: Proposer | Responder | None = negotiation
+        self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
         self._changed = asyncio.Event()
-        self._ended = self._closed = self._gone = self._ignored = False
-        self._why = "reset"
-        self._send_now(negotiation.take())
+        self._fin_received = self._fin_sent = self._aborted = self._discarding = False
+        self._abort_reason = "reset"
+        self._send_negotiation(negotiation.data_to_send())
 
     @property
     def peer(self) -> PeerId:
-        """The other end."""
+        """The remote peer."""
         return self._carrier.peer
 
     @property
-    def is_over(self) -> bool:
-        """Whether neither direction carries anything any more."""
-        return self._gone or (self._closed and self._ended)
+    def is_finished(self) -> bool:
+        """Whether neither direction carries data any more."""
+        return self._aborted or (self._fin_sent and self._fin_received)
 
     # --- called by the connection
 
-    def receive(self, data: bytes) -> None:
-        """Bytes from the peer."""
+    def receive_data(self, data: bytes) -> None:
+        """Bytes from the peer: negotiation lines first, then data."""
         if self._negotiation is not None:
-            rest = self._negotiate(self._negotiation, data)
-            self._carrier.session.consumed(self.number, len(data) - len(rest))
-            data = rest
-        if not data or self._gone or self._ignored:
+            trailing = self._receive_negotiation(self._negotiation, data)
+            self._carrier.session.acknowledge_data(self.stream_id, len(data) - len(trailing))
+            data = trailing
+        if not data or self._aborted or self._discarding:
             return
         self._buffer += data
-        self._carrier.count_unread(len(data))
+        self._carrier.add_unread(len(data))
         self._changed.set()
 
-    def receive_end(self) -> None:
-        """The peer will send no more."""
-        self._ended = True
+    def receive_fin(self) -> None:
+        """The peer closed its direction."""
+        self._fin_received = True
         if self._negotiation is not None:
-            self.reset("ended before a protocol was agreed on")
+            self.reset("closed before a protocol was negotiated")
         self._changed.set()
-        self._forget_if_over()
+        self._finish_if_closed()
 
-    def window_opened(self) -> None:
-        """More may be sent."""
+    def window_updated(self) -> None:
+        """The send window has grown."""
         self._changed.set()
 
-    def lose(self, why: str) -> None:
-        """The stream is gone: reset by the peer, or with its connection. What came before can still be read."""
-        if not self._gone:
-            self._gone, self._why = True, why
+    def abort(self, reason: str) -> None:
+        """The stream is gone: reset by the peer, or with its connection. Bytes received before can still be read."""
+        if not self._aborted:
+            self._aborted, self._abort_reason = True, reason
             self._changed.set()
-            self._forget()
+            self._finish()
 
     # --- called by the application
 
-    async def agreed(self) -> str:
-        """Waits for the protocol; StreamError if there is none in common."""
+    async def negotiated(self) -> str:
+        """Waits for the protocol and returns it. Raises StreamError when the ends have none in common."""
         while self._negotiation is not None:
-            self._check()
+            self._raise_if_aborted()
             await self._wait()
-        self._check()
+        self._raise_if_aborted()
         return self.protocol
 
-    async def read(self, most: int = 1 << 16) -> bytes:
-        """Waits for bytes, at most `most`; empty once the peer has sent its last."""
+    async def read(self, max_bytes: int = 1 << 16) -> bytes:
+        """Waits for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
         while not self._buffer:
-            if self._ended:
+            if self._fin_received:
                 return b""
-            self._check()
+            self._raise_if_aborted()
             await self._wait()
-        data = bytes(memoryview(self._buffer)[:most])
+        data = bytes(memoryview(self._buffer)[:max_bytes])
         del self._buffer[: len(data)]
-        self._carrier.count_unread(-len(data))
-        self._carrier.session.consumed(self.number, len(data))
+        self._carrier.add_unread(-len(data))
+        self._carrier.session.acknowledge_data(self.stream_id, len(data))
         self._carrier.flush()
         return data
 
     async def read_exactly(self, size: int) -> bytes:
-        """Exactly `size` bytes; StreamError if the stream ends before."""
+        """Returns exactly `size` bytes. Raises StreamError when the stream ends before."""
         found = bytearray()
         while len(found) < size:
             data = await self.read(size - len(found))
             if not data:
-                raise StreamError(f"the stream ended {size - len(found)} bytes early")
+                raise StreamError(f"stream ended {size - len(found)} bytes early")
             found += data
         return bytes(found)
 
-    async def read_all(self, most: int) -> bytes:
-        """Everything until the peer's end; StreamError beyond `most` bytes."""
+    async def read_all(self, max_bytes: int) -> bytes:
+        """Returns everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
         found = bytearray()
-        while data := await self.read(min(1 << 16, most + 1 - len(found))):
+        while data := await self.read(min(1 << 16, max_bytes + 1 - len(found))):
             found += data
-            if len(found) > most:
-                raise StreamError(f"more than {most} bytes")
+            if len(found) > max_bytes:
+                raise StreamError(f"more than {max_bytes} bytes")
         return bytes(found)
 
-    async def read_message(self, most: int) -> bytes | None:
-        """A message with its length before it; None if the stream ends at a message's border."""
+    async def read_message(self, max_bytes: int) -> bytes | None:
+        """Returns a length-prefixed message; None when the stream ends between messages. Raises StreamError."""
         first = await self.read(1)
         if not first:
             return None
         try:
-            async with asyncio.timeout(MESSAGE_SECONDS):
-                return await self._rest_of_message(first, most)
+            async with asyncio.timeout(MESSAGE_TIMEOUT):
+                return await self._read_message(first, max_bytes)
         except TimeoutError:
-            raise StreamError(f"a message took more than {MESSAGE_SECONDS:g} s") from None
+            raise StreamError(f"message not complete within {MESSAGE_TIMEOUT:g} s") from None
 
-    async def _rest_of_message(self, prefix: bytes, most: int) -> bytes:
+    async def _read_message(self, prefix: bytes, max_bytes: int) -> bytes:
         while prefix[-1] >= 0x80:
-            if len(prefix) >= _LONGEST_LENGTH:
-                raise StreamError("a length that is no varint")
+            if len(prefix) >= _MAX_LENGTH_PREFIX:
+                raise StreamError("malformed length prefix")
             byte = await self.read(1)
             if not byte:
-                raise StreamError("the stream ended within a length")
+                raise StreamError("stream ended within a length prefix")
             prefix += byte
         try:
             found = varint.decode(prefix)
         except varint.VarintError as error:
             raise StreamError(str(error)) from None
         length = found[0] if found else 0
-        if length > most:
-            raise StreamError(f"message of {length} bytes, {most} are allowed")
+        if length > max_bytes:
+            raise StreamError(f"message of {length} bytes exceeds {max_bytes}")
         return await self.read_exactly(length)
 
     async def write(self, data: bytes) -> None:
-        """Sends all of it; waits while the peer's window or the socket is full."""
+        """Sends all of `data`; waits while the peer's window or the socket is full."""
         view = memoryview(data)
         while view:
-            self._check()
-            if self._closed:
-                raise StreamError("written after its end")
-            await self._carrier.writable()
-            sent = self._carrier.session.send(self.number, view)
+            self._raise_if_aborted()
+            if self._fin_sent:
+                raise StreamError("stream is closed for writing")
+            await self._carrier.wait_writable()
+            # The loop checks again after each wait: the stream may have been reset meanwhile.
+            sent = self._carrier.session.send_data(self.stream_id, view)
             view = view[sent:]
             if sent:
                 self._carrier.flush()
-            elif not self._gone:
+            elif not self._aborted:
                 await self._wait()
 
     async def write_message(self, message: bytes) -> None:
-        """Sends a message with its length before it."""
+        """Sends a message prefixed with its length."""
         await self.write(varint.encode(len(message)) + message)
 
     def close(self) -> None:
-        """Sends the end of our direction; reading goes on."""
-        if not self._closed and not self._gone:
-            self._closed = True
-            self._carrier.session.end(self.number)
+        """Closes our direction; reading goes on."""
+        if not self._fin_sent and not self._aborted:
+            self._fin_sent = True
+            self._carrier.session.close_stream(self.stream_id)
             self._carrier.flush()
-            self._forget_if_over()
+            self._finish_if_closed()
 
-    def reset(self, why: str = "reset by us") -> None:
-        """Ends both directions at once; what was not read is dropped."""
+    def reset(self, reason: str = "reset by us") -> None:
+        """Ends both directions; unread bytes are dropped."""
         self._drop_unread()
-        if not self._gone:
-            self._ended = False
-            self._carrier.session.reset(self.number)
+        if not self._aborted:
+            self._fin_received = False
+            self._carrier.session.reset_stream(self.stream_id)
             self._carrier.flush()
-            self.lose(why)
+            self.abort(reason)
 
-    def ignore_rest(self) -> None:
-        """Drops what comes from now on: the application is done with reading."""
-        self._ignored = True
+    def discard_input(self) -> None:
+        """Drops data from now on: the handler has returned."""
+        self._discarding = True
         self._drop_unread()
 
-    # --- inner
+    # --- internal
 
-    def _negotiate(self, negotiation: Proposer | Responder, data: bytes) -> bytes:
-        """Goes on with the negotiation; gives what belongs to the protocol."""
+    def _receive_negotiation(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
+        """Continues the negotiation; returns the bytes that belong to the protocol."""
         try:
-            selected = negotiation.receive(data)
+            selected = negotiation.receive_data(data)
         except MultistreamError as error:
-            self._send_now(negotiation.take())
+            self._send_negotiation(negotiation.data_to_send())
             self.reset(str(error))
             return b""
-        self._send_now(negotiation.take())
+        self._send_negotiation(negotiation.data_to_send())
         if selected is None:
             return b""
         self._negotiation, self.protocol = None, selected
         self._changed.set()
-        self.on_agreed(self)
-        return negotiation.rest
+        self.on_negotiated(self)
+        return negotiation.trailing_data
 
-    def _send_now(self, data: bytes) -> None:
-        """Sends lines of a negotiation, which never fill a window."""
+    def _send_negotiation(self, data: bytes) -> None:
+        """Sends lines of the negotiation, which never fill the window."""
         if data:
-            self._carrier.session.send(self.number, memoryview(data))
+            self._carrier.session.send_data(self.stream_id, memoryview(data))
 
     async def _wait(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
-    def _check(self) -> None:
-        if self._gone:
-            raise StreamError(self._why)
+    def _raise_if_aborted(self) -> None:
+        if self._aborted:
+            raise StreamError(self._abort_reason)
 
     def _drop_unread(self) -> None:
-        self._carrier.count_unread(-len(self._buffer))
+        self._carrier.add_unread(-len(self._buffer))
         self._buffer.clear()
 
-    def _forget_if_over(self) -> None:
-        if self.is_over:
-            self._forget()
+    def _finish_if_closed(self) -> None:
+        if self.is_finished:
+            self._finish()
 
-    def _forget(self) -> None:
-        self.on_over()
-        self._carrier.forget(self)
-
-
-def _ignore(_: MuxedStream) -> None:
-    """Nobody wants to know."""
+    def _finish(self) -> None:
+        self.on_finished()
+        self._carrier.stream_finished(self)
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
+def _no_callback(_: MuxedStream) -> None:
+    """The callback until one is set."""
 
 
-async def open_with(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:
-    """The protocol of a stream just opened; StreamError, and no stream, if none is agreed on in time."""
+def _no_finish_callback() -> None:
+    """The callback until one is set."""
+
+
+async def negotiate_stream(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:
+    """Waits for the protocol of a stream just opened. Raises StreamError, and resets the stream, when there is none in
+    time."""
     try:
         async with asyncio.timeout(seconds):
-            return await stream.agreed()
+            return await stream.negotiated()
     except TimeoutError:
         stream.reset()
-        raise StreamError(f"no answer to {protocols[0]} within {seconds:g} s") from None
+        raise StreamError(f"no response to {protocols[0]} within {seconds:g} s") from None
     except BaseException:
         with suppress(StreamError):
             stream.reset()

@@ -1,1 +1,1 @@
-"""Port mapping with real routers."""
+"""Port mapping on real gateways."""

@@ -1,5 +1,5 @@
-"""Asks the router to forward our ports and for our outer address, by NAT-PMP, else by UPnP (`p2p.nat`), and renews that
-as long as the node runs. Only routers on local networks are asked, within `p2p.netrestrict`."""
+"""Maps our ports on the gateway and learns our external address, by NAT-PMP or else UPnP (`p2p.nat`), and renews the
+mappings while the node runs. Only gateways on local networks, within `p2p.netrestrict`, are asked."""
 
 import asyncio
 import ipaddress
@@ -8,10 +8,17 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.p2p.gating.connection_gater import Subnet, parse_ip
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.io.routers import NatError, Outer, Router, Target, Wanted, find_pmp, find_upnp
+from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
+from rollup_node.stages.p2p.nat.io.gateways import (
+    ExternalMapping,
+    GatewayAddress,
+    LocalPort,
+    NatError,
+    NatGateway,
+    find_nat_pmp,
+    find_upnp,
+)
 
 RETRY_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
@@ -21,21 +28,24 @@ _ROUTES = "/proc/net/route"
 log = get_logger("p2p")
 
 
-class Targets(NamedTuple):
-    """Where routers are looked for; None: not by this protocol."""
+class GatewayAddresses(NamedTuple):
+    """Where gateways are searched; None disables the protocol."""
 
-    pmp: Target | None
-    ssdp: Target | None
+    nat_pmp: GatewayAddress | None
+    ssdp: GatewayAddress | None
 
 
-def usual_targets() -> Targets:
-    """The gateway of the default route, and the multicast group of UPnP."""
+def default_gateways() -> GatewayAddresses:
+    """The gateway of the default route, and UPnP's multicast group."""
     gateway = default_gateway()
-    return Targets(Target(gateway, nat_pmp.PORT) if gateway else None, Target(nat_upnp.SSDP_GROUP, nat_upnp.SSDP_PORT))
+    return GatewayAddresses(
+        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
+        GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT),
+    )
 
 
 def default_gateway(path: str = _ROUTES) -> str | None:
-    """The IPv4 gateway of the default route, from the kernel's table; None if there is none."""
+    """The IPv4 gateway of the default route, from the kernel's routing table; None if there is none."""
     with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as table:
         for line in table.readlines()[1:]:
             words = line.split()
@@ -44,82 +54,81 @@ def default_gateway(path: str = _ROUTES) -> str | None:
     return None
 
 
-class NatKeeper:
-    """Keeps ports forwarded. Call `step` again and again; `on_outer` hears of our outer address whenever it or a port
-    changes."""
+class PortMapper:
+    """Keeps ports mapped: call `step` after the delay it returns. `on_mapping` is called when the external address or a
+    port changes; `problem` is the present error, for /readyz."""
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
-        on_outer: Callable[[Outer], None],
+        ports: Sequence[LocalPort],
+        on_mapping: Callable[[ExternalMapping], None],
         *,
-        targets: Targets | None = None,
-        restricted_to: Sequence[Subnet] = (),
+        gateways: GatewayAddresses | None = None,
+        allowed_networks: Sequence[Subnet] = (),
     ) -> None:
         self.problem: str | None = None
-        self.outer: Outer | None = None
-        self._wanted = tuple(wanted)
-        self._on_outer = on_outer
-        self._targets = targets
-        self._restricted_to = tuple(restricted_to)
-        self._router: Router | None = None
+        self.mapping: ExternalMapping | None = None
+        self._ports = tuple(ports)
+        self._on_mapping = on_mapping
+        self._gateways = gateways
+        self._allowed_networks = tuple(allowed_networks)
+        self._gateway: NatGateway | None = None
 
     async def step(self) -> float:
-        """Looks for a router, or renews; gives the seconds until the next call."""
+        """Searches for a gateway, or renews the mappings; returns the seconds until the next call."""
         try:
-            router, outer = await self._forward()
-            if not outer.ip.is_global:
-                raise NatError(f"the router's own outer address {outer.ip} is not a public one")
+            gateway, mapping = await self._map_ports()
+            if not mapping.ip.is_global:
+                raise NatError(f"the gateway's external address {mapping.ip} is not public")
         except NatError as error:
-            self._router = None
-            self._complain(str(error))
+            self._gateway = None
+            self._report_error(str(error))
             return RETRY_SECONDS
-        self._router, self.problem = router, None
-        self._note(outer)
-        return max(outer.lifetime / 2, _SHORTEST_RENEWAL)
+        self._gateway, self.problem = gateway, None
+        self._set_mapping(mapping)
+        return max(mapping.lifetime / 2, _SHORTEST_RENEWAL)
 
     async def close(self) -> None:
-        """Gives the ports back, within a second."""
-        router, self._router = self._router, None
-        if router is not None:
+        """Deletes the mappings, within a second."""
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
             with suppress(NatError, TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
-                    await router.release(self._wanted)
+                    await gateway.unmap_ports(self._ports)
 
-    async def _forward(self) -> tuple[Router, Outer]:
-        """Renews, or asks the first router that forwards ports."""
-        if self._router is not None:
-            return self._router, await self._router.forward(self._wanted)
-        targets = self._targets or usual_targets()
-        problems = []
-        for target, find in ((targets.pmp, find_pmp), (targets.ssdp, find_upnp)):
-            if target is None:
+    async def _map_ports(self) -> tuple[NatGateway, ExternalMapping]:
+        """Renews the mappings, or makes them on the first gateway that allows it."""
+        if self._gateway is not None:
+            return self._gateway, await self._gateway.map_ports(self._ports)
+        addresses = self._gateways or default_gateways()
+        errors = []
+        for address, find in ((addresses.nat_pmp, find_nat_pmp), (addresses.ssdp, find_upnp)):
+            if address is None:
                 continue
             try:
-                self._check(target)
-                router = await find(target)
-                return router, await router.forward(self._wanted)
+                self._check(address)
+                gateway = await find(address)
+                return gateway, await gateway.map_ports(self._ports)
             except NatError as error:
-                problems.append(str(error))
-        raise NatError("; ".join(problems) or "there is no gateway to ask")
+                errors.append(str(error))
+        raise NatError("; ".join(errors) or "there is no gateway to ask")
 
-    def _check(self, target: Target) -> None:
-        ip = parse_ip(target.host)
-        is_group = target.host == nat_upnp.SSDP_GROUP
+    def _check(self, address: GatewayAddress) -> None:
+        ip = parse_ip(address.host)
+        is_group = address.host == upnp.SSDP_GROUP
         if not (ip.is_private or is_group):
             raise NatError(f"{ip} is not on a local network")
-        allowed = self._restricted_to
-        if allowed and not any(ip.version == network.version and ip in network for network in allowed):
+        if self._allowed_networks and not is_within(ip, self._allowed_networks):
             raise NatError(f"{ip} is outside p2p.netrestrict")
 
-    def _note(self, outer: Outer) -> None:
-        known, self.outer = self.outer, outer
-        if known is None or (known.ip, known.ports) != (outer.ip, outer.ports):
-            ports = ", ".join(f"{wanted.transport.name} {port}" for wanted, port in outer.ports.items())
-            log.info("the router forwards our ports", address=str(outer.ip), ports=ports)
-            self._on_outer(outer)
+    def _set_mapping(self, mapping: ExternalMapping) -> None:
+        known, self.mapping = self.mapping, mapping
+        if known is None or (known.ip, known.ports) != (mapping.ip, mapping.ports):
+            ports = ", ".join(f"{local.transport.name} {port}" for local, port in mapping.ports.items())
+            log.info("ports mapped on the gateway", address=str(mapping.ip), ports=ports)
+            self._on_mapping(mapping)
 
-    def _complain(self, problem: str) -> None:
-        if problem != self.problem:
-            log.warn("no router forwards our ports (p2p.nat)", problem=problem)
-        self.problem = problem
+    def _report_error(self, error: str) -> None:
+        if error != self.problem:
+            log.warn("no gateway maps our ports (p2p.nat)", error=error)
+        self.problem = error

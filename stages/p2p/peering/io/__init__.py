@@ -1,1 +1,1 @@
-"""Peer manager, score service and discovery service."""
+"""Discovery of peers, peer management, and scores over time."""

@@ -1,103 +1,103 @@
-"""Where new peers come from: discovery finds those of our chain and the host learns their addresses; the router, if it
-is to be asked (`p2p.nat`), forwards our ports; both say at which address others reach us (node-behaviour 13.2)."""
-
-from collections.abc import Callable
+"""Discovery for the host: peers of our chain that discv5 finds are stored with their addresses, ports are mapped on the
+gateway (`p2p.nat`), and both set the host's external address [DSC4, DSC7]."""
 
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.addresses.ip import parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer, FoundPeer
-from rollup_node.stages.p2p.gating.connection_gater import parse_subnet
-from rollup_node.stages.p2p.host.host_api import HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.nat.io.port_mapper import NatKeeper, Targets
-from rollup_node.stages.p2p.nat.io.routers import Outer, Wanted
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
-from rollup_node.stages.p2p.peerstore.io.peerstore import FOUND_TTL
+from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata
 
 TAG_VALUE = 42
+"""The value of the connection manager's tag of peers of our chain [DSC7]."""
 
 
-class PeerFinder:
-    """Discovery and the router for one host, which must listen before `start`. `server` is None with
-    `p2p.no-discovery`. Make it once per host; run its activities after the start."""
+class DiscoveryService:
+    """Discovery and port mapping for one host, which must listen before `start`. `discv5` is None with
+    `p2p.no-discovery`."""
 
-    def __init__(self, host: Host, *, targets: Targets | None = None) -> None:
+    def __init__(self, host: HostApi, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
         self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
-        self._nat: NatKeeper | None = None
-        self._targets = targets
-        self.on_found: Callable[[FoundPeer], None] = lambda found: None
-        self.server: DiscoveryServer | None = None
+        self._port_mapper: PortMapper | None = None
+        self._gateways = gateways
+        self.discv5: Discv5Server | None = None
         if not host.config.no_discovery:
-            self.server = DiscoveryServer(host.config, host.identity, host.meter, self._found)
-            self.server.on_moved = self._moved
-        host.on_event(self._heard)
+            self.discv5 = Discv5Server(host.config, host.identity, host.meter, self.on_peer_found)
+            self.discv5.on_enr_updated = self._on_enr_updated
+        host.subscribe(self._on_host_event)
 
     @property
-    def activities(self) -> tuple[PeriodicTask, ...]:
-        """What the runtime repeats once `start` is over."""
+    def periodic_tasks(self) -> tuple[PeriodicTask, ...]:
+        """The periodic tasks, available after `start`."""
         found = []
-        if self.server is not None:
-            found.append(PeriodicTask("discovery", self.server.step))
-        if self._nat is not None:
-            found.append(PeriodicTask("port forwarding", self._nat.step))
+        if self.discv5 is not None:
+            found.append(PeriodicTask("discovery", self.discv5.step))
+        if self._port_mapper is not None:
+            found.append(PeriodicTask("port forwarding", self._port_mapper.step))
         return tuple(found)
 
     async def start(self) -> None:
-        """Opens discovery's socket; DiscoveryError or StoreError if it cannot be had."""
+        """Opens the discovery socket. Raises DiscoveryError or StoreError."""
         config, port = self._host.config, self._host.port
-        wanted = [Wanted(Transport.TCP, port)]
-        if self.server is not None:
-            await self.server.start(port)
-            self._moved(self.server.record)
-            self.server.set_peer_count(len(self._host.connections()))
-            wanted.append(Wanted(Transport.UDP, self.server.endpoint.port))
+        ports = [LocalPort(TransportProtocol.TCP, port)]
+        if self.discv5 is not None:
+            await self.discv5.start(port)
+            self._on_enr_updated(self.discv5.enr)
+            self.discv5.set_peer_count(len(self._host.connections()))
+            ports.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
-            self._nat = NatKeeper(wanted, self._forwarded, targets=self._targets, restricted_to=networks)
+            self._port_mapper = PortMapper(
+                ports, self.on_ports_mapped, gateways=self._gateways, allowed_networks=networks
+            )
 
     async def close(self) -> None:
-        """Closes discovery's socket and gives the router's ports back, within about a second."""
-        if self.server is not None:
-            self.server.close()
-        if self._nat is not None:
-            await self._nat.close()
+        """Closes the discovery socket and deletes the port mappings, within about a second."""
+        if self.discv5 is not None:
+            self.discv5.close()
+        if self._port_mapper is not None:
+            await self._port_mapper.close()
 
-    def _found(self, found: FoundPeer) -> None:
-        """Remembers a peer, so that it is dialled when more are wanted."""
+    def on_peer_found(self, found: DiscoveredPeer) -> None:
+        """Stores a peer, so that it is dialled when more are wanted."""
         if found.peer == self._host.peer_id:
             return
-        self._host.store.add_addresses(found.peer, [found.address], FOUND_TTL)
-        self._host.store.set_metadata(found.peer, PeerMetadata(found.record, found.chain_id))
+        self._host.peerstore.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
+        self._host.peerstore.set_metadata(found.peer, PeerMetadata(found.enr, found.chain_id))
         if self._host.connection(found.peer) is not None:
-            self._mark(found.peer)
-        self.on_found(found)
+            self._tag_peer(found.peer)
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            metadata = self._host.store.metadata(event.peer)
+            metadata = self._host.peerstore.metadata(event.peer)
             if metadata is not None and metadata.chain_id == self._host.config.rollup.l2_chain_id:
-                self._mark(event.peer)
-        if isinstance(event, PeerConnected | PeerDisconnected) and self.server is not None:
-            self.server.set_peer_count(len(self._host.connections()))
+                self._tag_peer(event.peer)
+        if isinstance(event, PeerConnected | PeerDisconnected) and self.discv5 is not None:
+            self.discv5.set_peer_count(len(self._host.connections()))
 
-    def _mark(self, peer: PeerId) -> None:
-        """Lets other peers go before one that is known to be of our chain."""
-        self._host.manager.tag(peer, self._tag, TAG_VALUE)
+    def _tag_peer(self, peer: PeerId) -> None:
+        """Makes the connection manager trim other peers before this one."""
+        self._host.connection_manager.tag(peer, self._tag, TAG_VALUE)
 
-    def _moved(self, record: Enr) -> None:
-        """Tells peers where our record says that we are reached."""
-        reached = record.tcp(4) or record.tcp(6)
-        if reached is not None:
-            self._host.external = tcp_multiaddr(str(reached.ip), reached.port)
+    def _on_enr_updated(self, record: Enr) -> None:
+        """Sets the host's external address to that of our record."""
+        endpoint = record.tcp(4) or record.tcp(6)
+        if endpoint is not None:
+            self._host.external_address = tcp_multiaddr(str(endpoint.ip), endpoint.port)
 
-    def _forwarded(self, outer: Outer) -> None:
-        ports = {wanted.transport: port for wanted, port in outer.ports.items()}
-        if self.server is not None:
-            self.server.set_outer_address(outer.ip, ports.get(Transport.UDP, 0), ports[Transport.TCP])
+    def on_ports_mapped(self, mapping: ExternalMapping) -> None:
+        ports = {local.transport: port for local, port in mapping.ports.items()}
+        if self.discv5 is not None:
+            self.discv5.set_external_address(
+                mapping.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP]
+            )
         elif self._host.config.advertise_ip is None:
-            tcp = self._host.config.advertise_tcp or ports[Transport.TCP]
-            self._host.external = tcp_multiaddr(str(outer.ip), tcp)
+            tcp = self._host.config.advertise_tcp or ports[TransportProtocol.TCP]
+            self._host.external_address = tcp_multiaddr(str(mapping.ip), tcp)

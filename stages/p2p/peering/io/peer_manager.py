@@ -1,6 +1,6 @@
-"""What keeps the set of peers right: static peers are redialled, known ones are dialled while there are too few, the
-surplus is let go, bans by score are pronounced and lifted, latencies measured (node-behaviour 13.1, 13.2, 13.9-13.12).
-Each of these is an activity for the runtime."""
+"""The peer manager: keeps static peers connected, dials known peers while there are too few, trims when there are too
+many, bans peers by score and lifts expired bans, and measures latencies, each as a periodic task [NET6, NET8, NET9,
+DSC8, SCR7, SCR8, PST4]."""
 
 import asyncio
 import random
@@ -10,80 +10,87 @@ from contextlib import suppress
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.gating.backoff import Redial
-from rollup_node.stages.p2p.gating.connection_manager import Candidate
-from rollup_node.stages.p2p.host.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_text, short_text
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.gating.backoff import PeerBackoff
+from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
+from rollup_node.stages.p2p.host.io.host_api import (
+    DialError,
+    Direction,
+    HostApi,
+    HostEvent,
+    PeerConnected,
+    PeerDisconnected,
+)
+from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
 
 STATIC = "static"
 API_PROTECTED = "api-protected"
 PING_INTERVAL = 180.0
-SEEK_FAST, SEEK_SLOW = 5.0, 20.0
-_SEEKERS = 4
-_SEEK_ROUND = 30.0
+DIAL_FAST_INTERVAL, DIAL_SLOW_INTERVAL = 5.0, 20.0
+_DIAL_WORKERS = 4
+_DIAL_ROUND_SECONDS = 30.0
 _TRIM_INTERVAL = 10.0
-_CLEAN_INTERVAL = 7200.0
-_STATIC_LONGEST_PAUSE = 60.0
-_SHORTEST_PAUSE = 0.05
-_STEADY = 30.0
+_GC_INTERVAL = 7200.0
+_STATIC_MAX_BACKOFF = 60.0
+_MIN_DELAY = 0.05
+_STABLE_SECONDS = 30.0
 _PING_BURST = 10
-_SEEK_LONGEST_PAUSE = 600.0
+_DIAL_MAX_BACKOFF = 600.0
 
 log = get_logger("p2p")
 
 
 class StaticPeerError(Exception):
-    """An entry of `p2p.static` that cannot be used."""
+    """An entry of `p2p.static` is invalid."""
 
 
-def static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
-    """The addresses of each static peer, without our own; StaticPeerError says which entry is wrong."""
+def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
+    """The addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
     found: dict[PeerId, list[Multiaddr]] = {}
     for text in filter(None, map(str.strip, texts)):
         try:
             address = parse_multiaddr(text)
         except MultiaddrError as error:
             raise StaticPeerError(f"{error} (p2p.static)") from None
-        if address.peer is None or address.tcp is None:
+        if address.peer_id is None or address.tcp is None:
             raise StaticPeerError(
                 f"{text} lacks address, TCP port or peer id, as in /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA... (p2p.static)"
             )
-        if address.peer != own:
-            found.setdefault(address.peer, []).append(address.without_peer)
+        if address.peer_id != own:
+            found.setdefault(address.peer_id, []).append(address.without_peer_id)
     return found
 
 
-class Upkeep:
-    """The activities of a host. A static peer is protected, exempt from bans, and dialled for good."""
+class PeerManager:
+    """The periodic tasks of one host. Static peers are protected from trimming, exempt from bans, and redialled for
+    ever."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostApi) -> None:
         self._host = host
-        self._static = static_peers(host.config.static, host.peer_id)
-        self._static_redial = Redial(longest=_STATIC_LONGEST_PAUSE)
-        self._seek_redial = Redial(first=SEEK_FAST, longest=_SEEK_LONGEST_PAUSE)
-        self._since: dict[PeerId, float] = {}
-        self._turn: list[PeerId] = []
+        self._static = parse_static_peers(host.config.static, host.peer_id)
+        self._static_backoff = PeerBackoff(maximum=_STATIC_MAX_BACKOFF)
+        self._dial_backoff = PeerBackoff(initial=DIAL_FAST_INTERVAL, maximum=_DIAL_MAX_BACKOFF)
+        self._connected_at: dict[PeerId, float] = {}
+        self._to_check: list[PeerId] = []
         self._to_ping: list[PeerId] = []
-        self._next_round = 0.0
+        self._ping_round_due = 0.0
         for peer, addresses in self._static.items():
-            host.manager.protect(peer, STATIC)
-            host.store.add_addresses(peer, addresses, STATIC_TTL)
-        self._redialling = PeriodicTask("redial static peers", self._redial_static)
-        self.activities: tuple[PeriodicTask, ...] = (
-            self._redialling,
-            PeriodicTask("seek peers", self._seek),
+            host.connection_manager.protect(peer, STATIC)
+            host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
+        self._redial_task = PeriodicTask("redial static peers", self._redial_static)
+        self.periodic_tasks: tuple[PeriodicTask, ...] = (
+            self._redial_task,
+            PeriodicTask("dial known peers", self._dial_known),
             PeriodicTask("trim peers", self._trim),
-            PeriodicTask("watch peers", self._watch),
+            PeriodicTask("monitor peers", self._monitor),
             *((PeriodicTask("ping peers", self._ping),) if host.config.ping else ()),
-            PeriodicTask("clean the peer store", self._clean),
+            PeriodicTask("collect peerstore garbage", self._collect_garbage),
         )
-        host.on_event(self._heard)
+        host.subscribe(self._on_host_event)
 
     @property
-    def static(self) -> tuple[PeerId, ...]:
+    def static_peers(self) -> tuple[PeerId, ...]:
         """The peers of `p2p.static`."""
         return tuple(self._static)
 
@@ -91,112 +98,113 @@ class Upkeep:
         """Whether a peer is one of `p2p.static`."""
         return peer in self._static
 
-    def _heard(self, event: HostEvent) -> None:
-        """A connection counts as a success once it has lasted a while: a peer that always hangs up is not hammered."""
+    def _on_host_event(self, event: HostEvent) -> None:
+        """A connection counts as a success only once it has lasted a while, so that a peer that always hangs up is not
+        dialled without backoff."""
         if isinstance(event, PeerConnected):
-            self._since[event.peer] = time.monotonic()
+            self._connected_at[event.peer] = time.monotonic()
         elif isinstance(event, PeerDisconnected):
-            redial = self._static_redial if event.peer in self._static else self._seek_redial
+            backoff = self._static_backoff if event.peer in self._static else self._dial_backoff
             now = time.monotonic()
-            if now - self._since.pop(event.peer, now) >= _STEADY:
-                redial.succeeded(event.peer)
+            if now - self._connected_at.pop(event.peer, now) >= _STABLE_SECONDS:
+                backoff.succeeded(event.peer)
             else:
-                redial.failed(event.peer, now)
+                backoff.failed(event.peer, now)
             if event.peer in self._static:
-                self._redialling.wake.set()
+                self._redial_task.wake.set()
 
     async def _redial_static(self) -> float:
-        """Dials the static peers that are missing and due, and sleeps until the next is due."""
+        """Dials the static peers that are not connected and due; returns the delay until the next one is due."""
         missing = [peer for peer in self._static if self._host.connection(peer) is None]
         now = time.monotonic()
-        due = [peer for peer in missing if self._static_redial.due(peer) <= now]
+        due = [peer for peer in missing if self._static_backoff.retry_at(peer) <= now]
         await asyncio.gather(*(self._dial_static(peer) for peer in due))
         missing = [peer for peer in self._static if self._host.connection(peer) is None]
-        pauses = [self._static_redial.due(peer) - time.monotonic() for peer in missing]
-        return max(_SHORTEST_PAUSE, min(pauses, default=_STATIC_LONGEST_PAUSE))
+        delays = [self._static_backoff.retry_at(peer) - time.monotonic() for peer in missing]
+        return max(_MIN_DELAY, min(delays, default=_STATIC_MAX_BACKOFF))
 
     async def _dial_static(self, peer: PeerId) -> None:
         addresses = self._static[peer]
-        self._host.store.add_addresses(peer, addresses, STATIC_TTL)
+        self._host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         try:
             await self._host.connect(peer, addresses)
         except DialError as error:
-            pause = self._static_redial.failed(peer, time.monotonic())
-            log.warn("static peer not reached", peer=peer_text(peer), why=str(error), next_try_in=pause)
+            delay = self._static_backoff.failed(peer, time.monotonic())
+            log.warn("cannot connect to static peer", peer=peer_id_text(peer), error=str(error), retry_in=delay)
 
-    async def _seek(self) -> float:
-        """One round of dialling known peers, if there are too few. Those whose records discovery has seen come before
-        those of hearsay, with which strangers may have filled the store."""
+    async def _dial_known(self) -> float:
+        """One round of dialling known peers while there are too few. Peers with a node record come before those that
+        others only told us of, with which strangers may have filled the peerstore."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
-            return SEEK_SLOW
+            return DIAL_SLOW_INTERVAL
         candidates = self._candidates()
         random.shuffle(candidates)
-        candidates.sort(key=lambda peer: self._host.store.metadata(peer) is not None)
+        candidates.sort(key=lambda peer: self._host.peerstore.metadata(peer) is not None)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_SEEK_ROUND):
-                await asyncio.gather(*(self._seek_among(candidates) for _ in range(_SEEKERS)))
-        return SEEK_FAST
+            async with asyncio.timeout(_DIAL_ROUND_SECONDS):
+                await asyncio.gather(*(self._dial_worker(candidates) for _ in range(_DIAL_WORKERS)))
+        return DIAL_FAST_INTERVAL
 
     def _candidates(self) -> list[PeerId]:
         host, now = self._host, time.monotonic()
         return [
             peer
-            for peer in host.store.dialable()
+            for peer in host.peerstore.peers_with_addresses()
             if host.connection(peer) is None
             and peer not in self._static
-            and self._seek_redial.due(peer) <= now
-            and host.refuses_peer(peer) is None
+            and self._dial_backoff.retry_at(peer) <= now
+            and host.intercept_peer(peer) is None
             and self._is_of_our_chain(peer)
         ]
 
     def _is_of_our_chain(self, peer: PeerId) -> bool:
-        metadata = self._host.store.metadata(peer)
+        metadata = self._host.peerstore.metadata(peer)
         return metadata is None or metadata.chain_id in (0, self._host.config.rollup.l2_chain_id)
 
-    async def _seek_among(self, candidates: list[PeerId]) -> None:
-        """One of the workers that share the candidates."""
+    async def _dial_worker(self, candidates: list[PeerId]) -> None:
+        """Dials candidates until none is left or there are enough peers."""
         while candidates and len(self._host.peers()) < self._host.config.peers_lo:
             peer = candidates.pop()
             try:
                 async with asyncio.timeout(self._host.config.dial_timeout):
                     await self._host.connect(peer)
             except (DialError, TimeoutError) as error:
-                self._seek_redial.failed(peer, time.monotonic())
-                log.debug("peer not reached", peer=short_text(peer), why=str(error) or "no connection in time")
+                self._dial_backoff.failed(peer, time.monotonic())
+                log.debug("cannot connect to peer", peer=short_peer_id(peer), error=str(error) or "timeout")
 
     async def _trim(self) -> float:
-        """Lets the surplus go."""
+        """Disconnects the peers that the connection manager trims."""
         connected = [
-            Candidate(info.peer, info.since, info.direction is Direction.INBOUND, info.streams)
+            TrimCandidate(info.peer, info.opened_at, info.direction is Direction.INBOUND, info.streams)
             for info in self._host.connections()
         ]
-        for peer in self._host.manager.surplus(connected, time.monotonic()):
+        for peer in self._host.connection_manager.peers_to_trim(connected, time.monotonic()):
             self._host.disconnect(peer, "too many peers")
         return _TRIM_INTERVAL
 
-    async def _watch(self) -> float:
-        """Lifts bans that are over, judges one peer after the other, and counts."""
+    async def _monitor(self) -> float:
+        """Lifts expired bans, checks the score of one peer, and updates metrics [SCR7, SCR8]."""
         host = self._host
-        peers, ips = host.gater.expired(time.time())
+        peers, ips = host.connection_gater.remove_expired_bans(time.time())
         if peers or ips:
-            host.gate_changed()
+            host.save_gater()
             host.meter.count("p2p_peer_unbans", len(peers))
             host.meter.count("p2p_ip_unbans", len(ips))
-        self._turn = self._turn or host.peers()
-        if self._turn:
-            self._judge(self._turn.pop())
-        self._count()
+        self._to_check = self._to_check or host.peers()
+        if self._to_check:
+            self._ban_if_below_threshold(self._to_check.pop())
+        self._update_metrics()
         return 1.0
 
-    def _judge(self, peer: PeerId) -> None:
+    def _ban_if_below_threshold(self, peer: PeerId) -> None:
         host, config = self._host, self._host.config
         if not config.ban_peers or peer in self._static or host.connection(peer) is None:
             return
-        scores = host.store.scores(peer)
+        scores = host.peerstore.scores(peer)
         if scores is not None and scores.gossip.total < config.ban_threshold:
             host.ban(peer, config.ban_duration, f"score {scores.gossip.total:.1f} is below {config.ban_threshold:g}")
 
-    def _count(self) -> None:
+    def _update_metrics(self) -> None:
         host = self._host
         connections = host.connections()
         host.meter.set("p2p_peer_count", len(connections))
@@ -205,18 +213,18 @@ class Upkeep:
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_out, direction="out")
 
     async def _ping(self) -> float:
-        """Every three minutes all peers, the first ten at once and then one a second."""
+        """Pings all peers every three minutes: ten at once, then one a second [NET6]."""
         now = time.monotonic()
-        if not self._to_ping and now >= self._next_round:
-            self._to_ping, self._next_round = self._host.peers(), now + PING_INTERVAL
+        if not self._to_ping and now >= self._ping_round_due:
+            self._to_ping, self._ping_round_due = self._host.peers(), now + PING_INTERVAL
             burst = _PING_BURST
         else:
             burst = 1
         for peer in self._to_ping[:burst]:
-            self._host.spawn(self._host.ping.measure(peer))
+            self._host.spawn(self._host.measure_latency(peer))
         del self._to_ping[:burst]
         return 1.0
 
-    async def _clean(self) -> float:
-        self._host.store.clean()
-        return _CLEAN_INTERVAL
+    async def _collect_garbage(self) -> float:
+        self._host.peerstore.collect_garbage()
+        return _GC_INTERVAL

@@ -1,70 +1,72 @@
-"""Scores over time: counts of requests decay and outlive the process in the peer store, totals go there for the judge
-of bans, and both are counted (node-behaviour 13.8, 13.9)."""
+"""Scores over time: the counts of responses decay and are kept in the peerstore over restarts, scores are written there
+for bans, and both are metrics [SCR3, SCR6]."""
 
 import time
 
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.host.host_api import HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, ReqRespScores
-from rollup_node.stages.p2p.peerstore.peer_record import PeerScores as Record
-from rollup_node.stages.p2p.scoring.application_score import AppCounts
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerScores, ReqRespScores
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
-SAVE_SECONDS = 15.0
-_STEP_SECONDS = 1.0
+SAVE_INTERVAL = 15.0
+_STEP_INTERVAL = 1.0
 
 
-class ScoreKeeper:
-    """Keeps the scores of one host's peers."""
+class ScoreService:
+    """The scores of one host's peers."""
 
-    def __init__(self, host: Host, scores: PeerScores) -> None:
-        self._host, self._scores = host, scores
+    def __init__(self, host: HostApi, scorer: PeerScorer) -> None:
+        self._host, self._scorer = host, scorer
         self._save_at = 0.0
-        self.activity = PeriodicTask("scores", self._step)
-        host.on_event(self._heard)
+        self.periodic_task = PeriodicTask("scores", self._step)
+        host.subscribe(self._on_host_event)
 
-    def record(self, peer: PeerId) -> Record:
-        """A peer's scores as they are now."""
-        total = self._scores.snapshot(peer)
-        return Record(
-            GossipScores(total=total.total, ip_colocation_factor=total.colocation, behavioral_penalty=total.behaviour),
-            ReqRespScores(*self._scores.app.counts(peer)),
+    def scores(self, peer: PeerId) -> PeerScores:
+        """A peer's present scores."""
+        snapshot = self._scorer.snapshot(peer)
+        return PeerScores(
+            GossipScores(
+                total=snapshot.score,
+                ip_colocation_factor=snapshot.ip_colocation_factor,
+                behavioral_penalty=snapshot.behaviour_penalty,
+            ),
+            ReqRespScores(*self._scorer.application.counts(peer)),
         )
 
     def save(self) -> None:
-        """Writes the scores of all connected peers to the peer store."""
+        """Writes the scores of all connected peers to the peerstore."""
         for peer in self._host.peers():
-            self._host.store.set_scores(peer, self.record(peer), self._scores.params.retain)
+            self._host.peerstore.set_scores(peer, self.scores(peer), self._scorer.params.retain_score)
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            kept = self._host.store.scores(event.peer)
-            if kept is not None:
-                counts = kept.req_resp
-                self._scores.app.restore(
+            stored = self._host.peerstore.scores(event.peer)
+            if stored is not None:
+                counts = stored.req_resp
+                self._scorer.application.restore(
                     event.peer,
-                    AppCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
+                    ResponseCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
                     time.monotonic(),
                 )
-            self._scores.app.connected(event.peer)
+            self._scorer.application.peer_connected(event.peer)
         elif isinstance(event, PeerDisconnected):
-            self._host.store.set_scores(event.peer, self.record(event.peer), self._scores.params.retain)
-            self._scores.app.disconnected(event.peer)
+            self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.params.retain_score)
+            self._scorer.application.peer_disconnected(event.peer)
 
     async def _step(self) -> float:
         now = time.monotonic()
-        self._scores.app.refresh(now)
+        self._scorer.application.refresh(now)
         if now >= self._save_at:
-            self._save_at = now + SAVE_SECONDS
+            self._save_at = now + SAVE_INTERVAL
             self.save()
             for peer in self._host.peers():
-                self._count(self.record(peer))
-        return _STEP_SECONDS
+                self._observe(self.scores(peer))
+        return _STEP_INTERVAL
 
-    def _count(self, record: Record) -> None:
-        gossip, requests = record.gossip, record.req_resp
+    def _observe(self, scores: PeerScores) -> None:
+        gossip, requests = scores.gossip, scores.req_resp
         for name, value in (
             ("total", gossip.total),
             ("ipColocation", gossip.ip_colocation_factor),

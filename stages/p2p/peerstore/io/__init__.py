@@ -1,1 +1,1 @@
-"""What is kept on disk: the peerstore and the network key."""
+"""The peerstore's file."""

@@ -1,5 +1,5 @@
-"""The peer store: addresses, keys, descriptions, metadata, scores, bans and blocks of peers. Times are Unix seconds;
-records expire by themselves (node-behaviour 13.12). All calls are short and synchronous."""
+"""The peerstore: addresses, identify records, metadata, scores, bans and blocks of peers [PST1, PST2]. Times are Unix
+seconds; records expire by themselves [PST4]. All calls are short and synchronous."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -8,23 +8,24 @@ from typing import TypeVar
 
 import msgspec
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, Subnet, parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_supported
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.gating.connection_gater import Gater, GaterError, IpAddress, Subnet, parse_ip, parse_subnet
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, decode_known
-from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId
-from rollup_node.stages.p2p.peerstore.io.database import Database
-from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
+from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
 T = TypeVar("T")
 
 STATIC_TTL = 7 * 86400.0
-FOUND_TTL = 86400.0
-CLAIMED_TTL = 3600.0
+DISCOVERED_TTL = 86400.0
+IDENTIFIED_TTL = 3600.0
 RECORD_TTL = 7 * 86400.0
-MOST_ADDRESSES = 16
-MOST_PEERS = 10_000
-CLEAN_EVERY = 4000
-"""Changes after which the store is cleaned, so that strangers cannot fill the disk."""
+MAX_ADDRESSES = 16
+MAX_PEERS = 10_000
+GC_CHANGES = 4000
+"""Changes after which garbage is collected, so that strangers cannot fill the disk."""
 
 _APPLICATION = 0x52504E31
 _SCHEMA = """
@@ -36,35 +37,37 @@ create table if not exists bans (subject text primary key, peer blob, expiry rea
 create table if not exists blocks (subject text primary key, peer blob) without rowid;
 create table if not exists own (secret blob);
 """
-_ADD_ADDRESS = "insert into addresses values (?, ?, ?) on conflict do update set expiry = max(expiry, excluded.expiry)"
-_KEEP_FRESHEST = """delete from addresses where peer = ?1 and address not in
+_INSERT_ADDRESS = (
+    "insert into addresses values (?, ?, ?) on conflict do update set expiry = max(expiry, excluded.expiry)"
+)
+_DELETE_EXCESS_ADDRESSES = """delete from addresses where peer = ?1 and address not in
   (select address from addresses where peer = ?1 order by expiry desc limit ?2)"""
-_FRESH_ADDRESSES = "select address from addresses where peer = ? and expiry > ? order by expiry desc, address"
-_KNOWN = """select peer from addresses where expiry > ?1 union select peer from records where expiry > ?1
+_SELECT_ADDRESSES = "select address from addresses where peer = ? and expiry > ? order by expiry desc, address"
+_SELECT_PEERS = """select peer from addresses where expiry > ?1 union select peer from records where expiry > ?1
   order by peer"""
-_OF_TYPES = "typeof(subject) = 'text' and typeof(peer) in ('blob', 'null')"
-_BANS = f"select subject, peer, expiry from bans where {_OF_TYPES} and typeof(expiry) = 'real'"
-_BLOCKS = f"select subject, peer from blocks where {_OF_TYPES}"
+_VALID_TYPES = "typeof(subject) = 'text' and typeof(peer) in ('blob', 'null')"
+_SELECT_BANS = f"select subject, peer, expiry from bans where {_VALID_TYPES} and typeof(expiry) = 'real'"
+_SELECT_BLOCKS = f"select subject, peer from blocks where {_VALID_TYPES}"
 _SET_RECORD = "insert or replace into records values (?, ?, ?, ?)"
-_OLDEST = """select peer from (select peer, max(expiry) as last from
+_SELECT_OLDEST_PEERS = """select peer from (select peer, max(expiry) as last from
   (select peer, expiry from addresses union all select peer, expiry from records) group by peer)
   order by last limit max(0, (select count(*) from
   (select peer from addresses union select peer from records)) - ?)"""
 
 
 class PeerStore:
-    """See the module; StoreError if the file cannot be used."""
+    """The peerstore in the file `path`, or in memory. Raises StoreError when the file cannot be used."""
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._changes = 0
-        self._database = Database(
+        self._database = SqliteFile(
             path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA
         )
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file now."""
+        """The present error of the file, for /readyz; None when there is none."""
         return self._database.problem
 
     def close(self) -> None:
@@ -72,100 +75,93 @@ class PeerStore:
         self._database.close()
 
     def add_addresses(self, peer: PeerId, addresses: Iterable[Multiaddr], ttl: float) -> None:
-        """Remembers where a peer may be dialled, for `ttl` seconds; what is remembered for longer stays so."""
+        """Stores addresses of a peer for `ttl` seconds; a longer expiry of a known address stays."""
         expiry = self._clock() + ttl
-        rows = [(peer, address.without_peer.encode(), expiry) for address in addresses]
-        self._database.write_all([*((_ADD_ADDRESS, row) for row in rows), (_KEEP_FRESHEST, (peer, MOST_ADDRESSES))])
+        rows = [(peer, address.without_peer_id.encode(), expiry) for address in addresses]
+        self._database.write_all(
+            [*((_INSERT_ADDRESS, row) for row in rows), (_DELETE_EXCESS_ADDRESSES, (peer, MAX_ADDRESSES))]
+        )
         self._count_change()
 
     def addresses(self, peer: PeerId) -> list[Multiaddr]:
-        """Where a peer may be dialled, the one remembered longest first."""
-        return decode_known(raw for (raw,) in self._database.read(_FRESH_ADDRESSES, (peer, self._clock())))
+        """The peer's addresses, the one with the latest expiry first."""
+        return decode_supported(raw for (raw,) in self._database.read(_SELECT_ADDRESSES, (peer, self._clock())))
 
-    def dialable(self) -> list[PeerId]:
+    def peers_with_addresses(self) -> list[PeerId]:
         """All peers with an address."""
         query = "select distinct peer from addresses where expiry > ? order by peer"
         return [peer for (peer,) in self._database.read(query, (self._clock(),))]
 
-    def known(self) -> list[PeerId]:
-        """All peers of whom anything is remembered."""
-        return [peer for (peer,) in self._database.read(_KNOWN, (self._clock(),))]
+    def peers(self) -> list[PeerId]:
+        """All peers with any record."""
+        return [peer for (peer,) in self._database.read(_SELECT_PEERS, (self._clock(),))]
 
     def remove(self, peer: PeerId) -> None:
-        """Forgets everything about a peer but its bans and blocks."""
+        """Removes everything about a peer but its bans and blocks [RPC82]."""
         self._database.write_all(_removals([peer]))
 
-    def clean(self) -> None:
-        """Drops what has expired, and the oldest beyond MOST_PEERS."""
+    def collect_garbage(self) -> None:
+        """Removes expired records, and the oldest peers beyond MAX_PEERS."""
         now, self._changes = self._clock(), 0
         self._database.write("delete from addresses where expiry <= ?", (now,))
         self._database.write("delete from records where expiry <= ?", (now,))
-        self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MOST_PEERS,))))
+        self._database.write_all(_removals(peer for (peer,) in self._database.read(_SELECT_OLDEST_PEERS, (MAX_PEERS,))))
 
-    def set_description(self, peer: PeerId, description: PeerDescription) -> None:
-        """Remembers what identify told."""
+    def set_identify_record(self, peer: PeerId, description: IdentifyRecord) -> None:
+        """Stores what identify said."""
         self._set(peer, "description", description, RECORD_TTL)
 
-    def description(self, peer: PeerId) -> PeerDescription | None:
-        """What identify told; None if it is not known."""
-        return self._get(peer, "description", PeerDescription)
+    def identify_record(self, peer: PeerId) -> IdentifyRecord | None:
+        """What identify said; None when it is unknown."""
+        return self._get(peer, "description", IdentifyRecord)
 
     def set_metadata(self, peer: PeerId, metadata: PeerMetadata) -> None:
-        """Remembers what discovery told."""
+        """Stores what discovery found."""
         self._set(peer, "metadata", metadata, RECORD_TTL)
 
     def metadata(self, peer: PeerId) -> PeerMetadata | None:
-        """What discovery told; None if it is not known."""
+        """What discovery found; None when it is unknown."""
         return self._get(peer, "metadata", PeerMetadata)
 
     def set_scores(self, peer: PeerId, scores: PeerScores, ttl: float) -> None:
-        """Remembers scores for `ttl` seconds (100 epochs)."""
+        """Stores scores for `ttl` seconds."""
         self._set(peer, "scores", scores, ttl)
 
     def scores(self, peer: PeerId) -> PeerScores | None:
-        """The scores last remembered; None if there are none."""
+        """The scores stored last; None when there are none."""
         return self._get(peer, "scores", PeerScores)
 
-    def set_key(self, peer: PeerId, key: bytes) -> None:
-        """Remembers the serialized public key behind a peer id."""
-        self._set(peer, "key", key, RECORD_TTL)
-
-    def key(self, peer: PeerId) -> bytes | None:
-        """The serialized public key behind a peer id; None if it is not known."""
-        return self._get(peer, "key", bytes)
-
-    def keep_identity(self, identity: Identity) -> None:
-        """Keeps a copy of our own network key."""
+    def save_identity(self, identity: NetworkIdentity) -> None:
+        """Stores a copy of our own network key [PST1]."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
 
-    def save_gate(self, gater: Gater) -> None:
-        """Writes all bans and blocks."""
+    def save_gater(self, gater: ConnectionGater) -> None:
+        """Replaces the stored bans and blocks."""
         bans = [(peer.hex(), peer, until) for peer, until in gater.peer_bans.items()]
         ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
         blocks = [(peer.hex(), peer) for peer in gater.blocked_peers]
-        places: list[IpAddress | Subnet] = [*gater.blocked_ips, *gater.blocked_subnets]
+        networks: list[IpAddress | Subnet] = [*gater.blocked_ips, *gater.blocked_subnets]
         self._database.write_all(
             [
                 ("delete from bans", ()),
                 ("delete from blocks", ()),
                 *(("insert into bans values (?, ?, ?)", row) for row in (*bans, *ip_bans)),
                 *(("insert into blocks values (?, ?)", row) for row in blocks),
-                *(("insert into blocks values (?, null)", (str(place),)) for place in places),
+                *(("insert into blocks values (?, null)", (str(network),)) for network in networks),
             ]
         )
 
-    def load_gate(self, restricted_to: Sequence[Subnet] = ()) -> Gater:
-        """All bans and blocks as they were saved, without those that damage made unreadable, and the networks of
-        `p2p.netrestrict`."""
-        gater = Gater(tuple(restricted_to))
-        for subject, peer, until in self._database.read(_BANS):
-            with suppress(GaterError):
+    def load_gater(self, allowed_networks: Sequence[Subnet] = ()) -> ConnectionGater:
+        """The connection gater with all stored bans and blocks, without rows that damage made unreadable."""
+        gater = ConnectionGater(tuple(allowed_networks))
+        for subject, peer, until in self._database.read(_SELECT_BANS):
+            with suppress(IpAddressError):
                 if peer is not None:
                     gater.peer_bans[peer] = until
                 else:
                     gater.ip_bans[parse_ip(subject)] = until
-        for subject, peer in self._database.read(_BLOCKS):
-            with suppress(GaterError):
+        for subject, peer in self._database.read(_SELECT_BLOCKS):
+            with suppress(IpAddressError):
                 if peer is not None:
                     gater.blocked_peers.add(peer)
                 elif "/" in subject:
@@ -180,8 +176,8 @@ class PeerStore:
 
     def _count_change(self) -> None:
         self._changes += 1
-        if self._changes >= CLEAN_EVERY:
-            self.clean()
+        if self._changes >= GC_CHANGES:
+            self.collect_garbage()
 
     def _get(self, peer: PeerId, kind: str, of: type[T]) -> T | None:
         query = "select value from records where peer = ? and kind = ? and expiry > ?"

@@ -293,7 +293,7 @@ def test_without_an_endpoint_only_an_urgent_request_is_critical(recorded_blobs: 
 
     async def scenario() -> None:
         async with started_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as (stage, _, buses):
-            (task,) = stage.activities
+            (task,) = stage.periodic_tasks
             blobs_client = BlobsClient(buses, recorded_blobs)
             blobs_client.request([0], urgent=False)
             await task.wake.wait()

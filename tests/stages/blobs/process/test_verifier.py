@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.process.verifier import MAX_BLOBS_PER_TASK, MAX_TASKS, BlobVerifier
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs

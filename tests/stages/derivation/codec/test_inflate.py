@@ -1,4 +1,4 @@
-"""Our inflate against zlib, and where Go's reader differs from it (derivation-rules 9.3, Z3 and Z9)."""
+"""Our inflate against zlib, and where Go's reader differs from it [Z3, Z9]."""
 
 import random
 import zlib

@@ -1,4 +1,4 @@
-"""Damaged zlib channels: which items survive, as measured on Go's readers (derivation-rules 9.1, 9.3)."""
+"""Zlib: the whole-output path against the piecewise one."""
 
 import random
 import zlib
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
-from rollup_node.stages.derivation.codec.zlib_stream import ZlibSource, deflate_start, whole_output
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.codec.zlib_stream import SLACK, ZlibSource, deflate_start, whole_output
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
 LIMIT = 10_000_000
@@ -47,61 +47,6 @@ def _bad_sum(body: bytes) -> bytes:
     return body[:-1] + bytes((body[-1] ^ 1,))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "survive"),
-    [
-        pytest.param((100, 200), 2, id="zip_adler_bad_small"),
-        pytest.param((9000,), 0, id="zip_adler_bad_9000"),
-        pytest.param((100, 9000), 1, id="zip_adler_bad_100_9000"),
-        pytest.param((4101,), 1, id="zip_adler_bad_4101"),
-        pytest.param((8190,), 0, id="zip_adler_bad_8190"),
-        pytest.param((32764,), 0, id="zip_adler_bad_32767"),
-        pytest.param((32765,), 1, id="zip_adler_bad_32768"),
-    ],
-)
-@pytest.mark.parametrize("missing", [False, True], ids=["wrong", "zip_adler_missing"])
-def test_checksum(sizes: tuple[int, ...], survive: int, missing: bool) -> None:
-    body = zlib.compress(_stream(*sizes))
-    damaged = body[:-4] if missing else _bad_sum(body)
-    assert _read(damaged) == _items(*sizes)[:survive]
-    assert _read(body) == _items(*sizes)
-
-
-def test_zip_adler_ok_junk() -> None:
-    assert _read(zlib.compress(_stream(100, 9000)) + b"junk") == _items(100, 9000)
-
-
-def test_zip_deflate_cut() -> None:
-    body = zlib.compress(_stream(100, 200, 50_000))
-    assert _read(body[: len(body) // 2]) == _items(100, 200)
-
-
-def test_zip_deflate_flip() -> None:
-    body = bytearray(zlib.compress(_stream(5000, 5000) + b"\x83abc" * 2000))
-    body[7000] ^= 0x10
-    assert _read(bytes(body))[:1] == _items(5000)
-    assert _read(bytes(body)) != _read(zlib.compress(_stream(5000, 5000) + b"\x83abc" * 2000))
-
-
-@pytest.mark.parametrize(
-    ("head", "start"),
-    [
-        pytest.param(b"\x7f\x13", None, id="zip_nibble_15"),
-        pytest.param(b"\x88\x1c", None, id="zip_cinfo_8"),
-        pytest.param(b"\x08\x1d", 2, id="zip_cinfo_0"),
-        pytest.param(b"\x78\x9d", None, id="zip_fcheck_bad"),
-        pytest.param(b"\x78\xbb\x00\x00\x00\x01", 6, id="zip_fdict_1"),
-        pytest.param(b"\x78\xbb\x00\x00\x00\x02", None, id="zip_fdict_2"),
-        pytest.param(b"\x78", None, id="zip_one_byte_78"),
-        pytest.param(b"\x28\xb5", None, id="zip_first_byte_28"),
-    ],
-)
-def test_header(head: bytes, start: int | None) -> None:
-    assert deflate_start(head) == start
-    body = head + zlib.compress(_stream(100))[2:]
-    assert _read(body) == (_items(100) if start else [])
-
-
 def test_a_flushed_and_never_closed_stream_is_read_whole_and_fast() -> None:
     compressor = zlib.compressobj()
     body = compressor.compress(_stream(100, 9000)) + compressor.flush(zlib.Z_SYNC_FLUSH)
@@ -117,19 +62,11 @@ def test_bytes_that_look_like_a_flush_are_not_taken_for_one(tail: bytes) -> None
     assert _read(body) == _slow(body)
 
 
-@pytest.mark.parametrize(("over", "count"), [(0, 2), (-1, 1), (-200, 1)], ids=["exact", "minus1", "in_header"])
-def test_zip_limit(over: int, count: int) -> None:
-    stream = _stream(100, 200)
-    limit = len(stream) + over
-    assert _read(zlib.compress(stream), limit) == _slow(zlib.compress(stream), limit) == _items(100, 200)[:count]
-
-
-def test_zip_bomb() -> None:
+def test_no_more_than_the_limit_is_decoded() -> None:
     bomb = zlib.compress(b"\x83abc" * 2 + bytes(50_000_000), 9)
     output = whole_output(bomb, 2, 1_000_000)
     assert output is not None
-    assert len(output) < 1_100_000
-    assert _read(bomb, 10)[:2] == [b"abc", b"abc"]
+    assert len(output) == 1_000_000 + SLACK
 
 
 _SIZES = st.lists(st.sampled_from([1, 60, 300, 4093, 4101, 8190, 9000, 30_000, 32_765]), min_size=1, max_size=4)

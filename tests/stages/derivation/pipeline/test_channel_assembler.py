@@ -1,84 +1,65 @@
-"""derivation-rules 8 by its conformance ids."""
+"""The channel assembler against the plainest reading of its rules, and its flush."""
 
-from dataclasses import replace
-
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
 from rollup_node.stages.protocol.forks.rules import L1Rules
-from rollup_node.stages.protocol.types import L1BlockRef
+from tests.conformance.kit.chain import L1Blocks
+from tests.conformance.kit.notation import channel_id, frames
 
-RULES = L1Rules(channel_timeout=50, max_rlp_bytes_per_channel=100_000_000)
-
-
-class Play:
-    """Frames in text; `@n` moves to L1 block n. Each frame is read for, as derivation does."""
-
-    def __init__(self, rules: L1Rules = RULES) -> None:
-        self.trace = Trace()
-        self.stage = ChannelAssembler(self.trace)
-        self.rules = rules
-
-    def run(self, text: str) -> tuple[list[str], list[str]]:
-        read: list[str] = []
-        origin = L1BlockRef(bytes(32), 100, bytes(32), 0)
-        for word in text.split():
-            if word.startswith("@"):
-                origin = L1BlockRef(bytes(32), int(word[1:]), bytes(32), 0)
-            else:
-                head, _, size = word.partition(":")
-                data = head.encode() if not size else bytes(int(size))
-                number = int(head[1:].rstrip("!'"))
-                self.stage.take_in(Frame(head[0].encode() * 16, number, data, head.endswith("!")), origin, self.rules)
-            channel = self.stage.read(origin, self.rules)
-            if channel is not None:
-                read.append(channel.body.decode())
-        return read, [dropped.reason.rule.id for dropped in self.trace.dropped]
-
-
-@pytest.mark.parametrize(
-    ("text", "read", "reasons"),
-    [
-        pytest.param("A0!", ["A0!"], [], id="asm_single_frame"),
-        pytest.param("A0 A1!", ["A0A1!"], [], id="asm_two_txs"),
-        pytest.param("A0 @103 A1!", ["A0A1!"], [], id="asm_two_blocks"),
-        pytest.param("A0 A2! A1", [], ["CA5"], id="asm_gap_cross_tx"),
-        pytest.param("A1", [], ["CA4"], id="asm_nonfirst_no_channel"),
-        pytest.param("A0 B1", [], ["CA5"], id="asm_other_id"),
-        pytest.param("A0 B1 A1!", ["A0A1!"], ["CA5"], id="asm_other_id_then_continue"),
-        pytest.param("A0 B0! A1!", ["B0!"], ["CA3", "CA4"], id="asm_new_first_replaces"),
-        pytest.param("A0 A0!", ["A0!"], ["CA3"], id="asm_same_id_restart"),
-        pytest.param("A0 @150 A1!", ["A0A1!"], [], id="asm_timeout_equal"),
-        pytest.param("A0 @151 A1!", [], ["CA1", "CA4"], id="asm_timeout_plus1"),
-        pytest.param("A0 @160 A0 @210 A1!", ["A0A1!"], ["CA1"], id="asm_timeout_then_first"),
-        pytest.param("A0 A0'", [], ["CA3"], id="restart_keeps_the_new_one"),
-    ],
+RULES = L1Rules(channel_timeout=50)
+ORIGIN = L1Blocks().last.ref
+FRAMES = st.builds(
+    Frame,
+    st.sampled_from([channel_id("A"), channel_id("B")]),
+    st.integers(0, 3),
+    st.binary(min_size=1, max_size=3),
+    st.booleans(),
 )
-def test_frames_to_channels(text: str, read: list[str], reasons: list[str]) -> None:
-    assert Play().run(text) == (read, reasons)
 
 
-@pytest.mark.parametrize(
-    ("text", "reads", "reasons"),
-    [
-        pytest.param("A0:1000 A1:601 A2", 0, ["CA6", "CA4"], id="asm_oversize"),
-        pytest.param("A0:1000 A1!:600", 1, [], id="asm_exact_size"),
-        pytest.param("A0:1000 A1!:601", 0, ["CA6"], id="asm_oversize_on_last"),
-        pytest.param("A0:1801", 0, ["CA6"], id="asm_overhead_counts"),
-    ],
-)
-def test_size_limit(text: str, reads: int, reasons: list[str]) -> None:
-    play = Play(replace(RULES, max_rlp_bytes_per_channel=2000))
-    read, found = play.run(text)
-    assert (len(read), found) == (reads, reasons)
+def test_a_flush_drops_the_staging_channel() -> None:
+    events = PipelineEvents()
+    assembler = ChannelAssembler(events)
+    first, last = frames("A0 A1!")
+    assembler.ingest_frame(first, ORIGIN, RULES)
+    assert len(assembler) == 1
+    assembler.flush()
+    assert len(assembler) == 0
+    assembler.ingest_frame(last, ORIGIN, RULES)
+    assert [type(each.reason) for each in events.drops] == [FrameWithoutChannel]
 
 
-def test_flush_forgets_the_unfinished_channel() -> None:
-    play = Play()
-    play.run("A0")
-    assert len(play.stage) == 1
-    play.stage.flush()
-    assert len(play.stage) == 0
-    assert play.run("A1!")[1] == ["CA4"]
+def _channels(taken: list[Frame]) -> list[bytes]:
+    """CA3 to CA7 by their wording: what frames assemble that come in this order."""
+    found: list[bytes] = []
+    staging: list[Frame] = []
+    for frame in taken:
+        if frame.number == 0:
+            staging = [frame]
+        elif staging and staging[0].channel == frame.channel and frame.number == len(staging):
+            staging.append(frame)
+        else:
+            continue
+        if frame.is_last:
+            found.append(b"".join(each.data for each in staging))
+            staging = []
+    return found
+
+
+@given(st.lists(FRAMES, max_size=12))
+def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
+    events = PipelineEvents()
+    assembler = ChannelAssembler(events)
+    found: list[bytes] = []
+    for frame in taken:
+        assembler.ingest_frame(frame, ORIGIN, RULES)
+        channel = assembler.read(ORIGIN, RULES)
+        if channel is not None:
+            found.append(channel.body)
+    assert found == _channels(taken)
+    assert all(str(dropped) for dropped in events.drops)

@@ -1,9 +1,8 @@
-"""The deriver as a whole: sources, resets and fork switches by their conformance ids, real OP Sepolia blocks, and the
-promise that no L1 data halts it."""
+"""The deriver as a whole: its inputs and outputs, real OP Sepolia blocks, and that no L1 data halts it."""
 
 import zlib
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.codec.frames import Frame
+from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import (
-    Attributes,
+    AttributesWithParent,
     AwaitSafeHead,
     NeedBlobs,
     NeedDecoded,
@@ -21,296 +22,185 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons.reasons import Dropped
+from rollup_node.stages.derivation.reasons.frames import FramesEmpty
+from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch, SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
-from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
-from rollup_node.stages.protocol.types import BlockId, Log
+from rollup_node.stages.protocol.types import BlockId, L1Block
+from rollup_node.tools.batcher import channels
+from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body
+from tests.conformance.kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    GENESIS,
+    L1_CHAIN,
+    STRANGER,
+    SYSTEM_CONFIG,
+    blobs,
+    calldata,
+    config_log,
+    forks_until,
+)
+from tests.conformance.kit.planning import USER, channel, channel_id, child, plan, refs, span
+from tests.conformance.kit.rollup_chain import RollupChain
+from tests.support.op_sepolia import FIRST_L1 as FIRST_RECORDED_L1
+from tests.support.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, SepoliaRecording
 
-OTHER = b"B" * 16
-
-
-def _batcher_update(log: int, batcher: bytes, kind: int = 0) -> Log:
-    data = (32).to_bytes(32, "big") + (32).to_bytes(32, "big") + bytes(12) + batcher
-    return Log(b"\x5c" * 20, (CONFIG_UPDATE_TOPIC, bytes(32), kind.to_bytes(32, "big")), data, log)
-
-
-# --- L1 and its transactions ---------------------------------------------------------------------------------------
-
-
-def test_l1_next_missing(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.run(3)
-    system = world.config.genesis.system_config
-    assert [world.deriver.step(world.safe, system) for _ in range(3)] == [NeedL1Block(4)] * 3
-
-
-def test_l1_next_wrong_parent(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.run(3)
-    stranger = world.l1(4)
-    header = msgspec.structs.replace(stranger.header, parent_hash=bytes(32))
-    assert world.deriver.add_l1_block(msgspec.structs.replace(stranger, header=header))
-    assert made.told(world.run(9)) == ["reset T3", "reset T3"]
-    assert world.deriver.origin.number == 3
+GRANITE = forks_until("granite")
 
 
-def test_the_base_must_be_the_one_of_the_start(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    deriver = world.start()
-    assert isinstance(deriver.step(world.safe, world.config.genesis.system_config), NeedL1Block)
-    block = world.l1(0)
-    header = msgspec.structs.replace(block.header, hash=bytes(32))
-    assert deriver.add_l1_block(msgspec.structs.replace(block, header=header))
-    assert made.told(world.run(9)) == ["reset RS1", "reset RS1"]
+def _put_blobs(chain: RollupChain, *contents: bytes | None) -> None:
+    """Mines one blob transaction; None is a blob that does not decode."""
+    hashes = [b"\1" + zlib.crc32(data or b"").to_bytes(31, "big") for data in contents]
+    chain.blobs |= dict(zip(hashes, contents, strict=True))
+    chain.mine(inbox=[blobs(hashes)])
 
 
-def test_what_was_not_asked_for_is_refused(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    deriver = world.start()
-    assert not deriver.add_l1_block(world.l1(0))
-    assert isinstance(deriver.step(world.safe, world.config.genesis.system_config), NeedL1Block)
-    assert not deriver.add_l1_block(world.l1(1))
+# --- inputs --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_derived_before_a_start() -> None:
+    deriver = Deriver(RollupChain(GRANITE).config, L1_CHAIN)
+    assert deriver.step(GENESIS, SYSTEM_CONFIG) == AwaitSafeHead()
+    assert deriver.origin is None
+
+
+def test_the_base_must_be_that_of_the_start() -> None:
+    chain = RollupChain(GRANITE)
+    header = msgspec.structs.replace(chain.l1.blocks[0].header, hash=bytes(32))
+    base = chain.l1.blocks[0]
+    chain.l1.blocks[0] = msgspec.structs.replace(base, header=header)
+    assert chain.run() == []
+    assert chain.reset_reason == ResetBaseMismatch(FIRST_L1, bytes(32), base.header.hash)
+    assert chain.take_drops() == [(DropEffect.RESET, ResetBaseMismatch)]
+
+
+def test_what_is_not_needed_is_refused() -> None:
+    """A block is accepted once [T6]."""
+    chain = RollupChain(GRANITE)
+    chain.mine()
+    base, following = chain.l1.blocks
+    deriver = chain.deriver
+    assert not deriver.add_l1_block(base)
+    assert deriver.step(GENESIS, SYSTEM_CONFIG) == NeedL1Block(FIRST_L1)
+    assert not deriver.add_l1_block(following)
     assert not deriver.add_blobs(bytes(32), ())
+    assert not deriver.add_frames(BlockFrames(bytes(32), BATCHER, ()))
     assert not deriver.add_decoded(bytes(32), tasks.DecodedChannel((), None))
     assert not deriver.add_l2_blocks(1, 2, ())
-    assert deriver.add_l1_block(world.l1(0))
-    assert not deriver.add_l1_block(world.l1(0))
+    assert deriver.add_l1_block(base)
+    assert not deriver.add_l1_block(base)
 
 
-def test_l1_batcher_change_same_block(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.logs[1] = (_batcher_update(3, made.STRANGER),)
-    world.put_batches(1, world.singular(1, 0, made.USER, made.USER))
-    world.put(1, world.inbox[1][0].data, sender=made.STRANGER)
-    world.inbox[1][1] = msgspec.structs.replace(
-        world.inbox[1][1],
-        data=made.item(
-            made.Frame(OTHER, 0, made.channel_body([world.singular(1, 0, made.USER)], made.Compression.ZLIB), True)
-        ),
-    )
-    assert made.told(world.run(1)) == ["ignored F4", "1+1"]
+def test_blobs_that_are_not_found_need_a_reset() -> None:
+    chain = RollupChain(GRANITE)
+    chain.mine(inbox=[blobs([b"\1" * 32])])
+    chain.run()
+    assert isinstance(chain.last_output, NeedBlobs)
+    chain.deriver.blobs_not_found(bytes(32))
+    chain.run()
+    assert isinstance(chain.last_output, NeedBlobs), "another block's"
+    chain.deriver.blobs_not_found(chain.l1.last.header.hash)
+    chain.run()
+    assert chain.reset_reason == BlobsNotFound(FIRST_L1 + 1)
 
 
-def test_l1_bad_config_log(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.logs[1] = (_batcher_update(3, made.STRANGER, kind=99), _batcher_update(4, made.BATCHER))
-    world.put_batches(1, world.singular(1, 0))
-    assert made.told(world.run(1)) == ["ignored T5", "1+0"]
-
-
-def test_l1_blob_notfound(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_blobs(1, b"\0data")
-    found = world.run(1, stop=lambda output: isinstance(output, NeedBlobs))
-    world.deriver.blobs_gone(bytes(32))
-    assert made.told(found) == []
-    world.deriver.blobs_gone(made.l1_hash(1))
-    assert made.told(world.run(1)) == ["reset T8", "reset T8"]
-
-
-@pytest.mark.parametrize("kind", [0, 1, 2, 0x7E], ids=["tx_legacy_ok", "tx_acl_ok", "tx_dynfee_ok", "tx_deposit_type"])
-def test_calldata(made: Any, kind: int) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_batches(1, world.singular(1, 0))
-    world.inbox[1] = [msgspec.structs.replace(world.inbox[1][0], kind=kind)]
-    assert made.told(world.run(1)) == ["1+0"]
-
-
-def test_tx_other_sender_and_tx_empty_data(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put(1, b"\0junk", sender=made.STRANGER)
-    world.put(1, b"")
-    world.put_batches(1, world.singular(1, 0))
-    assert made.told(world.run(1)) == ["ignored F4", "ignored P1", "1+0"]
-
-
-# --- blobs ---------------------------------------------------------------------------------------------------------
-
-
-def _pieces(made: Any, world: Any, count: int, *batches: bytes) -> list[bytes]:
-    body = made.channel_body(batches, made.Compression.ZLIB)
-    step = -(-len(body) // count)
-    return [
-        made.item(made.Frame(made.CHANNEL, place, body[place * step : (place + 1) * step], place == count - 1))
-        for place in range(count)
-    ]
-
-
-def test_src_order_mixed(made: Any) -> None:
-    """Calldata, two blobs, calldata: only in this order do the frames follow each other."""
-    world = made.World(made.forks_to("holocene"))
-    first, second, third, fourth = _pieces(made, world, 4, world.singular(1, 0, made.USER))
-    world.put(1, first)
-    world.put_blobs(1, second, third)
-    world.put(1, fourth)
-    assert made.told(world.run(1)) == ["1+1"]
-
-
-@pytest.mark.parametrize(("ecotone", "blobs"), [(1012, True), (1013, False)], ids=["boundary", "minus1"])
-def test_src_ecotone(made: Any, ecotone: int, blobs: bool) -> None:
-    """src_pre_ecotone_type3 as well: before it the calldata counts, and no blob is asked for."""
-    world = made.World(made.forks_to("delta", ecotone=ecotone))
-    world.put_blobs(1, *_pieces(made, world, 1, world.singular(1, 0, made.USER, made.USER)))
-    data = _pieces(made, world, 1, world.singular(1, 0, made.USER))[0]
-    world.inbox[1] = [msgspec.structs.replace(world.inbox[1][0], data=data)]
-    asked: list[Any] = []
-    found = world.run(1, stop=lambda output: asked.append(output) if isinstance(output, NeedBlobs) else False)  # type: ignore[func-returns-value]
-    assert made.told(found) == ["1+2" if blobs else "1+1"]
-    assert bool(asked) == blobs
-
-
-def test_src_type3_no_hashes(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_blobs(1, data=b"\0junk")
-    assert made.told(world.run(1)) == []
-
-
-def test_src_dup_hashes(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    data = _pieces(made, world, 1, world.singular(1, 0, made.USER))
-    world.put_blobs(1, *data)
-    world.put_blobs(1, *data)
-    assert made.told(world.run(1)) == ["1+1", "dropped V3"]
-
-
-def test_src_bad_blob_between(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    first, second = _pieces(made, world, 2, world.singular(1, 0, made.USER))
-    world.put_blobs(1, first, None, second)
-    assert made.told(world.run(1)) == ["ignored O7", "1+1"]
-
-
-def test_frame_bad_blob_item_same_tx(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_blobs(1, b"\0bad", *_pieces(made, world, 1, world.singular(1, 0)))
-    assert made.told(world.run(1)) == ["ignored P5", "1+0"]
-
-
-def test_blobs_that_do_not_fit_are_refused(made: Any) -> None:
-    """src_blob_extra, src_blob_short, src_blob_foreign, src_blob_reordered: the need goes on."""
-    world = made.World(made.forks_to("granite"))
-    first, second = _pieces(made, world, 2, world.singular(1, 0))
-    world.put_blobs(1, first, second)
-    asked: list[NeedBlobs] = []
-
-    def stop(output: Any) -> bool:
-        if isinstance(output, NeedBlobs):
-            asked.append(output)
-        return isinstance(output, NeedBlobs)
-
-    world.run(1, stop)
-    contents = [world.blobs[blob.hash] for blob in asked[0].blobs]
-    block_hash = asked[0].block.hash
+def test_a_refused_answer_leaves_the_need_for_blobs() -> None:
+    (block,) = plan(GENESIS, 1)
+    first, second = channel("A", block.singular, pieces=2)
+    chain = RollupChain(GRANITE)
+    _put_blobs(chain, first, second)
+    chain.run(until=lambda output: isinstance(output, NeedBlobs))
+    need = chain.last_output
+    assert isinstance(need, NeedBlobs)
+    contents = [content for blob in need.blobs if (content := chain.blob(blob.hash)) is not None]
     for wrong in (contents[:1], [*contents, contents[0]], contents[::-1], [contents[0], contents[0]]):
-        assert not world.deriver.add_blobs(block_hash, wrong)
-    assert not world.deriver.add_blobs(bytes(32), contents)
-    assert world.deriver.add_blobs(block_hash, contents)
-    assert made.told(world.run(1)) == ["1+0"]
+        assert not chain.deriver.add_blobs(need.block.hash, wrong)
+    assert not chain.deriver.add_blobs(bytes(32), contents)
+    assert chain.deriver.add_blobs(need.block.hash, contents)
+    assert refs(chain.run()) == [block.ref]
 
 
-# --- resets and fork switches --------------------------------------------------------------------------------------
+def test_items_of_strangers_and_without_bytes_are_ignored() -> None:
+    (block,) = plan(GENESIS, 1)
+    chain = RollupChain(GRANITE)
+    chain.mine(b"", *channel("A", block.singular), inbox=[calldata(b"\0junk", STRANGER)])
+    assert refs(chain.run()) == [block.ref]
+    assert chain.take_drops() == [(DropEffect.IGNORED, SenderNotBatcher), (DropEffect.IGNORED, FramesEmpty)]
 
 
-def _switching(made: Any, **forks: int) -> Any:
-    """Holocene at L1 block 2."""
-    return made.World(made.forks_to("granite", holocene=made.l1_time(2), **forks))
+# --- outputs -------------------------------------------------------------------------------------------------------
 
 
-def test_reset_holocene_open_channel(made: Any) -> None:
-    world = _switching(made)
-    first, second = _pieces(made, world, 2, world.singular(1, 0))
-    world.put(1, first)
-    world.put(2, second)
-    assert made.told(world.run(2)) == ["discarded PS3", "ignored CA4"]
+def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
+    """[AQ5]"""
+    first, second = plan(GENESIS, 2)
+    stale = child(child(GENESIS, ()).ref)
+    chain = RollupChain(GRANITE)
+    chain.mine(*channel("A", first.singular, stale.singular, second.singular))
+    chain.run(until=lambda output: isinstance(output, AttributesWithParent))
+    assert [chain.deriver.step(GENESIS, SYSTEM_CONFIG) for _ in range(3)] == [AwaitSafeHead()] * 3
+    chain.extend([first])
+    assert refs(chain.run()) == [second.ref]
+    assert chain.take_drops() == [(DropEffect.DROPPED, ParentHashMismatch)]
 
 
-def test_reset_holocene_future_batches(made: Any) -> None:
-    world = _switching(made)
-    world.put_batches(1, world.singular(2, 0, parent=bytes(32)))
-    world.put_batches(2, world.singular(1, 0))
-    assert made.told(world.run(2)) == ["discarded PS3", "1+0"]
+# --- frames that were parsed ahead ---------------------------------------------------------------------------------
 
 
-def test_reset_holocene_window_kept(made: Any) -> None:
-    world = _switching(made)
-    world.put_batches(2, world.span(1, *[0] * 5, 1), channel=OTHER)
-    assert made.told(world.run(2)) == [f"{number}+0" for number in range(1, 7)]
+def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]:
+    """All outputs but needs for the recorded blocks; for some blocks the frames are given instead of the blobs."""
+    deriver = Deriver(recording.config, L1_CHAINS[11155111])
+    base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
+    safe, config = recording.l2_blocks[FIRST_L2].ref, recording.config_of(FIRST_L2)
+    system = recording.config.genesis.system_config
+    deriver.reset(PipelineStart(1, safe, config, base, system))
+    parsed = iter(ahead)
+    found: list[object] = []
+    while not isinstance(output := deriver.step(safe, config), AttributesWithParent):
+        match output:
+            case NeedL1Block():
+                block = recording.l1_blocks[output.number]
+                frames = _parsed(recording, block, system.batcher) if next(parsed) else None
+                assert deriver.add_l1_block(block, frames)
+            case NeedBlobs():
+                assert deriver.add_blobs(output.block.hash, recording.contents(output.blobs))
+            case NeedDecoded():
+                assert deriver.add_decoded(output.key, tasks.run(output.task))
+            case _:
+                found.append(output)
+    return [*found, output]
 
 
-def test_reset_two_forks_one_step(made: Any) -> None:
-    """PS4: only the first fork acts, so that bank and queue stay until the next reset."""
-    world = made.World(made.forks_to("fjord", granite=made.l1_time(2), holocene=made.l1_time(2)))
-    first, second = _pieces(made, world, 2, world.singular(1, 0))
-    world.put(1, first)
-    world.put(2, second)
-    assert made.told(world.run(2)) == ["1+0"]
-    world.put_batches(3, world.singular(2, 0), world.singular(3, 0, parent=bytes(32)))
-    assert made.told(world.run(3)) == ["2+0", "dropped V4"]
+def _parsed(recording: SepoliaRecording, block: L1Block, batcher: bytes) -> BlockFrames:
+    rules = recording.config.schedule().l1(block.header.timestamp)
+    items = data_items(block, batcher, rules)
+    return parse_block(block.header.hash, batcher, items, recording.contents(blob_refs(items)), rules)
 
 
-def test_reset_reset_pre_holocene(made: Any) -> None:
-    world = _switching(made)
-    world.run(3)
-    world.start()
-    first, second = _pieces(made, world, 2, world.singular(1, 0))
-    world.put(1, second)
-    world.put(1, first)
-    assert made.told(world.run(1)) == ["1+0"], "a bank takes frames in any order"
-
-
-def test_reset_batcher_in_window(made: Any) -> None:
-    """RS6: the config of the base holds until the update is read."""
-    world = made.World(made.forks_to("granite"))
-    world.put_batches(1, world.singular(1, 0))
-    world.logs[2] = (_batcher_update(1, made.STRANGER),)
-    world.put(2, b"\0old")
-    assert made.told(world.run(2)) == ["1+0", "ignored F4"]
-
-
-def test_reset_clears(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    first, second = _pieces(made, world, 2, world.singular(1, 0, made.USER))
-    world.put_batches(1, world.singular(2, 0, parent=bytes(32)), channel=OTHER)
-    world.put(1, first)
-    assert made.told(world.run(1)) == []
-    world.start(1)
-    world.inbox[1] = []
-    world.put(2, second)
-    assert made.told(world.run(2)) == []
-    assert world.deriver.origin.number == 2
-
-
-def test_attributes_come_once_and_wait_for_the_safe_head(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_batches(1, world.singular(1, 0), world.singular(2, 0, parent=bytes(32)))
-    parent = world.safe
-    world.run(1, stop=lambda output: isinstance(output, Attributes))
-    assert [world.deriver.step(parent, world.config.genesis.system_config) for _ in range(3)] == [AwaitSafeHead()] * 3
-    world._grow(BlockId(0, made.l1_hash(0)), (b"\x7einfo",))
-    assert made.told(world.run(1)) == ["dropped V4"]
-
-
-def test_nothing_before_a_start(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    deriver = Deriver(world.config, made.L1_CHAIN)
-    assert deriver.step(world.safe, world.config.genesis.system_config) == AwaitSafeHead()
-    assert deriver.origin is None
+def test_frames_that_were_parsed_ahead_change_nothing(recording: SepoliaRecording) -> None:
+    count = len(recording.l1_blocks)
+    without = _outputs(recording, [False] * count)
+    assert _outputs(recording, [True] * count) == without
+    assert _outputs(recording, [number % 2 == 0 for number in range(count)]) == without
 
 
 # --- real blocks ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", [16491244, 16491247])
-def test_real_op_sepolia_blocks(recording: Any, first: int) -> None:
-    """From 16491247 the same span overlaps the safe chain."""
+@pytest.mark.parametrize("first", [FIRST_L2, FIRST_L2 + 3])
+def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> None:
+    """From the fourth block on, the same span overlaps the safe chain."""
     deriver = Deriver(recording.config, L1_CHAINS[11155111])
-    base = BlockId(6582895, recording.l1_blocks[6582895].header.hash)
+    base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
     safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
     deriver.reset(PipelineStart(1, safe, config, base, recording.config.genesis.system_config))
-    derived: list[Attributes] = []
-    asked: list[NeedL2Blocks] = []
-    while len(derived) < 16491249 - first:
+    derived: list[AttributesWithParent] = []
+    requested: list[NeedL2Blocks] = []
+    while len(derived) < LAST_DERIVED_L2 - first:
         match output := deriver.step(safe, config):
             case NeedL1Block():
                 assert deriver.add_l1_block(recording.l1_blocks[output.number])
@@ -319,10 +209,10 @@ def test_real_op_sepolia_blocks(recording: Any, first: int) -> None:
             case NeedDecoded():
                 assert deriver.add_decoded(output.key, tasks.run(output.task))
             case NeedL2Blocks():
-                asked.append(output)
+                requested.append(output)
                 blocks = [recording.l2_blocks[each].content for each in range(output.first, output.last + 1)]
                 assert deriver.add_l2_blocks(output.first, output.last, blocks)
-            case Attributes():
+            case AttributesWithParent():
                 derived.append(output)
                 block = recording.l2_blocks.get(safe.number + 1)
                 if block is not None:
@@ -330,86 +220,95 @@ def test_real_op_sepolia_blocks(recording: Any, first: int) -> None:
                     safe, config = block.ref, recording.config_of(block.ref.number)
             case _:
                 assert isinstance(output, Dropped)
-                assert output.reason.rule.id in ("BS2", "PX5")
+                assert output.reason.rule in ("BS2", "PX5")
     assert [output.concluding for output in derived] == [False] * (len(derived) - 1) + [True]
-    assert asked == ([] if first == 16491244 else [NeedL2Blocks(16491244, 16491247)])
-    last = recording.expected["spans"][-1]
-    assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (16491249, 16491248)
+    assert requested == ([] if first == FIRST_L2 else [NeedL2Blocks(FIRST_L2, FIRST_L2 + 3)])
+    last = recording.spans[-1]
+    assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (LAST_DERIVED_L2, LAST_DERIVED_L2 - 1)
 
 
-def _compare(output: Attributes, block: Any) -> None:
+def _compare(output: AttributesWithParent, block: RecordedL2) -> None:
     attributes, header = output.attributes, block.header
     assert attributes.transactions == block.content.transactions
     assert (attributes.timestamp, attributes.prev_randao) == (header.timestamp, header.mix_hash)
     assert (attributes.fee_recipient, attributes.gas_limit) == (header.miner, header.gas_limit)
     assert attributes.parent_beacon_root == header.parent_beacon_root
-    assert output.derived_from.number == 6582952
+    assert output.derived_from.number == LAST_DERIVED_L1
 
 
-# --- whatever stands in L1 -----------------------------------------------------------------------------------------
+# --- any L1 data ---------------------------------------------------------------------------------------------------
 
 _FORKS = st.sampled_from(["regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene", "karst", "lagoon"])
+_BLOCKS = plan(GENESIS, 12)
 
 
-def _noise(made: Any, world: Any) -> st.SearchStrategy[bytes]:
-    """Data items from garbage to almost right."""
+def _item(*frames: Frame) -> bytes:
+    return batcher_data([channels.Frame(*frame) for frame in frames])
+
+
+def _noise() -> st.SearchStrategy[bytes]:
+    """Data items from garbage to almost valid."""
     frame = st.builds(
-        made.Frame,
-        st.sampled_from([made.CHANNEL, OTHER]),
+        Frame,
+        st.sampled_from([channel_id("A"), channel_id("B")]),
         st.integers(0, 3),
         st.one_of(st.binary(max_size=40), st.just(zlib.compress(b"\x83abc"))),
         st.booleans(),
     )
+    blocks = st.builds(lambda first, count: _BLOCKS[first : first + count], st.integers(0, 8), st.integers(1, 4))
+    other = st.builds(
+        lambda block, epoch: child(block.ref, (USER,), FIRST_L1 + epoch), st.sampled_from(_BLOCKS), st.integers(0, 3)
+    )
     batch = st.one_of(
-        st.builds(lambda number, epoch: world.singular(number, epoch), st.integers(1, 9), st.integers(0, 3)),
-        st.builds(lambda number, count: world.span(number, *[0] * count), st.integers(1, 9), st.integers(1, 4)),
+        st.builds(lambda block: block.singular, other),
+        st.builds(span, blocks),
         st.binary(max_size=80),
     )
-    body = st.builds(lambda batches: made.channel_body(batches, made.Compression.ZLIB), st.lists(batch, max_size=3))
-    whole = st.builds(lambda data, last: made.item(made.Frame(made.CHANNEL, 0, data, last)), body, st.booleans())
-    return st.one_of(st.binary(max_size=60), st.builds(made.item, frame), st.builds(made.item, frame, frame), whole)
+    body = st.builds(lambda batches: channel_body(batches, Compression.ZLIB), st.lists(batch, max_size=3))
+    whole = st.builds(lambda data, last: _item(Frame(channel_id("A"), 0, data, last)), body, st.booleans())
+    return st.one_of(st.binary(max_size=60), st.builds(_item, frame), st.builds(_item, frame, frame), whole)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+_ITEMS = st.lists(st.tuples(_noise(), st.sampled_from([BATCHER, BATCHER, STRANGER]), st.booleans()), max_size=3)
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_no_l1_data_halts_derivation(made: Any, drawn: st.DataObject) -> None:
-    fork = drawn.draw(_FORKS)
-    later = drawn.draw(
-        st.dictionaries(st.sampled_from(["granite", "holocene"]), st.sampled_from([1012, 1024]), max_size=2)
-    )
-    world = made.World(made.forks_to(fork, **later), seq_window_size=drawn.draw(st.sampled_from([2, 4])))
-    world.extend(drawn.draw(st.integers(0, 6)), 0)
-    noise = _noise(made, world)
-    for number in range(5):
-        for data in drawn.draw(st.lists(noise, max_size=3)):
-            sender = drawn.draw(st.sampled_from([made.BATCHER, made.BATCHER, made.STRANGER]))
-            if drawn.draw(st.booleans()):
-                world.put(number, data, sender=sender)
-            else:
-                world.put_blobs(number, data, sender=sender)
-        if drawn.draw(st.booleans()):
-            logs = drawn.draw(st.lists(st.binary(max_size=100), max_size=2))
-            topics = (CONFIG_UPDATE_TOPIC, bytes(32), drawn.draw(st.integers(0, 9)).to_bytes(32, "big"))
-            world.logs[number] = tuple(Log(b"\x5c" * 20, topics, data, index) for index, data in enumerate(logs))
-    for output in world.run(8):
-        assert isinstance(output, Attributes | Dropped | NeedReset)
-        assert not isinstance(output, Dropped) or str(output)
+def test_no_l1_data_halts_derivation(drawn: st.DataObject) -> None:
+    later = drawn.draw(st.dictionaries(st.sampled_from(["granite", "holocene"]), st.sampled_from([12, 24]), max_size=2))
+    forks = forks_until(drawn.draw(_FORKS), **later)
+    chain = RollupChain(forks, seq_window_size=drawn.draw(st.sampled_from([2, 4])))
+    chain.extend(_BLOCKS[: drawn.draw(st.integers(0, 6))])
+    for _ in range(5):
+        inbox = []
+        for data, sender, in_blob in drawn.draw(_ITEMS):
+            key = b"\1" + zlib.crc32(data).to_bytes(31, "big")
+            chain.blobs[key] = data
+            inbox.append(blobs([key], sender=sender) if in_blob else calldata(data, sender))
+        kind, contents = drawn.draw(st.integers(0, 9)), drawn.draw(st.lists(st.binary(max_size=100), max_size=2))
+        chain.mine(inbox=inbox, updates=[config_log(kind, data, index) for index, data in enumerate(contents)])
+    chain.mine_until(FIRST_L1 + 8)
+    chain.run()
+    assert isinstance(chain.last_output, NeedL1Block | NeedReset | NeedL2Blocks)
+    assert all(str(dropped) for dropped in chain.dropped)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.data())
-def test_the_split_of_frames_over_blocks_does_not_matter(made: Any, drawn: st.DataObject) -> None:
-    fork = drawn.draw(st.sampled_from(["granite", "holocene", "jovian"]))
-    world = made.World(made.forks_to(fork))
-    span = world.span(1, 0, 0, 0)
-    expected = made.World(made.forks_to(fork))
-    expected.put_batches(1, span)
-    whole = made.told(expected.run(5))
-    body = made.channel_body([span], made.Compression.ZLIB)
+def test_the_split_of_frames_over_blocks_does_not_matter(drawn: st.DataObject) -> None:
+    forks = forks_until(drawn.draw(st.sampled_from(["granite", "holocene", "jovian"])))
+    blocks = plan(GENESIS, 3)
+    body = channel_body([span(blocks)], Compression.ZLIB)
     cuts = sorted(drawn.draw(st.lists(st.integers(0, len(body)), max_size=6)))
     edges = [0, *cuts, len(body)]
-    number = 1
-    for place, (start, stop) in enumerate(pairwise(edges)):
-        number = min(5, number + drawn.draw(st.integers(0, 1)))
-        world.put(number, made.item(made.Frame(made.CHANNEL, place, body[start:stop], place == len(edges) - 2)))
-    assert made.told(world.run(5)) == whole
+    chain = RollupChain(forks)
+    items: list[bytes] = []
+    for number, (start, stop) in enumerate(pairwise(edges)):
+        items.append(_item(Frame(channel_id("A"), number, body[start:stop], number == len(edges) - 2)))
+        if drawn.draw(st.booleans()):
+            chain.mine(*items)
+            items = []
+    chain.mine(*items)
+    chain.mine()
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.dropped == []

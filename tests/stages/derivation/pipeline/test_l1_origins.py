@@ -1,37 +1,61 @@
-"""The window of L1 blocks (derivation-rules 17)."""
-
-from typing import Any
+"""The L1 window: blocks that are appended and removed as the parent's epoch moves on."""
 
 import msgspec
 
-from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, without_inbox
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1Blocks
 
 
-def _head(world: Any, number: int, epoch: int) -> Any:
-    origin = world.l1(epoch).ref.id
-    return msgspec.structs.replace(world.safe, number=number, timestamp=1000 + 2 * number, l1_origin=origin)
+def _l1(count: int) -> L1Blocks:
+    l1 = L1Blocks()
+    l1.skip(count)
+    return l1
 
 
-def test_epochs_are_noted_and_forgotten(made: Any) -> None:
-    world = made.World({})
-    epochs = Epochs(world.l1(0))
-    assert not epochs.observe(world.l1(0), _head(world, 0, 0))
+def _head(l1: L1Blocks, epoch: int) -> L2BlockRef:
+    """A safe head with this origin, by its distance from genesis'."""
+    return msgspec.structs.replace(GENESIS, l1_origin=l1.blocks[epoch].ref.id)
+
+
+def test_blocks_are_appended_and_old_epochs_removed() -> None:
+    """[E2, E3]"""
+    l1 = _l1(5)
+    window = L1OriginWindow(l1.blocks[0])
+    assert not window.advance_origin(l1.blocks[0], GENESIS)
     for number in (1, 2, 3):
-        epochs.observe(world.l1(number), _head(world, 0, 0))
-    assert [block.header.number for block in epochs.blocks] == [0, 1, 2, 3]
-    epochs.observe(world.l1(3), _head(world, 20, 2))
-    assert (epochs.first_number, len(epochs)) == (2, 2)
-    assert epochs.observe(world.l1(4), _head(world, 99, 5)), "behind"
-    assert epochs.blocks == []
-    assert not epochs.observe(world.l1(5), _head(world, 99, 5))
-    assert epochs.first_number == 5
-    assert epochs.block(4) is None
+        assert not window.advance_origin(l1.blocks[number], GENESIS)
+    assert window.blocks == l1.blocks[:4]
+    window.advance_origin(l1.blocks[3], _head(l1, 2))
+    assert window.blocks == l1.blocks[2:4]
+    assert (window.first, window.first_number) == (l1.blocks[2].ref, FIRST_L1 + 2)
 
 
-def test_origin_that_is_only_equal_by_number_does_not_fit(made: Any) -> None:
-    world = made.World({})
-    epochs = Epochs(world.l1(0))
-    head = _head(world, 0, 0)
-    assert epochs.mismatch(head) is None
-    stranger = msgspec.structs.replace(head, l1_origin=msgspec.structs.replace(head.l1_origin, hash=bytes(32)))
-    assert epochs.mismatch(stranger) is not None
+def test_a_block_behind_the_parents_origin_clears_the_window() -> None:
+    """[E2]"""
+    l1 = _l1(5)
+    window = L1OriginWindow(l1.blocks[3])
+    assert window.advance_origin(l1.blocks[4], _head(l1, 5))
+    assert window.blocks == [] and len(window) == 0
+    assert not window.advance_origin(l1.blocks[5], _head(l1, 5))
+    assert window.blocks == l1.blocks[5:]
+    assert window.block(FIRST_L1 + 4) is None
+    assert window.ref(FIRST_L1 + 5) == l1.blocks[5].ref
+
+
+def test_the_parents_origin_must_be_the_current_epoch_or_the_one_before() -> None:
+    """[E6]"""
+    l1 = _l1(2)
+    window = L1OriginWindow(l1.blocks[1])
+    assert window.mismatch(_head(l1, 1)) is None
+    assert window.mismatch(_head(l1, 0)) is None
+    assert window.mismatch(_head(l1, 2)) is not None
+    other = BlockId(FIRST_L1 + 1, bytes(32))
+    assert window.mismatch(msgspec.structs.replace(GENESIS, l1_origin=other)) is not None
+
+
+def test_the_inbox_is_left_out() -> None:
+    block = L1Blocks().add(b"data")
+    kept = without_inbox(block)
+    assert (block.inbox != (), kept.inbox) == (True, ())
+    assert (kept.header, kept.deposits, kept.config_updates) == (block.header, block.deposits, block.config_updates)

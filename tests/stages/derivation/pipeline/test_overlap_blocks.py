@@ -1,30 +1,50 @@
-"""The safe chain is asked for piece by piece and kept as digests."""
-
-from typing import Any
+"""The overlapped blocks of the safe chain: requested in pages, kept as digests."""
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.pipeline.overlap_blocks import PIECE, SafeBlock, SafeChain, transactions_digest
+from rollup_node.stages.derivation.pipeline.overlap_blocks import (
+    PAGE,
+    OverlapBlock,
+    OverlapBlocks,
+    transactions_digest,
+)
+from rollup_node.stages.protocol.types import L2BlockContent
+from tests.conformance.kit.chain import GENESIS
+from tests.conformance.kit.planning import plan
+
+DEPOSIT = b"\x7e\xc0"
+CHAIN = [L2BlockContent(block.ref, (DEPOSIT, *block.transactions)) for block in plan(GENESIS, 100, (b"\x02user",))]
 
 
-def test_the_safe_chain_is_asked_for_in_pieces(made: Any) -> None:
-    world = made.World({})
-    world.extend(100, 0, b"\x02user")
-    chain = SafeChain()
-    assert chain.find(5, 90) == NeedL2Blocks(5, 5 + PIECE - 1)
-    blocks = [world.chain[number] for number in range(5, 5 + PIECE)]
-    assert not chain.add(5, 90, blocks)
-    assert not chain.add(5, 5 + PIECE - 1, blocks[1:])
-    assert chain.add(5, 5 + PIECE - 1, blocks)
-    found = chain.find(6, 90)
-    assert isinstance(found, SafeBlock)
-    assert (found.ref, found.users, found.digest) == (world.chain[6].ref, 1, transactions_digest([b"\x02user"]))
-    assert chain.find(5 + PIECE, 90) == NeedL2Blocks(5 + PIECE, 90)
-    assert chain.add(5 + PIECE, 90, None)
-    assert chain.find(70, 90) is None
-    chain.begin()
-    assert chain.find(70, 90) == NeedL2Blocks(70, 90)
-    chain.clear()
-    assert chain.find(6, 6) == NeedL2Blocks(6, 6)
+def _blocks(first: int, last: int) -> list[L2BlockContent]:
+    return CHAIN[first - 1 : last]
+
+
+def test_blocks_are_requested_in_pages() -> None:
+    overlap = OverlapBlocks()
+    assert overlap.find(5, 90) == NeedL2Blocks(5, 5 + PAGE - 1)
+    blocks = _blocks(5, 5 + PAGE - 1)
+    assert not overlap.add(5, 90, blocks)
+    assert not overlap.add(5, 5 + PAGE - 1, blocks[1:])
+    assert overlap.add(5, 5 + PAGE - 1, blocks)
+    assert overlap.find(6, 90) == OverlapBlock(CHAIN[5].ref, 1, transactions_digest([b"\x02user"]))
+    assert overlap.find(5 + PAGE, 90) == NeedL2Blocks(5 + PAGE, 90)
+
+
+def test_an_unavailable_block_is_requested_again_in_the_next_check() -> None:
+    overlap = OverlapBlocks()
+    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
+    assert overlap.add(70, 90, None)
+    assert overlap.find(70, 90) is None
+    overlap.begin_check()
+    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
+
+
+def test_another_safe_chain_is_requested_again() -> None:
+    overlap = OverlapBlocks()
+    overlap.find(6, 6)
+    assert overlap.add(6, 6, _blocks(6, 6))
+    overlap.clear()
+    assert overlap.find(6, 6) == NeedL2Blocks(6, 6)
 
 
 def test_digests_of_different_lists_differ() -> None:

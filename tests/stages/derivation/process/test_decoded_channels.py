@@ -1,14 +1,35 @@
-"""The cache of results is bounded."""
+"""The cache of decoded channels is bounded in bytes."""
 
-from rollup_node.stages.derivation.process.decoded_channels import ResultCache
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
+from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.derivation.tasks import DecodedChannel
 
+EMPTY = DecodedChannel((), None)
 
-def test_results_are_bounded() -> None:
-    cache = ResultCache(3000)
+
+def test_the_least_recently_used_results_go_first() -> None:
+    cache = DecodedChannelCache(3000)
     for number in range(8):
-        cache.put(b"%d" % number, DecodedChannel((), None))
+        cache.put(b"%d" % number, EMPTY)
         cache.get(b"0")
-    assert b"0" in cache
+    assert b"0" in cache and b"7" in cache
     assert b"1" not in cache
+    assert cache.get(b"1") is None
     assert cache.bytes <= 3000
+
+
+def test_transactions_count() -> None:
+    batch = SingularBatch(b"", 0, b"", 0, (bytes(967),))
+    cache = DecodedChannelCache(10_000)
+    cache.put(b"a", DecodedChannel((batch, RejectedBatch(SpanTransactionInvalid(0, ""))), None))
+    assert cache.bytes == 3 * 500 + 1000
+    cache.put(b"a", EMPTY)
+    assert cache.bytes == 3 * 500 + 1000
+
+
+def test_the_newest_result_stays_whatever_its_size() -> None:
+    cache = DecodedChannelCache(100)
+    cache.put(b"a", EMPTY)
+    cache.put(b"b", EMPTY)
+    assert b"b" in cache and b"a" not in cache

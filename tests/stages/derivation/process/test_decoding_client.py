@@ -1,34 +1,35 @@
-"""Decoding elsewhere: ahead of need, on demand, and here when nobody else can."""
+"""Decoding by workers, ahead of need and on demand, and in this process when there is no other way."""
 
 import asyncio
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.pipeline.channel_reader import need_of
+from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
-from rollup_node.stages.derivation.process.decoding_client import MAX_AHEAD, Decoding
-from rollup_node.stages.derivation.tasks import DecodedChannel, run
+from rollup_node.stages.derivation.process.decoding_client import MAX_RUNNING, DecodingClient
+from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules
+
+ALL = MAX_RUNNING + 5
 
 
 def _need(number: int) -> NeedDecoded:
-    return need_of(zlib.compress(b"\x83abc" * number), L1Rules(), SpanRules(1, 1, 2))
+    return need_decoded(zlib.compress(b"\x83abc" * number), L1Rules(), SpanRules(1, 1, 2))
 
 
-class Pool:
-    """Runs tasks when it is let, or fails them."""
+class RecordedPool:
+    """Runs tasks once `gate` is open, or fails them."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, fails: bool) -> None:
         self.gate = asyncio.Event()
-        self.started: list[Any] = []
+        self.started: list[DecodeChannel] = []
         self._fails = fails
 
-    async def run(self, task: Any) -> DecodedChannel:
+    async def run(self, task: DecodeChannel) -> DecodedChannel:
         self.started.append(task)
         await self.gate.wait()
         if self._fails:
@@ -36,75 +37,84 @@ class Pool:
         return run(task)
 
 
-async def _result(decoding: Decoding, need: NeedDecoded) -> DecodedChannel:
-    async with asyncio.timeout(30):
-        while (result := decoding.result(need)) is None:
-            await asyncio.sleep(0.005)
-    return result
+class DecodingHarness:
+    """A client with a pool; `result` waits for a result."""
+
+    def __init__(self, fails: bool) -> None:
+        self.pool = RecordedPool(fails)
+        self._news = asyncio.Event()
+        self.client = DecodingClient(self.pool, self._news.set)
+
+    async def result(self, need: NeedDecoded) -> DecodedChannel:
+        async with asyncio.timeout(30):
+            while (result := self.client.result(need)) is None:
+                await self._news.wait()
+                self._news.clear()
+        return result
 
 
-def _play(scene: Callable[[Pool, Decoding], Any], fails: bool = False) -> None:
+def _run(use: Callable[[DecodingHarness], Awaitable[None]], fails: bool = False) -> None:
     async def play() -> None:
-        pool = Pool(fails)
-        decoding = Decoding(pool, lambda: None)  # type: ignore[arg-type]
-        await scene(pool, decoding)
-        await decoding.close()
+        harness = DecodingHarness(fails)
+        await use(harness)
+        await harness.client.close()
 
     asyncio.run(play())
 
 
-def test_what_was_asked_for_ahead_is_not_asked_for_again() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        decoding.ahead(_need(1))
-        pool.gate.set()
-        assert await _result(decoding, _need(1)) == run(_need(1).task)
-        assert len(pool.started) == 1
+def test_a_prefetched_channel_is_decoded_once() -> None:
+    async def use(harness: DecodingHarness) -> None:
+        harness.client.prefetch(_need(1))
+        harness.pool.gate.set()
+        assert await harness.result(_need(1)) == run(_need(1).task)
+        harness.client.prefetch(_need(1))
+        assert len(harness.pool.started) == 1
 
-    _play(scene)
+    _run(use)
 
 
-def test_only_some_are_begun_ahead_and_a_need_goes_first() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        for number in range(MAX_AHEAD + 5):
-            decoding.ahead(_need(number))
+def test_prefetches_are_limited_and_a_need_goes_first() -> None:
+    async def use(harness: DecodingHarness) -> None:
+        for number in range(ALL):
+            harness.client.prefetch(_need(number))
+        last = _need(ALL - 1)
+        assert harness.client.result(last) is None
         await asyncio.sleep(0)
-        last = _need(MAX_AHEAD + 4)
-        assert decoding.result(last) is None
-        await asyncio.sleep(0)
-        assert len(pool.started) == MAX_AHEAD + 1
-        pool.gate.set()
-        assert await _result(decoding, last) == run(last.task)
-        for number in range(MAX_AHEAD + 5):
-            await _result(decoding, _need(number))
-        assert len(pool.started) == MAX_AHEAD + 5
+        assert len(harness.pool.started) == MAX_RUNNING + 1
+        assert last.task in harness.pool.started
+        harness.pool.gate.set()
+        for number in range(ALL):
+            assert await harness.result(_need(number)) == run(_need(number).task)
+        assert len(harness.pool.started) == ALL
 
-    _play(scene)
+    _run(use)
 
 
-def test_what_was_foreseen_can_be_forgotten() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        for number in range(MAX_AHEAD + 5):
-            decoding.ahead(_need(number))
-        decoding.forget_queue()
-        pool.gate.set()
-        for number in range(MAX_AHEAD):
-            await _result(decoding, _need(number))
-        await asyncio.sleep(0.05)
-        assert len(pool.started) == MAX_AHEAD
+def test_queued_prefetches_can_be_discarded() -> None:
+    async def use(harness: DecodingHarness) -> None:
+        for number in range(ALL):
+            harness.client.prefetch(_need(number))
+        harness.client.clear_queue()
+        harness.pool.gate.set()
+        for number in range(MAX_RUNNING):
+            await harness.result(_need(number))
+        later = _need(ALL)
+        await harness.result(later)
+        assert harness.pool.started[MAX_RUNNING:] == [later.task]
 
-    _play(scene)
+    _run(use)
 
 
 def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        pool.gate.set()
-        assert await _result(decoding, _need(3)) == run(_need(3).task)
+    async def use(harness: DecodingHarness) -> None:
+        harness.pool.gate.set()
+        assert await harness.result(_need(3)) == run(_need(3).task)
 
-    _play(scene, fails=True)
+    _run(use, fails=True)
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_without_a_pool_channels_are_decoded_at_once(number: int) -> None:
-    decoding = Decoding(None, lambda: None)
-    decoding.ahead(_need(number))
-    assert decoding.result(_need(number)) == run(_need(number).task)
+    client = DecodingClient(None, lambda: None)
+    client.prefetch(_need(number))
+    assert client.result(_need(number)) == run(_need(number).task)

@@ -1,72 +1,121 @@
-"""What derivation tells about itself."""
+"""Log lines, metrics and health problems of derivation."""
 
-import re
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block
-from rollup_node.stages.derivation.process.derivation_log import LONG_WAIT, Journal
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
-from rollup_node.stages.derivation.tasks import DecodeChannel
+from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block, NeedL2Blocks
+from rollup_node.stages.derivation.process.derivation_log import LONG_WAIT, DerivationLog
+from rollup_node.stages.derivation.reasons.channels import ChannelTimedOut
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
+from rollup_node.stages.derivation.reasons.span import SpanOriginUnknown, SpanPast
+from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
+from rollup_node.stages.io.log import Level, Logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.derivation import DropEffect
+from tests.conformance.kit.chain import L1Blocks
+
+H = b"\1" * 32
+TASK = DecodeChannel(b"body", 1, True, SpanRules(1, 1, 1))
 
 
-class Log:
-    """Keeps the lines."""
+class RecordingLogger(Logger):
+    """Keeps the level of each line, its message and its fields."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
+        super().__init__("derivation")
+        self.lines: list[tuple[Level, str, Mapping[str, object]]] = []
 
-    def detail(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("detail", message))
+    def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
+        """Takes the place of the process' output."""
+        self.lines.append((level, message, fields))
 
-    def debug(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("debug", message))
 
-    def warn(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("warn", message))
+class Logged(NamedTuple):
+    """A derivation log and what it writes to."""
+
+    log: DerivationLog
+    lines: RecordingLogger
+    meter: Meter
+
+    def problems(self, need: object = None, now: float = 100.0) -> list[str]:
+        return self.log.problems(need, None, None, now)
 
 
 @pytest.fixture
-def journal() -> tuple[Journal, Log, Meter]:
-    log, meter = Log(), Meter("derivation")
-    return Journal(meter, log), log, meter
+def logged() -> Logged:
+    lines, meter = RecordingLogger(), Meter("derivation")
+    return Logged(DerivationLog(meter, lines), lines, meter)
 
 
-def test_every_drop_is_logged_and_counted(journal: tuple[Journal, Log, Meter]) -> None:
-    book, log, meter = journal
-    for why in Why:
-        values = {place: 7 for place in ("origin", "number", "timestamp")}
-        full = {name: 7 for name in re.findall(r"{(\w+)}", why.value.text)} | values
-        book.dropped(Dropped(Effect.DROPPED, why(**full), None))
-    book.dropped(Dropped(Effect.TIMED_OUT, Why.BANK_TIMEOUT(channel=b"x", opened=1, timeout=2), None))
-    assert [level for level, _ in log.lines].count("debug") == 2, "only what is read again after every start"
-    text = meter.text().decode()
-    assert 'effect="timed_out",rule="CB2 bank_timeout"' in text
+def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
+    origin = L1Blocks().last.ref
+    logged.log.dropped(Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(H, 1, 2), origin))
+    ((level, line, fields),) = logged.lines.lines
+    assert level is Level.WARN
+    assert line == (f"channel timed out: channel 0x{H.hex()}, opened at L1 block 1, timed out after 2 blocks [CB2]")
+    assert fields["opened"] == 1 and fields["at"] == origin
+    text = logged.meter.text().decode()
+    assert 'effect="timed_out",rule="CB2 channel_timed_out"' in text
     assert "channel_timeout_total 1.0" in text
+    (drop,) = logged.log.drops.latest
+    assert (drop.rule, drop.effect, drop.reason) == ("CB2", DropEffect.TIMED_OUT, "channel_timed_out")
+    assert (drop.origin, drop.values["timeout"], drop.needs_parent_hash) == (origin, 2, False)
+    logged.log.restart()
+    assert (logged.log.drops.total, logged.log.drops.latest) == (1, ())
 
 
-def test_long_waits_and_repeated_resets_are_problems(journal: tuple[Journal, Log, Meter]) -> None:
-    book, _, _ = journal
-    assert book.problems(NeedL1Block(5), None, None, 0.0) == []
-    assert book.problems(NeedL1Block(5), None, None, LONG_WAIT + 1)[0].endswith("s for L1 block 5")
-    task = DecodeChannel(b"", 1, True, SpanRules(1, 1, 1))
-    assert book.problems(NeedDecoded(b"", task), None, None, 100.0) == []
-    assert "reorg" in book.problems(None, "reorg", None, 100.0)[0]
-    for _ in range(3):
-        book.reset_wanted("reorg")
-    assert "3 times" in book.problems(None, None, None, 100.0)[0]
-    book.idle(True)
-    assert book.problems(None, None, None, 100.0) == []
+def test_what_is_read_again_after_every_start_is_no_warning(logged: Logged) -> None:
+    for reason in (TimestampPast(1, 2), SpanPast(1, 2), ParentHashMismatch(H, H)):
+        logged.log.dropped(Dropped(DropEffect.DROPPED, reason, None))
+    logged.log.dropped(Dropped(DropEffect.IGNORED, ParentHashMismatch(H, H), None))
+    assert [level for level, *_ in logged.lines.lines] == [Level.DEBUG, Level.DEBUG, Level.WARN, Level.DEBUG]
+    assert [drop.needs_parent_hash for drop in logged.log.drops.latest] == [False, False, True, True]
 
 
-def test_a_stalled_queue_is_a_problem(made: Any, journal: tuple[Journal, Log, Meter]) -> None:
-    book, _, _ = journal
-    world = made.World({})
-    reason = Why.SPAN_ORIGIN_UNKNOWN(epoch=9)
-    book.at_block(world.l1(1).ref)
-    assert book.problems(None, None, reason, 0.0) == []
-    book.at_block(world.l1(60).ref)
-    assert "held up the queue for 59" in book.problems(None, None, reason, 0.0)[0]
+def test_decoded_channels_are_counted_once(logged: Logged) -> None:
+    batch = SingularBatch(H, 1, H, 1, ())
+    need = NeedDecoded(b"key", TASK)
+    rest = NeedDecoded(b"key", DecodeChannel(b"body", 1, True, TASK.span, first=1))
+    logged.log.channel_decoded(need, DecodedChannel((batch,), None))
+    logged.log.channel_decoded(
+        rest, DecodedChannel((RejectedBatch(SpanTransactionInvalid(1, "x")),), StreamExhausted())
+    )
+    text = logged.meter.text().decode()
+    assert "channel_input_bytes 4.0" in text
+    assert 'derived_batches_total{type="singular"} 1.0' in text
+
+
+def test_a_long_wait_is_a_problem(logged: Logged) -> None:
+    assert logged.problems(NeedL1Block(5), 0.0) == []
+    assert logged.problems(NeedL1Block(5), LONG_WAIT + 1)[0].endswith("s for L1 block 5")
+    assert logged.problems(NeedDecoded(b"", TASK), 50.0) == []
+    assert logged.problems(NeedDecoded(b"", TASK), 100.0)[0].endswith("a channel to be decoded")
+    assert logged.problems(NeedL2Blocks(3, 4), 100.0) == []
+    assert logged.problems(NeedL2Blocks(3, 4), 200.0)[0].endswith("L2 blocks 3 to 4")
+
+
+def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
+    assert logged.log.problems(None, "reorg", None, 0.0) == ["derivation waits for a reset: reorg"]
+    for reason in ("other", "reorg", "reorg", "reorg"):
+        assert logged.problems() == []
+        logged.log.reset_needed(reason)
+    assert logged.problems() == ["3 resets for the same reason: reorg"]
+    logged.log.idle(True)
+    assert logged.problems() == []
+
+
+def test_a_stalled_queue_is_a_problem(logged: Logged) -> None:
+    l1 = L1Blocks()
+    l1.skip(60)
+    reason = SpanOriginUnknown(9)
+    logged.log.at_block(l1.blocks[1].ref)
+    assert logged.log.problems(None, None, reason, 0.0) == []
+    logged.log.at_block(l1.blocks[60].ref)
+    (problem,) = logged.log.problems(None, None, reason, 0.0)
+    assert "held up the queue for 59 L1 blocks: last epoch 9" in problem

@@ -1,83 +1,83 @@
 """Blocks ahead, in any order, through reorgs."""
 
-from typing import Any
-
 import msgspec
-import pytest
 
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
+from rollup_node.stages.protocol.types import L1Block
+from tests.conformance.kit.chain import FIRST_L1, L1Blocks
 
 
-@pytest.fixture
-def world(made: Any) -> Any:
-    return made.World({})
+def _l1(count: int = 10) -> list[L1Block]:
+    l1 = L1Blocks()
+    l1.skip(count)
+    return l1.blocks
 
 
-def _branch(world: Any, number: int, parent: bytes | None = None) -> Any:
-    """A block of another chain."""
-    block = world.l1(number)
+def _branch(block: L1Block, parent: bytes | None = None) -> L1Block:
+    """A block of another chain with the same number."""
+    number = block.header.number
     header = msgspec.structs.replace(
         block.header, hash=b"other%27d" % number, parent_hash=parent or b"other%27d" % (number - 1)
     )
     return msgspec.structs.replace(block, header=header)
 
 
-def test_blocks_are_given_out_in_order(world: Any) -> None:
-    buffer = L1Buffer(4)
-    buffer.begin(5)
-    assert buffer.missing == (5, 4)
+def _started(window: int, first: int = 0) -> L1Buffer:
+    buffer = L1Buffer(window)
+    buffer.restart(FIRST_L1 + first)
+    return buffer
+
+
+def test_blocks_are_given_out_in_order() -> None:
+    l1, buffer = _l1(), _started(4, first=5)
+    assert buffer.missing == (FIRST_L1 + 5, 4)
     assert buffer.take(None) is None
     for number in (6, 5, 8):
-        assert buffer.add(world.l1(number))
-    assert buffer.missing == (7, 2)
-    assert [block.header.number for block in buffer.linked()] == [5, 6]
-    assert buffer.take(world.l1(4).header.hash) == world.l1(5)
-    assert buffer.missing == (7, 3)
-    assert not buffer.add(world.l1(5))
-    assert not buffer.add(world.l1(10))
+        assert buffer.add(l1[number])
+    assert buffer.missing == (FIRST_L1 + 7, 2)
+    assert list(buffer.linked()) == l1[5:7]
+    assert buffer.take(l1[4].header.hash) == l1[5]
+    assert buffer.missing == (FIRST_L1 + 7, 3)
+    assert not buffer.add(l1[5])
+    assert not buffer.add(l1[10])
 
 
-def test_nothing_is_missing_in_a_full_window(world: Any) -> None:
-    buffer = L1Buffer(2)
-    buffer.begin(1)
-    buffer.add(world.l1(1))
-    buffer.add(world.l1(2))
+def test_nothing_is_missing_in_a_full_window() -> None:
+    l1, buffer = _l1(), _started(2)
+    buffer.add(l1[0])
+    buffer.add(l1[1])
     assert buffer.missing is None
 
 
-def test_a_reorg_drops_the_neighbours(world: Any) -> None:
-    buffer = L1Buffer(8)
-    buffer.begin(1)
+def test_a_reorg_discards_the_neighbours() -> None:
+    l1, buffer = _l1(), _started(8, first=1)
     for number in range(1, 5):
-        buffer.add(world.l1(number))
-    buffer.add(_branch(world, 3))
-    assert buffer.missing == (1, 8)
-    buffer.add(_branch(world, 2, world.l1(1).header.hash))
-    buffer.add(world.l1(1))
+        buffer.add(l1[number])
+    buffer.add(_branch(l1[3]))
+    assert buffer.missing == (FIRST_L1 + 1, 8)
+    buffer.add(_branch(l1[2], l1[1].header.hash))
+    buffer.add(l1[1])
     assert [block.header.hash[:5] for block in buffer.linked()][1:] == [b"other", b"other"]
 
 
-def test_an_older_block_that_is_linked_wrongly_from_above(world: Any) -> None:
-    buffer = L1Buffer(8)
-    buffer.begin(1)
+def test_a_block_that_its_successor_does_not_follow() -> None:
+    l1, buffer = _l1(), _started(8, first=1)
     for number in (1, 3, 4):
-        buffer.add(world.l1(number))
-    buffer.add(_branch(world, 2, world.l1(1).header.hash))
-    assert [block.header.number for block in buffer.linked()] == [1, 2]
+        buffer.add(l1[number])
+    buffer.add(_branch(l1[2], l1[1].header.hash))
+    assert [block.header.number for block in buffer.linked()] == [FIRST_L1 + 1, FIRST_L1 + 2]
 
 
-def test_a_block_that_does_not_follow_is_given_out_when_it_comes_again(world: Any) -> None:
-    buffer = L1Buffer(8)
-    buffer.begin(3)
-    stranger = _branch(world, 3)
-    parent = world.l1(2).header.hash
-    buffer.add(stranger)
+def test_a_block_that_does_not_follow_is_given_out_when_it_arrives_again() -> None:
+    l1, buffer = _l1(), _started(8, first=3)
+    parent, other = l1[2].header.hash, _branch(l1[3])
+    buffer.add(other)
     assert buffer.take(parent) is None
-    assert buffer.missing == (3, 8)
-    buffer.add(world.l1(3))
-    assert buffer.take(parent) == world.l1(3)
-    buffer.begin(3)
-    for _ in range(2):
-        buffer.add(stranger)
-        found = buffer.take(parent)
-    assert found == stranger
+    assert buffer.missing == (FIRST_L1 + 3, 8)
+    buffer.add(l1[3])
+    assert buffer.take(parent) == l1[3]
+    buffer.restart(FIRST_L1 + 3)
+    buffer.add(other)
+    assert buffer.take(parent) is None
+    buffer.add(other)
+    assert buffer.take(parent) == other

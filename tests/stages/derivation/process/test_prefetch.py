@@ -1,67 +1,138 @@
-"""What is read ahead is what derivation will need."""
+"""What is prefetched is what derivation will need, and what it parsed is what the pipeline would parse."""
 
-from typing import Any
+import msgspec
 
+from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
-from rollup_node.stages.derivation.process.prefetch import LookAhead
+from rollup_node.stages.derivation.process.prefetch import Prefetcher
+from rollup_node.stages.messages.blobs import BlobContent
+from tests.conformance.kit.chain import GENESIS, STRANGER, SYSTEM_CONFIG, blobs, forks_until
+from tests.conformance.kit.notation import item, names
+from tests.conformance.kit.planning import channel, plan
+from tests.conformance.kit.rollup_chain import RollupChain
+from tests.support.op_sepolia import SepoliaRecording
+
+H1 = b"\1" * 32
 
 
-def test_foresees_the_needs_of_the_recorded_blocks(recording: Any) -> None:
-    look_ahead = LookAhead(recording.config)
-    system = recording.config.genesis.system_config
+def _started(chain: RollupChain) -> Prefetcher:
+    """A prefetcher that has all L1 blocks of the chain."""
+    prefetcher = Prefetcher(chain.config)
+    prefetcher.start_at(chain.l1.blocks[0], SYSTEM_CONFIG)
+    for block in chain.l1.blocks[1:]:
+        assert prefetcher.add_block(block)
+    return prefetcher
+
+
+def _add_blobs(prefetcher: Prefetcher, chain: RollupChain) -> None:
+    for need in prefetcher.needs():
+        contents = [content for blob in need.blobs if (content := chain.blob(blob.hash)) is not None]
+        assert prefetcher.add_blobs(need.block.hash, contents)
+
+
+def test_foresees_the_needs_of_the_recorded_blocks(recording: SepoliaRecording) -> None:
+    prefetcher = Prefetcher(recording.config)
     numbers = sorted(recording.l1_blocks)
-    look_ahead.start_at(recording.l1_blocks[numbers[0]], system)
+    prefetcher.start_at(recording.l1_blocks[numbers[0]], recording.config.genesis.system_config)
     for number in numbers[1:]:
-        assert look_ahead.add_block(recording.l1_blocks[number])
-    assert look_ahead.at == recording.l1_blocks[numbers[-1]].ref
-    needs = look_ahead.needs()
+        assert prefetcher.add_block(recording.l1_blocks[number])
+    assert prefetcher.at == recording.l1_blocks[numbers[-1]].ref
+    needs = prefetcher.needs()
     assert sum(len(need.blobs) for need in needs) == 6
-    assert not any(look_ahead.complete_channels(0) for _ in range(0))
-    before = list(look_ahead.complete_channels(0))
+    before = list(prefetcher.complete_channels(0))
     for need in reversed(needs):
-        look_ahead.add_blobs(need.block.hash, recording.contents(need.blobs))
-    channels = [*before, *look_ahead.complete_channels(0)]
-    assert len(channels) == len({span["channel"] for span in recording.expected["spans"]})
-    assert look_ahead.needs() == []
+        assert prefetcher.add_blobs(need.block.hash, recording.contents(need.blobs))
+    channels = [*before, *prefetcher.complete_channels(0)]
+    assert len(channels) == len({span["channel"] for span in recording.spans})
+    assert prefetcher.needs() == []
 
 
-def test_keys_are_those_of_the_deriver(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_batches(1, world.singular(1, 0))
-    world.put_blobs(2, world.inbox[1][0].data)
-    look_ahead = LookAhead(world.config)
-    look_ahead.start_at(world.l1(0), world.config.genesis.system_config)
-    for number in (1, 2):
-        look_ahead.add_block(world.l1(number))
-    for need in look_ahead.needs():
-        look_ahead.add_blobs(need.block.hash, [world.blobs[blob.hash] for blob in need.blobs])
-    foreseen = [need.key for need in look_ahead.complete_channels(0)]
-    needed: list[Any] = []
+def test_keys_are_those_of_the_deriver() -> None:
+    first, second = plan(GENESIS, 2)
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(*channel("A", first.singular))
+    chain.blobs[H1] = channel("B", second.singular)[0]
+    chain.mine(inbox=[blobs([H1])])
+    prefetcher = _started(chain)
+    _add_blobs(prefetcher, chain)
+    foreseen = [need.key for need in prefetcher.complete_channels(0)]
+    needed: list[bytes] = []
 
-    def note(output: Any) -> bool:
-        if isinstance(output, NeedDecoded | NeedBlobs):
-            needed.append(output)
+    def note(output: Output) -> bool:
+        if isinstance(output, NeedDecoded):
+            needed.append(output.key)
         return False
 
-    world.run(2, note)
-    assert foreseen == [need.key for need in needed if isinstance(need, NeedDecoded)]
+    chain.run(until=note)
+    assert foreseen == needed
     assert len(foreseen) == 2
 
 
-def test_channels_of_old_blocks_are_left_out(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    world.put_batches(1, world.singular(1, 0))
-    look_ahead = LookAhead(world.config)
-    look_ahead.start_behind(world.l1(0).ref, world.config.genesis.system_config)
-    assert look_ahead.add_block(world.l1(1))
-    assert list(look_ahead.complete_channels(1)) == []
+def test_the_pipeline_takes_over_the_parsed_frames() -> None:
+    """Each once; what belongs to earlier blocks is discarded with them."""
+    chain = RollupChain(forks_until("granite"))
+    first = chain.mine(item("A0"))
+    chain.blobs[H1] = item("B0")
+    second = chain.mine(inbox=[blobs([H1])])
+    third = chain.mine(item("C0"))
+    prefetcher = _started(chain)
+    assert prefetcher.take_frames(second.ref) is None
+    assert prefetcher.take_frames(first.ref) is None, "a block before the one that was read"
+    _add_blobs(prefetcher, chain)
+    assert prefetcher.has_frames(second.header.hash)
+    assert prefetcher.parsed_bytes == len(item("B0"))
+    frames = prefetcher.take_frames(second.ref)
+    assert frames is not None and [names(each.frames) for each in frames.items] == ["B0"]
+    assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, 0)
+    assert prefetcher.has_frames(third.header.hash)
+    prefetcher.clear()
+    assert not prefetcher.has_frames(third.header.hash)
 
 
-def test_blocks_that_do_not_follow_are_refused(made: Any) -> None:
-    world = made.World(made.forks_to("granite"))
-    look_ahead = LookAhead(world.config)
-    assert not look_ahead.add_block(world.l1(1))
-    look_ahead.start_at(world.l1(1), world.config.genesis.system_config)
-    assert not look_ahead.add_block(world.l1(3))
-    look_ahead.stop()
-    assert look_ahead.at is None
+def test_blocks_that_are_added_again_are_not_parsed_again() -> None:
+    """After a reorg in the buffer the prefetcher starts again; with the same batcher the frames are those of before."""
+    chain = RollupChain(forks_until("granite"))
+    chain.blobs[H1] = item("B0")
+    block = chain.mine(inbox=[blobs([H1])])
+    prefetcher = _started(chain)
+    _add_blobs(prefetcher, chain)
+    prefetcher.stop()
+    assert (prefetcher.at, prefetcher.needs()) == (None, [])
+    prefetcher.start_after(chain.l1.blocks[0].ref, SYSTEM_CONFIG)
+    assert prefetcher.add_block(block)
+    assert prefetcher.needs() == []
+    prefetcher.start_after(chain.l1.blocks[0].ref, msgspec.structs.replace(SYSTEM_CONFIG, batcher=STRANGER))
+    assert prefetcher.add_block(block)
+    frames = prefetcher.take_frames(block.ref)
+    assert frames is not None and (frames.batcher, frames.items) == (STRANGER, ())
+
+
+def test_blobs_of_other_blocks_are_refused() -> None:
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(inbox=[blobs([H1])])
+    prefetcher = _started(chain)
+    (need,) = prefetcher.needs()
+    wrong = [BlobContent(b"\2" * 32, item("B0"), None)]
+    assert not prefetcher.add_blobs(need.block.hash, wrong)
+    assert not prefetcher.add_blobs(H1, wrong)
+    assert prefetcher.needs() == [NeedBlobs(need.block, need.blobs)]
+
+
+def test_blocks_that_do_not_follow_are_refused() -> None:
+    chain = RollupChain(forks_until("granite"))
+    chain.mine_until(chain.head + 3)
+    prefetcher = Prefetcher(chain.config)
+    assert not prefetcher.add_block(chain.l1.blocks[1])
+    prefetcher.start_at(chain.l1.blocks[0], SYSTEM_CONFIG)
+    assert not prefetcher.add_block(chain.l1.blocks[2])
+    prefetcher.stop()
+    assert prefetcher.at is None
+
+
+def test_channels_of_old_blocks_are_left_out() -> None:
+    chain = RollupChain(forks_until("granite"))
+    block = chain.mine(*channel("A", plan(GENESIS, 1)[0].singular))
+    prefetcher = Prefetcher(chain.config)
+    prefetcher.start_after(chain.l1.blocks[0].ref, SYSTEM_CONFIG)
+    assert prefetcher.add_block(block)
+    assert list(prefetcher.complete_channels(block.header.number)) == []

@@ -1,23 +1,34 @@
-"""The process between made-up neighbours, on recorded blocks: loss, restarts and resets cost only time."""
+"""The process between simple l1, blobs and engine processes, on recorded blocks: loss and resets cost only time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.process.drop_buffer import DropHistory
+from rollup_node.stages.derivation.pipeline import block_frames
+from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import DerivationStage, build
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
-from rollup_node.stages.messages.derivation import DerivationStatus, Drop, Drops, DropsRequest, DropsResponse
+from rollup_node.stages.messages.derivation import (
+    DerivationStatus,
+    Drop,
+    DropEffect,
+    Drops,
+    DropsRequest,
+    DropsResponse,
+)
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesReady,
@@ -30,29 +41,31 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
+from tests.support.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
-BASE, FIRST = 6582895, 16491244
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+State = TypeVar("State", bound=Message)
 
 
-class Neighbours:
-    """Simple l1, blobs and engine processes. Every message that `loses` says is lost is not answered."""
+class StageHarness:
+    """The stage with simple neighbours. A request for which `is_lost` holds is not answered."""
 
-    def __init__(self, recording: Any, directory: Path, inline: bool = False, drops_are_read: bool = False) -> None:
+    def __init__(
+        self, recording: SepoliaRecording, directory: Path, inline: bool = False, drops_are_read: bool = False
+    ) -> None:
         self.recording = recording
-        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
-        self.loses: Callable[[Any], bool] = lambda message: False
+        self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
+        self.is_lost: Callable[[Message], bool] = lambda message: False
         self.derived: list[AttributesReady] = []
         self.reset = 1
-        self.head = FIRST
-        self.refuse_next = False
-        self.asked: list[Any] = []
-        self.states: dict[type, Any] = {}
-        self.l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
-        self.blobs = self.buses["blobs"].serve("blobs.contents", self._on_blobs)
-        self.engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
+        self.head = FIRST_L2
+        self.requests: list[Message] = []
+        self._states: dict[type[Message], Message] = {}
+        self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
+        self._blobs = self.buses["blobs"].serve("blobs.contents", self._on_blobs)
+        self._engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
         self.engine_status = self.buses["engine"].publish("status.engine")
-        self.buses["rpc"].subscribe("status.derivation", lambda state: self.states.update({type(state): state}))
+        self.buses["rpc"].subscribe("status.derivation", self._on_status)
         self.buses["compute"].work({"work.derivation": tasks.run})
         config = DerivationConfig(
             recording.config,
@@ -63,183 +76,221 @@ class Neighbours:
         )
         self.stage: DerivationStage = build(config, self.buses["derivation"], Meter("derivation"))
 
-    def start(self) -> PipelineStart:
-        block = self.recording.l2_blocks[FIRST]
-        config = self.recording.config.genesis.system_config
-        base = BlockId(BASE, self.recording.l1_blocks[BASE].header.hash)
-        return PipelineStart(self.reset, block.ref, self.recording.config_of(FIRST), base, config)
+    def _on_status(self, state: Message) -> None:
+        self._states[type(state)] = state
 
-    def _on_l1(self, peer: ProcessId, want: L1BlocksRequest) -> None:
-        self.asked.append(want)
-        if self.loses(want):
+    def _on_l1(self, peer: ProcessId, request: L1BlocksRequest) -> None:
+        self.requests.append(request)
+        if self.is_lost(request):
             return
-        for number in range(want.first, want.first + want.count):
+        for number in range(request.first, request.first + request.count):
             block = self.recording.l1_blocks.get(number)
             if block is None:
-                self.l1.send(peer, L1BlockUnavailable(number, number - 1, None))
+                self._l1.send(peer, L1BlockUnavailable(number, number - 1, None))
                 return
-            self.l1.send(peer, L1BlockResponse(block))
+            self._l1.send(peer, L1BlockResponse(block))
 
-    def _on_blobs(self, peer: ProcessId, want: BlobsRequest) -> None:
-        self.asked.append(want)
-        if not self.loses(want):
-            self.blobs.send(peer, BlobsResponse(want.block.hash, self.recording.contents(want.blobs)))
+    def _on_blobs(self, peer: ProcessId, request: BlobsRequest) -> None:
+        self.requests.append(request)
+        if not self.is_lost(request):
+            self._blobs.send(peer, BlobsResponse(request.block.hash, self.recording.contents(request.blobs)))
 
-    def _on_engine(self, peer: ProcessId, message: Any) -> None:
-        self.asked.append(message)
-        if self.loses(message):
+    def _on_engine(self, peer: ProcessId, message: Message) -> None:
+        self.requests.append(message)
+        if self.is_lost(message):
             return
         if isinstance(message, StartRequest) and message.reset < self.reset:
-            self.head = FIRST
-            self.engine.send(peer, self.start())
+            self.head = FIRST_L2
+            self._engine.send(peer, self._start())
         elif isinstance(message, AttributesReady) and message.reset == self.reset:
-            self._apply(peer, message)
+            self._on_attributes(peer, message)
 
-    def _apply(self, peer: ProcessId, message: AttributesReady) -> None:
+    def _start(self) -> PipelineStart:
+        block = self.recording.l2_blocks[FIRST_L2]
+        config = self.recording.config.genesis.system_config
+        base = BlockId(FIRST_L1, self.recording.l1_blocks[FIRST_L1].header.hash)
+        return PipelineStart(self.reset, block.ref, self.recording.config_of(FIRST_L2), base, config)
+
+    def _on_attributes(self, peer: ProcessId, message: AttributesReady) -> None:
         if message.parent.number == self.head:
             self.derived.append(message)
             self.head += 1
         block = self.recording.l2_blocks.get(message.parent.number + 1)
         if block is not None:
             config = self.recording.config_of(block.ref.number)
-            self.engine.send(
-                peer, AttributesResult(self.reset, message.sequence, AttributesOutcome.ACCEPTED, block.ref, config)
-            )
+            result = AttributesResult(self.reset, message.sequence, AttributesOutcome.ACCEPTED, block.ref, config)
+            self._engine.send(peer, result)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
-        async with asyncio.timeout(seconds):
+    def state(self, kind: type[State]) -> State | None:
+        """The last state of a kind that was published."""
+        found = self._states.get(kind)
+        return found if isinstance(found, kind) else None
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
             while not condition():
                 await asyncio.sleep(0.01)
 
-    async def state_when(self, kind: type, condition: Callable[[Any], bool]) -> Any:
-        """The state of a kind, once there is one that fulfils a condition."""
-        await self.until(lambda: kind in self.states and condition(self.states[kind]))
-        return self.states[kind]
+    async def until_state(self, kind: type[State], condition: Callable[[State], bool]) -> State:
+        """The state of a kind, once there is one for which the condition holds."""
+        async with asyncio.timeout(30):
+            while (state := self.state(kind)) is None or not condition(state):
+                await asyncio.sleep(0.01)
+        return state
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Repeats the stage's steps as the runtime does."""
+        (activity,) = self.stage.periodic_tasks
+
+        async def loop() -> None:
+            while True:
+                pause = await activity.step()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause or 0.0001):
+                        await activity.wake.wait()
+                activity.wake.clear()
+
+        async with running_buses(self.buses):
+            await self.stage.start()
+            task = asyncio.create_task(loop())
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await self.stage.close()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    def check_derived(self) -> None:
+        """The derived blocks are the recorded ones."""
+        for derived in self.derived[:4]:
+            block = self.recording.l2_blocks[derived.parent.number + 1]
+            assert derived.attributes.transactions == block.content.transactions
 
 
-@asynccontextmanager
-async def running(neighbours: Neighbours) -> AsyncIterator[None]:
-    activity = neighbours.stage.activities[0]
-
-    async def loop() -> None:
-        while True:
-            pause = await activity.step()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause or 0.0001):
-                    await activity.wake.wait()
-            activity.wake.clear()
-
-    async with pumping(neighbours.buses):
-        await neighbours.stage.start()
-        task = asyncio.create_task(loop())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await neighbours.stage.close()
-    if not task.cancelled() and (error := task.exception()) is not None:
-        raise error
-
-
-def _check(neighbours: Neighbours) -> None:
-    for derived in neighbours.derived[:4]:
-        block = neighbours.recording.l2_blocks[derived.parent.number + 1]
-        assert derived.attributes.transactions == block.content.transactions
-
-
-def _is_ahead(message: Any) -> bool:
+def _is_ahead(message: Message) -> bool:
     return isinstance(message, BlobsRequest) and not message.urgent
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_derives_the_recorded_blocks(recording: Any, tmp_path: Path, inline: bool) -> None:
-    """Blobs of blocks ahead are asked for while those needed now are waited for."""
+def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path, inline: bool) -> None:
+    """Blobs of later blocks are requested while those of the block being read are waited for."""
 
     async def play() -> None:
-        neighbours = Neighbours(recording, tmp_path, inline)
-        neighbours.loses = lambda message: (
-            isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, neighbours.asked))
+        harness = StageHarness(recording, tmp_path, inline)
+        harness.is_lost = lambda message: (
+            isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, harness.requests))
         )
-        async with running(neighbours):
-            await neighbours.until(lambda: len(neighbours.derived) == 5)
-            status = await neighbours.state_when(DerivationStatus, lambda status: status.blocks_derived == 4)
-            assert status.current_l1.number == 6582952
-            await neighbours.state_when(Health, lambda health: health.problems == ())
-        _check(neighbours)
+        async with harness.running():
+            await harness.until(lambda: len(harness.derived) == 5)
+            status = await harness.until_state(DerivationStatus, lambda status: status.blocks_derived == 4)
+            assert status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1
+            await harness.until_state(Health, lambda health: health.problems == ())
+        harness.check_derived()
 
     asyncio.run(play())
 
 
-def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for three drops derivation goes on only as they are read, and all of them are."""
+def test_every_data_item_is_parsed_once(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prefetcher parses ahead, and the pipeline takes over the frames."""
+    parsed: Counter[bytes] = Counter()
+
+    def counting(data: bytes) -> list[Frame] | Reason:
+        parsed[data] += 1
+        return parse_frames(data)
+
+    monkeypatch.setattr(block_frames, "parse_frames", counting)
 
     async def play() -> None:
-        neighbours = Neighbours(recording, tmp_path, drops_are_read=True)
-        monkeypatch.setattr(neighbours.stage._journal, "history", DropHistory(kept=3))
+        harness = StageHarness(recording, tmp_path)
+        async with harness.running():
+            await harness.until(lambda: len(harness.derived) == 5)
+        harness.check_derived()
+
+    asyncio.run(play())
+    assert len(parsed) >= 6
+    assert set(parsed.values()) == {1}
+
+
+def test_derivation_waits_for_the_reader_of_its_drops(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for three drops derivation continues only as they are read, and none is missed."""
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path, drops_are_read=True)
+        buffer = DropBuffer(kept=3)
+        monkeypatch.setattr(harness.stage.derivation_log, "buffer", buffer)
         found: dict[int, Drop] = {}
 
         def take(page: DropsResponse) -> None:
             found.update(enumerate(page.drops, start=page.first))
 
-        reader = neighbours.buses["rpc"].connect("derivation.drops", take)
-        async with running(neighbours):
-            with pytest.raises(TimeoutError):
-                await neighbours.until(lambda: bool(neighbours.derived), 1.5)
-            await neighbours.state_when(Drops, lambda drops: drops.total > 0)
-            async with asyncio.timeout(20):
-                while len(neighbours.derived) < 5 or len(found) < neighbours.states[Drops].total:
+        reader = harness.buses["rpc"].connect("derivation.drops", take)
+        async with harness.running():
+            await harness.until(lambda: buffer.is_full)
+            for _ in range(20):
+                await harness.stage.periodic_tasks[0].step()
+            assert (buffer.total, harness.derived) == (3, [])
+            async with asyncio.timeout(30):
+                while len(harness.derived) < 5 or len(found) < buffer.total:
                     reader.send(DropsRequest(1, len(found)))
                     await asyncio.sleep(0.01)
+            drops = await harness.until_state(Drops, lambda drops: drops.total == buffer.total)
         assert sorted(found) == list(range(len(found))) and len(found) > 10
+        assert drops.latest[-1] == found[len(found) - 1]
         assert {drop.rule for drop in found.values()} == {"BS2", "PX5"}
-        assert found[0].effect == "discarded" and found[0].reason == "behind" and "channel" in found[0].values
+        assert (found[0].effect, found[0].reason) == (DropEffect.DISCARDED, "channel_behind_safe_head")
+        assert "channel" in found[0].values
 
     asyncio.run(play())
 
 
-def test_messages_lost_cost_only_time(recording: Any, tmp_path: Path) -> None:
-    seen: set[Any] = set()
+def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_path: Path) -> None:
+    seen: set[tuple[Any, ...]] = set()
 
-    def first_time(message: Any) -> bool:
+    def is_first(message: Message) -> bool:
         key = (type(message), getattr(message, "sequence", None), getattr(message, "first", None))
         known = key in seen
         seen.add(key)
         return not known
 
     async def play() -> None:
-        neighbours = Neighbours(recording, tmp_path)
-        neighbours.loses = first_time
-        async with running(neighbours):
-            await neighbours.until(lambda: len(neighbours.derived) == 5, 30)
-        _check(neighbours)
+        harness = StageHarness(recording, tmp_path)
+        harness.is_lost = is_first
+        async with harness.running():
+            await harness.until(lambda: len(harness.derived) == 5)
+        harness.check_derived()
 
     asyncio.run(play())
 
 
-def test_a_new_start_begins_anew(recording: Any, tmp_path: Path) -> None:
+def test_a_new_start_derives_again(recording: SepoliaRecording, tmp_path: Path) -> None:
     async def play() -> None:
-        neighbours = Neighbours(recording, tmp_path)
-        async with running(neighbours):
-            await neighbours.until(lambda: len(neighbours.derived) == 5)
-            neighbours.derived.clear()
-            neighbours.reset, neighbours.head = 7, FIRST
-            neighbours.engine_status.set(EngineStatus(7, None, None, None, None, None, False, False))
-            await neighbours.until(lambda: len(neighbours.derived) == 5)
-            assert {derived.reset for derived in neighbours.derived} == {7}
-        _check(neighbours)
+        harness = StageHarness(recording, tmp_path)
+        async with harness.running():
+            await harness.until(lambda: len(harness.derived) == 5)
+            harness.derived.clear()
+            harness.reset, harness.head = 7, FIRST_L2
+            harness.engine_status.set(EngineStatus(7, None, None, None, None, None, False, False))
+            await harness.until(lambda: len(harness.derived) == 5)
+            assert {derived.reset for derived in harness.derived} == {7}
+        harness.check_derived()
 
     asyncio.run(play())
 
 
-def test_a_reorged_block_asks_for_a_new_start(recording: Any, tmp_path: Path) -> None:
+def test_a_reset_error_requests_a_start(recording: SepoliaRecording, tmp_path: Path) -> None:
     async def play() -> None:
-        neighbours = Neighbours(recording, tmp_path)
-        stage = neighbours.stage
-        async with running(neighbours):
-            await neighbours.until(lambda: len(neighbours.derived) == 5)
-            stage.reset(ValueError("made up"))
-            await neighbours.until(lambda: any(getattr(each, "reason", None) == "made up" for each in neighbours.asked))
-            await neighbours.state_when(Health, lambda health: any("made up" in each for each in health.problems))
+        harness = StageHarness(recording, tmp_path)
+        async with harness.running():
+            await harness.until(lambda: len(harness.derived) == 5)
+            harness.stage.reset(ValueError("made up"))
+            await harness.until(lambda: StartRequest(1, "made up") in harness.requests)
+            await harness.until_state(Health, lambda health: any("made up" in each for each in health.problems))
 
     asyncio.run(play())

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.p2p_client import LONGEST_PUBLISHING, MOST_PUBLISHING, PeersClient
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
@@ -109,7 +108,7 @@ def test_no_gap_is_filled_when_that_is_switched_off(world: Any, engine: Any, run
         chain = node.stage.unsafe
         await node.until(lambda: unsafe(node) == 2)
         chain.queue.gap_end = lambda heads, now: last  # type: ignore[method-assign]
-        await node.until(lambda: len(node.wanted) > 1, chain.activities[1].wake.set)
+        await node.until(lambda: len(node.wanted) > 1, chain.periodic_tasks[1].wake.set)
         assert all(each.gap_end is None for each in node.wanted)
 
     run(scene, p2p=True, fill_gaps=False)
@@ -255,7 +254,7 @@ def test_a_block_is_handed_over_again_until_it_is_out(
         return counted(meter, "op_node_default_publishing_errors_total")
 
     async def scene() -> None:
-        buses = Bus.for_test(CHANNELS, tmp_path, {"engine": 1, "p2p": 1})
+        buses = in_process_buses(CHANNELS, tmp_path, {"engine": 1, "p2p": 1})
         server = buses["p2p"].serve("p2p.blocks", lambda peer, message: heard.append((peer, message)))
         client = PeersClient(buses["engine"], meter, print)
 
@@ -264,7 +263,7 @@ def test_a_block_is_handed_over_again_until_it_is_out(
                 while len(heard) < count:
                     await asyncio.sleep(0.01)
 
-        async with pumping(buses):
+        async with running_buses(buses):
             client.publish(block)
             await until(1)
             client.repeat(0)

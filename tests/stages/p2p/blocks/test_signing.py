@@ -1,11 +1,17 @@
-"""Signatures over blocks, and whose are accepted."""
+"""Signatures of blocks, and the signers accepted."""
 
 import random
 
 import pytest
-from eth_keys import keys
+from eth_keys.datatypes import PrivateKey, Signature
 
-from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Signers, recover_signer, signing_hash
+from rollup_node.stages.p2p.blocks.signing import (
+    GRACE_SECONDS,
+    LocalSigner,
+    UnsafeBlockSigners,
+    recover_signer,
+    signing_hash,
+)
 
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 A, B, C = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
@@ -16,12 +22,12 @@ def test_sign_and_recover() -> None:
     signature = signer.sign(10, b"block")
     assert len(signature) == 65 and signature[64] in (0, 1)
     assert recover_signer(signing_hash(10, b"block"), signature) == signer.address
-    oracle = keys.PrivateKey(b"\x22" * 32)
-    assert signer.address == oracle.public_key.to_canonical_address()
-    assert keys.Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, b"block")) == oracle.public_key
+    key = PrivateKey(b"\x22" * 32)
+    assert signer.address == key.public_key.to_canonical_address()
+    assert Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, b"block")) == key.public_key
 
 
-def test_the_chain_is_part_of_it() -> None:
+def test_the_chain_id_is_part_of_the_signature() -> None:
     signer = LocalSigner(b"\x22" * 32)
     assert recover_signer(signing_hash(11, b"block"), signer.sign(10, b"block")) != signer.address
 
@@ -34,7 +40,7 @@ def test_a_high_s_has_the_same_signer() -> None:
     assert recover_signer(signing_hash(10, b"block"), other) == signer.address
 
 
-def test_what_is_no_signature() -> None:
+def test_malformed_signatures_have_no_signer() -> None:
     digest = signing_hash(10, b"block")
     good = LocalSigner(b"\x22" * 32).sign(10, b"block")
     for bad in (
@@ -54,19 +60,19 @@ def test_what_is_no_signature() -> None:
 
 
 @pytest.mark.parametrize("secret", [b"", bytes(32), b"\xff" * 32, bytes(33)])
-def test_what_is_no_key(secret: bytes) -> None:
+def test_malformed_private_keys_are_rejected(secret: bytes) -> None:
     with pytest.raises(ValueError):
         LocalSigner(secret)
 
 
-def test_nobody_before_a_signer_is_known() -> None:
-    signers = Signers()
+def test_no_block_is_accepted_before_a_signer_is_known() -> None:
+    signers = UnsafeBlockSigners()
     assert signers.current is None and not signers.accept(A, 0.0)
     assert not signers.update(bytes(20), 0.0) and signers.current is None
 
 
-def test_a_rotation_has_a_grace() -> None:
-    signers = Signers()
+def test_the_previous_signer_has_a_grace_period() -> None:
+    signers = UnsafeBlockSigners()
     assert signers.update(A, 10.0) and not signers.update(A, 20.0)
     assert signers.previous(20.0) is None
     assert signers.update(B, 100.0)
@@ -74,15 +80,15 @@ def test_a_rotation_has_a_grace() -> None:
     assert not signers.accept(C, 100.0)
 
 
-def test_the_new_signer_ends_the_grace() -> None:
-    signers = Signers()
+def test_a_block_of_the_new_signer_ends_the_grace_period() -> None:
+    signers = UnsafeBlockSigners()
     signers.update(A, 0.0)
     signers.update(B, 1.0)
     assert signers.accept(A, 2.0) and signers.accept(B, 3.0) and not signers.accept(A, 4.0)
 
 
-def test_only_one_former_signer_is_remembered() -> None:
-    signers = Signers()
+def test_only_one_previous_signer_is_accepted() -> None:
+    signers = UnsafeBlockSigners()
     for now, address in enumerate((A, B, C)):
         signers.update(address, float(now))
     assert not signers.accept(A, 3.0) and signers.accept(B, 3.0)

@@ -1,4 +1,4 @@
-"""SSZ of payloads: layout, offsets, and bytes that are none."""
+"""SSZ of execution payloads: layout, offsets, malformed bytes."""
 
 import json
 import random
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.blocks import ssz as block_ssz
+from rollup_node.stages.p2p.blocks import ssz
 from rollup_node.stages.p2p.blocks.ssz import FIXED_SIZES, SszError
 from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.headers import decode_header
@@ -21,7 +21,7 @@ EXTRA_DATA_AT, TRANSACTIONS_AT, WITHDRAWALS_AT = 436, 504, 508
 
 
 def decoded(data: bytes, version: int, root: bytes | None = None) -> ExecutionPayload:
-    return block_ssz.decode(data, version, root).payload
+    return ssz.decode(data, version, root).payload
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -29,7 +29,7 @@ def test_layout(version: int) -> None:
     payload = block(
         version, 7, timestamp=9, extra_data=b"xy", transactions=(b"one", b"", b"three"), base_fee=(1 << 255) + 1
     )
-    data = block_ssz.encode(payload, version)
+    data = ssz.encode(payload, version)
     fixed = FIXED_SIZES[version]
     lists = b"xy" + b"".join(n.to_bytes(4, "little") for n in (12, 15, 15)) + b"onethree"
     assert data[fixed:] == lists
@@ -64,8 +64,8 @@ def test_round_trip(version: int, extra: bytes, transactions: list[bytes], numbe
         gas_used=number,
         base_fee=base_fee,
     )
-    data = block_ssz.encode(payload, version)
-    assert block_ssz.decode(data, version, payload.parent_beacon_root) == (payload, 0)
+    data = ssz.encode(payload, version)
+    assert ssz.decode(data, version, payload.parent_beacon_root) == (payload, 0)
 
 
 def with_number(data: bytes, at: int, value: int) -> bytes:
@@ -73,9 +73,9 @@ def with_number(data: bytes, at: int, value: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_have_to_be_exact(version: int) -> None:
+def test_offsets_must_be_exact(version: int) -> None:
     payload = block(version)
-    data, fixed = block_ssz.encode(payload, version), FIXED_SIZES[version]
+    data, fixed = ssz.encode(payload, version), FIXED_SIZES[version]
     first = fixed + len(payload.extra_data)
     assert payload.transactions
     bad = [
@@ -96,21 +96,21 @@ def test_offsets_have_to_be_exact(version: int) -> None:
     if version >= 2:
         bad += [with_number(data, WITHDRAWALS_AT, at) for at in (first - 1, len(data) + 1, len(data) - 1, 0)]
         bad += [data + bytes(43), data + bytes(17 * 44)]
-        assert block_ssz.decode(data + bytes(2 * 44), version).withdrawals == 2
+        assert ssz.decode(data + bytes(2 * 44), version).withdrawal_count == 2
     for each in bad:
         with pytest.raises(SszError):
-            block_ssz.decode(each, version)
+            ssz.decode(each, version)
 
 
-def test_a_number_of_transactions_is_bounded() -> None:
-    empty = block_ssz.encode(block(1, transactions=()), 1)
-    most = block_ssz.MOST_TRANSACTIONS
+def test_the_number_of_transactions_is_bounded() -> None:
+    empty = ssz.encode(block(1, transactions=()), 1)
+    most = ssz.MAX_TRANSACTIONS
     table = (4 * most).to_bytes(4, "little") * most
     assert len(decoded(empty + table, 1).transactions) == most
     with pytest.raises(SszError, match="1048577 transactions"):
-        block_ssz.decode(empty + (4 * most + 4).to_bytes(4, "little") * (most + 1), 1)
+        ssz.decode(empty + (4 * most + 4).to_bytes(4, "little") * (most + 1), 1)
     with pytest.raises(SszError, match="1048577 transactions"):
-        block_ssz.encode_list([b""] * (most + 1))
+        ssz.encode_list([b""] * (most + 1))
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,15 @@ def test_a_number_of_transactions_is_bounded() -> None:
         (1, {"extra_data": bytes(33)}),
     ],
 )
-def test_a_payload_has_to_fit_its_version(version: int, lacking: dict[str, Any]) -> None:
+def test_a_payload_must_have_the_fields_of_its_version(version: int, lacking: dict[str, Any]) -> None:
     with pytest.raises(SszError):
-        block_ssz.encode(block(version, **lacking), version)
+        ssz.encode(block(version, **lacking), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_bytes_do_harm(version: int) -> None:
+def test_any_bytes_decode_or_raise(version: int) -> None:
     chance = random.Random(version)
-    good = block_ssz.encode(block(version), version)
+    good = ssz.encode(block(version), version)
     for _ in range(300):
         data = bytearray(good)
         for _ in range(chance.randint(1, 6)):
@@ -140,10 +140,10 @@ def test_no_bytes_do_harm(version: int) -> None:
             )
         data = data[: chance.randint(0, len(data))] if chance.random() < 0.3 else data
         try:
-            found = block_ssz.decode(bytes(data), version)
+            found = ssz.decode(bytes(data), version)
         except SszError:
             continue
-        assert block_ssz.encode(found.payload, version) == bytes(data[: len(data) - 44 * found.withdrawals])
+        assert ssz.encode(found.payload, version) == bytes(data[: len(data) - 44 * found.withdrawal_count])
 
 
 def test_real_blocks(shared_data: Path) -> None:
@@ -151,5 +151,5 @@ def test_real_blocks(shared_data: Path) -> None:
         header = decode_header(bytes.fromhex(item["header_rlp"]))
         transactions = tuple(bytes.fromhex(each) for each in item["txs"])
         payload = payload_of_header(header, bytes.fromhex(item["hash"][2:]), transactions)
-        data = block_ssz.encode(payload, 3)
+        data = ssz.encode(payload, 3)
         assert decoded(data, 3, payload.parent_beacon_root) == payload

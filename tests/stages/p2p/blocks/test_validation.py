@@ -1,4 +1,4 @@
-"""The verdicts on gossiped blocks, check by check and in their order."""
+"""Validation of gossiped blocks [VAL1 to VAL12]: each check, and their order."""
 
 import random
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.blocks import message as block_message
-from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Signers
-from rollup_node.stages.p2p.blocks.validation import MOST_HEIGHTS, BlockValidator, Fault, Judgement
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, UnsafeBlockSigners
+from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 
@@ -19,158 +19,185 @@ STRANGER = LocalSigner(b"\x33" * 32)
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
-class Judge:
-    """A validator whose clock stands at block 1, if nothing else is said."""
+class ValidatorHarness:
+    """A validator; blocks arrive `at` seconds after the timestamp of block 1."""
 
     def __init__(self, fork: str = "jovian", oldest: float = 60.0) -> None:
-        signers = Signers()
+        signers = UnsafeBlockSigners()
         signers.update(SIGNER.address, 0.0)
         self.validator = BlockValidator(chain_config(fork), signers, oldest)
 
-    def content(self, content: bytes | SnappyFault, version: int = 4, at: float = 0.0, now: float = 0.0) -> Judgement:
-        return self.validator.judge(version, content, GENESIS_TIME + BLOCK_TIME + at, now)
+    def validate_content(
+        self, content: bytes | SnappyFailure, version: int = 4, at: float = 0.0, now: float = 0.0
+    ) -> BlockValidation:
+        return self.validator.validate(version, content, GENESIS_TIME + BLOCK_TIME + at, now)
 
-    def block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> Judgement:
-        return self.content(signed(payload, version), version, at)
-
-
-def fault(judgement: Judgement) -> Fault | None:
-    assert (judgement.fault is None) == (judgement.verdict is Verdict.ACCEPT)
-    if judgement.fault is not None:
-        assert judgement.verdict is judgement.fault.verdict and str(judgement).startswith(judgement.fault.name.lower())
-    return judgement.fault
+    def validate_block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> BlockValidation:
+        return self.validate_content(signed(payload, version), version, at)
 
 
-@pytest.mark.parametrize("version", block_message.VERSIONS)
-def test_a_good_block_of_each_topic(version: int) -> None:
-    judge, payload = Judge(LAST_FORK[version]), block(version)
-    assert judge.block(payload, version) == Judgement(Verdict.ACCEPT, payload)
+def failure_of(validation: BlockValidation) -> ValidationFailure | None:
+    assert (validation.failure is None) == (validation.result is ValidationResult.ACCEPT)
+    if validation.failure is not None:
+        assert validation.result is validation.failure.result and str(validation).startswith(
+            validation.failure.name.lower()
+        )
+    return validation.failure
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
-def test_topics_are_judged_whatever_fork_is_active(version: int) -> None:
-    assert fault(Judge("jovian").block(block(version), version)) is None
-    assert fault(Judge("regolith").block(block(version), version)) is None
+def test_a_valid_block_of_each_topic_is_accepted(version: int) -> None:
+    harness, payload = ValidatorHarness(LAST_FORK[version]), block(version)
+    assert harness.validate_block(payload, version) == BlockValidation(ValidationResult.ACCEPT, payload)
+
+
+@pytest.mark.parametrize("version", block_message.VERSIONS)
+def test_topics_are_validated_whatever_fork_is_active(version: int) -> None:
+    assert failure_of(ValidatorHarness("jovian").validate_block(block(version), version)) is None
+    assert failure_of(ValidatorHarness("regolith").validate_block(block(version), version)) is None
 
 
 def test_compression_and_size() -> None:
-    judge = Judge()
-    for snappy in SnappyFault:
-        found = judge.content(snappy)
-        assert fault(found) is Fault.SNAPPY and snappy.value in str(found)
-    assert fault(judge.content(bytes(65))) is Fault.TOO_SMALL
-    assert fault(judge.content(bytes(66))) is Fault.SIGNATURE
+    harness = ValidatorHarness()
+    for failure in SnappyFailure:
+        found = harness.validate_content(failure)
+        assert failure_of(found) is ValidationFailure.SNAPPY and failure.value in str(found)
+    assert failure_of(harness.validate_content(bytes(65))) is ValidationFailure.TOO_SMALL
+    assert failure_of(harness.validate_content(bytes(66))) is ValidationFailure.SIGNATURE
 
 
 def test_without_a_signer_blocks_are_ignored() -> None:
-    judge = Judge()
-    judge.validator.signers.update(bytes(20), 0.0)
-    found = judge.block(block())
-    assert fault(found) is Fault.NO_SIGNER and found.verdict is Verdict.IGNORE
-    assert fault(judge.content(bytes(66))) is Fault.NO_SIGNER
+    harness = ValidatorHarness()
+    harness.validator.signers.update(bytes(20), 0.0)
+    found = harness.validate_block(block())
+    assert failure_of(found) is ValidationFailure.NO_SIGNER and found.result is ValidationResult.IGNORE
+    assert failure_of(harness.validate_content(bytes(66))) is ValidationFailure.NO_SIGNER
 
 
 def test_the_signature() -> None:
-    judge, payload = Judge(), block()
-    assert fault(judge.content(signed(payload, 4, STRANGER))) is Fault.WRONG_SIGNER
-    assert fault(judge.content(signed(payload, 4, SIGNER, chain_id=10))) is Fault.WRONG_SIGNER
-    good = signed(payload)
-    assert fault(judge.content(good[:64] + b"\x1b" + good[65:])) is Fault.SIGNATURE
-    assert fault(judge.content(good[:-1] + b"\x07")) is Fault.WRONG_SIGNER
+    harness, payload = ValidatorHarness(), block()
+    assert failure_of(harness.validate_content(signed(payload, 4, STRANGER))) is ValidationFailure.WRONG_SIGNER
+    assert (
+        failure_of(harness.validate_content(signed(payload, 4, SIGNER, chain_id=10))) is ValidationFailure.WRONG_SIGNER
+    )
+    message = signed(payload)
+    assert failure_of(harness.validate_content(message[:64] + b"\x1b" + message[65:])) is ValidationFailure.SIGNATURE
+    assert failure_of(harness.validate_content(message[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
 
 
-def test_the_other_form_of_a_signature_brings_no_block_twice() -> None:
-    judge, good = Judge(), signed(block())
-    high = CURVE_ORDER - int.from_bytes(good[32:64], "big")
-    other = good[:32] + high.to_bytes(32, "big") + bytes([1 - good[64]]) + good[65:]
-    assert fault(judge.content(good)) is None
-    assert fault(judge.content(other)) is Fault.SEEN
+def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
+    harness, message = ValidatorHarness(), signed(block())
+    high = CURVE_ORDER - int.from_bytes(message[32:64], "big")
+    other = message[:32] + high.to_bytes(32, "big") + bytes([1 - message[64]]) + message[65:]
+    assert failure_of(harness.validate_content(message)) is None
+    assert failure_of(harness.validate_content(other)) is ValidationFailure.SEEN
 
 
-def test_rotation_in_mid_stream() -> None:
-    judge = Judge()
-    judge.validator.signers.update(STRANGER.address, 50.0)
-    assert fault(judge.content(signed(block(number=1)), now=60.0)) is None
-    assert fault(judge.content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
-    assert fault(judge.content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)) is Fault.WRONG_SIGNER
-    assert fault(judge.content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
-    assert fault(judge.content(signed(block(number=4)), now=61.0)) is Fault.WRONG_SIGNER
+def test_signer_change_between_blocks() -> None:
+    harness = ValidatorHarness()
+    harness.validator.signers.update(STRANGER.address, 50.0)
+    assert failure_of(harness.validate_content(signed(block(number=1)), now=60.0)) is None
+    assert failure_of(harness.validate_content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
+    assert (
+        failure_of(harness.validate_content(signed(block(number=3)), now=51.0 + GRACE_SECONDS))
+        is ValidationFailure.WRONG_SIGNER
+    )
+    assert failure_of(harness.validate_content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
+    assert failure_of(harness.validate_content(signed(block(number=4)), now=61.0)) is ValidationFailure.WRONG_SIGNER
 
 
 def test_encoding() -> None:
-    part = block_message.signed_part(block(), 4)
+    part = block_message.encode_signed_part(block(), 4)
     for bad in (part[:31], part[:-1], part + b"\0"):
-        assert fault(Judge().content(SIGNER.sign(901, bad) + bad)) is Fault.SSZ
-    assert fault(Judge().content(signed(block(3), 3), version=4)) is Fault.SSZ
+        assert failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, bad) + bad)) is ValidationFailure.SSZ
+    assert failure_of(ValidatorHarness().validate_content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
 
 
-@pytest.mark.parametrize(("age", "expected"), [(60, None), (61, Fault.TOO_OLD), (-5, None), (-6, Fault.FUTURE)])
-def test_the_time(age: int, expected: Fault | None) -> None:
-    assert fault(Judge().block(block(), at=age)) is expected
-    assert fault(Judge().block(block(), at=age + 0.99)) is expected
+@pytest.mark.parametrize(
+    ("age", "expected"), [(60, None), (61, ValidationFailure.TOO_OLD), (-5, None), (-6, ValidationFailure.FUTURE)]
+)
+def test_timestamps(age: int, expected: ValidationFailure | None) -> None:
+    assert failure_of(ValidatorHarness().validate_block(block(), at=age)) is expected
+    assert failure_of(ValidatorHarness().validate_block(block(), at=age + 0.99)) is expected
 
 
-def test_the_oldest_age_is_an_option() -> None:
-    assert fault(Judge(oldest=100.0).block(block(), at=100)) is None
-    assert fault(Judge(oldest=100.0).block(block(), at=101)) is Fault.TOO_OLD
+def test_the_maximal_age_is_an_option() -> None:
+    assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=100)) is None
+    assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=101)) is ValidationFailure.TOO_OLD
 
 
 @pytest.mark.parametrize(
     "changes",
     [{"state_root": b"\x0a" * 32}, {"block_hash": bytes(32)}, {"transactions": ()}, {"parent_beacon_root": bytes(32)}],
 )
-def test_the_hash(changes: dict[str, Any]) -> None:
+def test_the_block_hash_must_match(changes: dict[str, Any]) -> None:
     payload = msgspec.structs.replace(block(), **changes)
-    assert fault(Judge().block(payload)) is Fault.BLOCK_HASH
-    assert fault(Judge().block(payload, at=61)) is Fault.TOO_OLD, "the time comes first"
+    assert failure_of(ValidatorHarness().validate_block(payload)) is ValidationFailure.BLOCK_HASH
+    assert failure_of(ValidatorHarness().validate_block(payload, at=61)) is ValidationFailure.TOO_OLD, (
+        "the time comes first"
+    )
 
 
 def test_withdrawals() -> None:
-    part = block_message.signed_part(block(), 4) + bytes(44)
-    assert fault(Judge().content(SIGNER.sign(901, part) + part)) is Fault.WITHDRAWALS
+    part = block_message.encode_signed_part(block(), 4) + bytes(44)
+    assert (
+        failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, part) + part)) is ValidationFailure.WITHDRAWALS
+    )
 
 
 def test_blob_gas() -> None:
     used = block(4, blob_gas_used=5)
-    assert fault(Judge("isthmus").block(used)) is Fault.BLOB_GAS_USED
-    assert fault(Judge("jovian").block(used)) is None, "from Jovian on it is the data footprint"
-    assert fault(Judge().block(block(4, excess_blob_gas=1))) is Fault.EXCESS_BLOB_GAS
+    assert failure_of(ValidatorHarness("isthmus").validate_block(used)) is ValidationFailure.BLOB_GAS_USED
+    assert failure_of(ValidatorHarness("jovian").validate_block(used)) is None, (
+        "from Jovian on it is the data footprint"
+    )
+    assert (
+        failure_of(ValidatorHarness().validate_block(block(4, excess_blob_gas=1))) is ValidationFailure.EXCESS_BLOB_GAS
+    )
 
 
-def test_six_blocks_at_a_height_but_not_seven() -> None:
-    judge = Judge()
+def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
+    harness = ValidatorHarness()
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
-    assert [fault(judge.block(each)) for each in blocks[:5]] == [None] * 5
-    assert fault(judge.block(blocks[0])) is Fault.SEEN and judge.block(blocks[0]).verdict is Verdict.IGNORE
-    assert fault(judge.block(blocks[5])) is None
-    assert [fault(judge.block(each)) for each in (blocks[6], blocks[0])] == [Fault.TOO_MANY_AT_HEIGHT] * 2
+    assert [failure_of(harness.validate_block(each)) for each in blocks[:5]] == [None] * 5
+    assert (
+        failure_of(harness.validate_block(blocks[0])) is ValidationFailure.SEEN
+        and harness.validate_block(blocks[0]).result is ValidationResult.IGNORE
+    )
+    assert failure_of(harness.validate_block(blocks[5])) is None
+    assert [failure_of(harness.validate_block(each)) for each in (blocks[6], blocks[0])] == [
+        ValidationFailure.TOO_MANY_AT_HEIGHT
+    ] * 2
 
 
-def test_what_is_refused_does_not_count_at_its_height() -> None:
-    judge = Judge()
+def test_rejected_blocks_do_not_count_at_their_height() -> None:
+    harness = ValidatorHarness()
     for number in range(20):
-        assert fault(judge.block(block(state_root=bytes([number]) * 32), at=61)) is Fault.TOO_OLD
-    assert fault(judge.block(block())) is None
+        assert (
+            failure_of(harness.validate_block(block(state_root=bytes([number]) * 32), at=61))
+            is ValidationFailure.TOO_OLD
+        )
+    assert failure_of(harness.validate_block(block())) is None
 
 
 def test_heights_are_kept_per_topic_and_bounded() -> None:
-    judge = Judge(oldest=10_000.0)
-    assert fault(judge.block(block(3), 3)) is None
-    assert fault(judge.block(block(4), 4)) is None
-    for number in range(2, MOST_HEIGHTS + 1):
-        assert fault(judge.block(block(number=number), at=BLOCK_TIME * number)) is None
-    assert fault(judge.block(block(4), 4)) is Fault.SEEN
-    assert fault(judge.block(block(number=MOST_HEIGHTS + 1), at=BLOCK_TIME * MOST_HEIGHTS)) is None
-    assert fault(judge.block(block(number=2))) is None, "its height was the one not used for longest"
+    harness = ValidatorHarness(oldest=10_000.0)
+    assert failure_of(harness.validate_block(block(3), 3)) is None
+    assert failure_of(harness.validate_block(block(4), 4)) is None
+    for number in range(2, MAX_HEIGHTS + 1):
+        assert failure_of(harness.validate_block(block(number=number), at=BLOCK_TIME * number)) is None
+    assert failure_of(harness.validate_block(block(4), 4)) is ValidationFailure.SEEN
+    assert failure_of(harness.validate_block(block(number=MAX_HEIGHTS + 1), at=BLOCK_TIME * MAX_HEIGHTS)) is None
+    assert failure_of(harness.validate_block(block(number=2))) is None, "its height was the one not used for longest"
 
 
-def test_no_bytes_do_harm() -> None:
-    chance, judge = random.Random(5), Judge()
-    part = block_message.signed_part(block(), 4)
+def test_any_bytes_decode_or_raise() -> None:
+    chance, harness = random.Random(5), ValidatorHarness()
+    part = block_message.encode_signed_part(block(), 4)
     for _ in range(300):
         data = bytearray(part)
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         content = SIGNER.sign(901, bytes(data)) + bytes(data)
-        assert isinstance(judge.content(content, chance.randint(1, 4)), Judgement)
-        assert judge.content(block_snappy.decompress(chance.randbytes(80))).verdict is Verdict.REJECT
+        assert isinstance(harness.validate_content(content, chance.randint(1, 4)), BlockValidation)
+        assert harness.validate_content(snappy.decompress(chance.randbytes(80))).result is ValidationResult.REJECT

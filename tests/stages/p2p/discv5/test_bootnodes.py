@@ -1,4 +1,4 @@
-"""The public bootnodes: sound data, and never used but for the public networks."""
+"""The public bootnodes: valid records, used for the public networks only."""
 
 import re
 from pathlib import Path
@@ -8,54 +8,56 @@ import pytest
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import PUBLIC_BOOTNODES, choose_bootnodes
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import Enr, OpStack
+from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry
 
 ROOT = Path(__file__).parents[4]
 MODULE = Path("stages/p2p/discv5/bootnodes.py")
 NAMES = re.compile(r"PUBLIC_BOOTNODES|choose_bootnodes|discv5[./]bootnodes|discv5 import bootnodes")
 
 
-def test_they_are_read() -> None:
+def test_public_bootnodes_parse() -> None:
     found = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
     assert len(found) == 13
     records = [record for record in found if isinstance(record, Enr)]
-    assert [record.opstack for record in records] == [OpStack(8453, 0)] * 5
+    assert [record.opstack for record in records] == [OpStackEntry(8453, 0)] * 5
     assert all(record.udp(4) is not None for record in records)
-    assert [enode.name for enode in found if isinstance(enode, Enode) and enode.name] == ["bootnode.conduit.xyz"]
+    assert [enode.host_name for enode in found if isinstance(enode, Enode) and enode.host_name] == [
+        "bootnode.conduit.xyz"
+    ]
 
 
-def test_they_serve_built_in_networks_alone() -> None:
+def test_public_bootnodes_are_for_built_in_networks_only() -> None:
     assert choose_bootnodes((), network="op-sepolia", rollup_config=None) == PUBLIC_BOOTNODES
     assert choose_bootnodes((), network="op-sepolia", rollup_config="") == PUBLIC_BOOTNODES
 
 
 @pytest.mark.parametrize("network", [None, "", "op-sepolia"])
-def test_with_a_rollup_config_there_are_none(network: str | None) -> None:
+def test_there_are_no_bootnodes_with_a_rollup_config(network: str | None) -> None:
     assert choose_bootnodes((), network=network, rollup_config="rollup.json") == ()
 
 
 @pytest.mark.parametrize("network", [None, "op-sepolia"])
 @pytest.mark.parametrize("rollup_config", [None, "rollup.json"])
-def test_those_given_come_first(network: str | None, rollup_config: str | None) -> None:
+def test_given_bootnodes_replace_the_public_ones(network: str | None, rollup_config: str | None) -> None:
     assert choose_bootnodes(("enr:given",), network=network, rollup_config=rollup_config) == ("enr:given",)
 
 
-def test_the_stage_adds_none() -> None:
+def test_the_stage_adds_no_bootnodes() -> None:
     assert P2pConfig.__struct_defaults__[P2pConfig.__struct_fields__.index("bootnodes") - 1] == ()
     assert not [path for path in _using("stages") if path != MODULE]
 
 
-def test_no_test_or_tool_uses_them() -> None:
+def test_no_test_or_tool_uses_the_public_bootnodes() -> None:
     assert _using("tools", "ipc") == []
     assert _using("tests") == [Path(__file__).relative_to(ROOT)]
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools"])
-def test_no_test_or_tool_holds_an_address_of_theirs(folder: str) -> None:
+def test_no_test_or_tool_has_an_address_of_a_public_bootnode(folder: str) -> None:
     hosts = {part.rpartition("@")[2].partition(":")[0] for part in PUBLIC_BOOTNODES if "@" in part}
     own = Path(__file__).relative_to(ROOT)
-    holding = [path for path in _sources(folder) if any(host in (ROOT / path).read_text() for host in hosts)]
-    assert [path for path in holding if path != own] == []
+    matches = [path for path in _sources(folder) if any(host in (ROOT / path).read_text() for host in hosts)]
+    assert [path for path in matches if path != own] == []
 
 
 def _sources(folder: str) -> list[Path]:

@@ -1,14 +1,21 @@
-"""Requests and their answers."""
+"""Requests to nodes, and their responses."""
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import TIMEOUT, Call, Calls, Outcome, Purpose
-from rollup_node.stages.p2p.discv5.channel import Channel, Delivered
+from rollup_node.stages.p2p.discv5.calls import (
+    CALL_TIMEOUT,
+    ActiveCalls,
+    CallPurpose,
+    CallResult,
+    OutgoingCall,
+    ResponseStatus,
+)
 from rollup_node.stages.p2p.discv5.contact import log_distance
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
-OWN = record_of("own")
+LOCAL_ENR = record_of("own")
 PEER = record_of("peer", "127.0.0.2")
 CONTACT = contact_of(PEER)
 STRANGER = endpoint("127.0.0.3")
@@ -16,105 +23,110 @@ CHALLENGE = bytes(63)
 OTHERS = [record_of(number, f"127.1.0.{number}") for number in range(1, 30)]
 
 
-def calls() -> Calls:
+def active_calls() -> ActiveCalls:
     random = seeded("calls")
-    return Calls(Channel(secret_of("own"), random), random)
+    return ActiveCalls(PacketCodec(secret_of("own"), random), random)
 
 
-def delivered(message: messages.Message, at: object = CONTACT.endpoint) -> Delivered:
-    return Delivered(PEER.node_id, at, message, None)  # type: ignore[arg-type]
+def response(message: messages.Discv5Message, at: object = CONTACT.endpoint) -> AuthenticMessage:
+    return AuthenticMessage(PEER.node_id, at, message, None)  # type: ignore[arg-type]
 
 
-def asked(distances: tuple[int, ...] = ()) -> tuple[Calls, Call]:
-    found, call = calls(), Call(CONTACT, Purpose.CHECK, distances)
-    assert found.submit(call, 1, 10.0)
-    return found, call
+def submitted_call(distances: tuple[int, ...] = ()) -> tuple[ActiveCalls, OutgoingCall]:
+    calls, call = active_calls(), OutgoingCall(CONTACT, CallPurpose.REVALIDATE, distances)
+    assert calls.submit(call, 1, 10.0)
+    return calls, call
 
 
 def test_a_ping_is_answered() -> None:
-    found, call = asked()
-    assert found.outbox[0].endpoint == CONTACT.endpoint and found.is_busy(PEER.node_id)
+    calls, call = submitted_call()
+    assert calls.outbox[0].endpoint == CONTACT.endpoint and calls.has_call(PEER.node_id)
     pong = messages.Pong(call.request_id, 1, parse_ip("127.0.0.1"), 9222)
-    assert found.answered(delivered(pong), OWN, 10.1) == Outcome(call, True, pong)
-    assert found.answered(delivered(pong), OWN, 10.1) is False
-    assert not found.is_busy(PEER.node_id)
+    assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) == CallResult(call, True, pong)
+    assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
+    assert not calls.has_call(PEER.node_id)
 
 
-def test_answers_that_nobody_asked_for() -> None:
-    found, call = asked()
+def test_unsolicited_responses_are_dropped() -> None:
+    calls, call = submitted_call()
     address = parse_ip("127.0.0.1")
     for wrong in (
-        delivered(messages.Pong(b"other", 1, address, 9222)),
-        delivered(messages.Pong(call.request_id, 1, address, 9222), STRANGER),
-        delivered(messages.Nodes(call.request_id, 1, ())),
-        delivered(messages.TalkResponse(call.request_id, b"")),
+        response(messages.Pong(b"other", 1, address, 9222)),
+        response(messages.Pong(call.request_id, 1, address, 9222), STRANGER),
+        response(messages.Nodes(call.request_id, 1, ())),
+        response(messages.TalkResponse(call.request_id, b"")),
     ):
-        assert found.answered(wrong, OWN, 10.1) is False
-    assert found.count(Purpose.CHECK) == 1
+        assert calls.handle_response(wrong, LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
+    assert calls.count(CallPurpose.REVALIDATE) == 1
 
 
-def test_nodes_come_in_parts() -> None:
+def test_nodes_responses_are_assembled() -> None:
     distance = 256
     records = [record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == distance][:4]
-    found, call = asked((distance,))
+    calls, call = submitted_call((distance,))
     parts = [
         messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
     ]
-    assert found.answered(delivered(parts[0]), OWN, 10.1) is None
-    assert found.answered(delivered(parts[1]), OWN, 10.2) == Outcome(call, True)
+    assert calls.handle_response(response(parts[0]), LOCAL_ENR, 10.1) is ResponseStatus.INCOMPLETE
+    assert calls.handle_response(response(parts[1]), LOCAL_ENR, 10.2) == CallResult(call, True)
     assert list(call.records.values()) == records
 
 
-def test_a_part_of_an_answer_counts_when_the_time_is_over() -> None:
-    found, call = asked((256,))
-    assert found.answered(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is None
-    assert found.expire(OWN, 10.2) == []
-    assert found.expire(OWN, 10.0 + TIMEOUT) == [Outcome(call, True)]
+def test_part_of_the_responses_counts_after_the_timeout() -> None:
+    calls, call = submitted_call((256,))
+    assert (
+        calls.handle_response(response(messages.Nodes(call.request_id, 9, ())), LOCAL_ENR, 10.1)
+        is ResponseStatus.INCOMPLETE
+    )
+    assert calls.expire(LOCAL_ENR, 10.2) == []
+    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [CallResult(call, True)]
 
 
-def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
-    far = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) < 256)
-    near = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
-    found, call = asked((256,))
-    raws = (far.raw, b"\xc0", near.raw[:-1] + b"\0", near.raw)
-    assert found.answered(delivered(messages.Nodes(call.request_id, 0, raws)), OWN, 10.1) == Outcome(call, True)
-    assert list(call.records.values()) == [near]
+def test_invalid_and_unrequested_records_are_skipped() -> None:
+    at_other_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) < 256)
+    at_distance = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
+    calls, call = submitted_call((256,))
+    raws = (at_other_distance.raw, b"\xc0", at_distance.raw[:-1] + b"\0", at_distance.raw)
+    assert calls.handle_response(response(messages.Nodes(call.request_id, 0, raws)), LOCAL_ENR, 10.1) == CallResult(
+        call, True
+    )
+    assert list(call.records.values()) == [at_distance]
 
 
-def test_no_more_than_sixteen_records_are_taken() -> None:
+def test_at_most_sixteen_records_are_accepted() -> None:
     records = [record for record in map(record_of, range(100, 160)) if log_distance(record.node_id, PEER.node_id) > 250]
-    found, call = asked(tuple(range(250, 257)))
+    calls, call = submitted_call(tuple(range(250, 257)))
     for start in range(0, len(records), 3):
         part = messages.Nodes(call.request_id, 255, tuple(record.raw for record in records[start : start + 3]))
-        if found.answered(delivered(part), OWN, 10.1) is not None:
+        if calls.handle_response(response(part), LOCAL_ENR, 10.1) is not ResponseStatus.INCOMPLETE:
             break
-    assert call.answers == 16 and len(call.records) == 16
+    assert call.responses == 16 and len(call.records) == 16
 
 
-def test_one_request_at_a_time_goes_to_a_node() -> None:
-    found, first = asked()
-    others = [Call(CONTACT, Purpose.FETCH, (0,)) for _ in range(6)]
-    assert [found.submit(call, 1, 10.0) for call in others] == [True] * 4 + [False] * 2
-    assert len(found.outbox) == 1 and len(found) == 1
-    assert [outcome.call for outcome in found.expire(OWN, 11.0)] == [first]
-    assert len(found.outbox) == 2
+def test_one_request_at_a_time_is_sent_to_a_node() -> None:
+    calls, first = submitted_call()
+    others = [OutgoingCall(CONTACT, CallPurpose.FETCH, (0,)) for _ in range(6)]
+    assert [calls.submit(call, 1, 10.0) for call in others] == [True] * 4 + [False] * 2
+    assert len(calls.outbox) == 1 and len(calls) == 1
+    assert [result.call for result in calls.expire(LOCAL_ENR, 11.0)] == [first]
+    assert len(calls.outbox) == 2
     for number in range(4):
-        assert [outcome.call for outcome in found.expire(OWN, 12.0 + number)] == [others[number]]
-    assert len(found) == 0 and not found._waiting and not found._by_nonce
+        assert [result.call for result in calls.expire(LOCAL_ENR, 12.0 + number)] == [others[number]]
+    assert len(calls) == 0 and not calls._queued and not calls._by_nonce
 
 
-def test_a_challenge_is_answered_once_and_from_the_right_address() -> None:
-    found, call = asked()
+def test_a_whoareyou_is_answered_once_and_from_the_right_address() -> None:
+    calls, call = submitted_call()
     whoareyou = WhoAreYou(call.nonce, 0, CHALLENGE)
-    assert not found.challenged(whoareyou, STRANGER, OWN, 10.5)
-    assert not found.challenged(whoareyou._replace(nonce=bytes(12)), CONTACT.endpoint, OWN, 10.5)
-    assert found.challenged(whoareyou, CONTACT.endpoint, OWN, 10.5)
-    assert not found.challenged(whoareyou, CONTACT.endpoint, OWN, 10.5)
-    assert len(found.outbox) == 2 and call.deadline == 10.5 + TIMEOUT
+    assert not calls.handle_whoareyou(whoareyou, STRANGER, LOCAL_ENR, 10.5)
+    assert not calls.handle_whoareyou(whoareyou._replace(nonce=bytes(12)), CONTACT.endpoint, LOCAL_ENR, 10.5)
+    assert calls.handle_whoareyou(whoareyou, CONTACT.endpoint, LOCAL_ENR, 10.5)
+    assert not calls.handle_whoareyou(whoareyou, CONTACT.endpoint, LOCAL_ENR, 10.5)
+    assert len(calls.outbox) == 2 and call.deadline == 10.5 + CALL_TIMEOUT
 
 
 def test_request_ids_do_not_begin_with_zero() -> None:
-    found = Calls(Channel(secret_of("own"), seeded("x")), bytes)
-    call = Call(CONTACT, Purpose.CHECK)
-    found.submit(call, 1, 10.0)
+    calls = ActiveCalls(PacketCodec(secret_of("own"), seeded("x")), bytes)
+    call = OutgoingCall(CONTACT, CallPurpose.REVALIDATE)
+    calls.submit(call, 1, 10.0)
     assert call.request_id == b"\x01" + bytes(7)

@@ -1,50 +1,14 @@
-"""Distances and groups of addresses."""
+"""Distances of node ids, and endpoints as text."""
 
-import pytest
-
-from rollup_node.stages.p2p.discv5.contact import (
-    Endpoint,
-    closeness,
-    host_group,
-    is_within,
-    log_distance,
-    network_group,
-)
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.discv5.contact import Endpoint, log_distance, xor_distance
 
 
 def test_distances() -> None:
     zero, one, top = bytes(32), bytes(31) + b"\1", b"\x80" + bytes(31)
     assert [log_distance(zero, other) for other in (zero, one, top)] == [0, 1, 256]
-    assert closeness(one, top) == (1 << 255) + 1
+    assert xor_distance(one, top) == (1 << 255) + 1
     assert log_distance(one, top) == log_distance(top, one)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same_host", "same_network"),
-    [
-        ("8.8.8.8", "8.8.8.8", True, True),
-        ("8.8.8.8", "8.8.8.9", False, True),
-        ("8.8.8.8", "8.8.9.8", False, False),
-        ("2a00:1::1", "2a00:1::2", True, True),
-        ("2a00:1:0:1::1", "2a00:1:0:2::1", False, True),
-        ("2a00:1:1::1", "2a00:1:2::1", False, False),
-    ],
-)
-def test_groups(one: str, other: str, same_host: bool, same_network: bool) -> None:
-    assert (host_group(parse_ip(one)) == host_group(parse_ip(other))) == same_host
-    assert (network_group(parse_ip(one)) == network_group(parse_ip(other))) == same_network
-
-
-@pytest.mark.parametrize("ip", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1"])
-def test_local_networks_are_no_group(ip: str) -> None:
-    assert network_group(parse_ip(ip)) is None
-
-
-def test_within_networks() -> None:
-    networks = [parse_subnet("127.0.0.0/8"), parse_subnet("::1/128")]
-    assert is_within(parse_ip("127.5.5.5"), networks) and is_within(parse_ip("::1"), networks)
-    assert not is_within(parse_ip("8.8.8.8"), networks) and not is_within(parse_ip("8.8.8.8"), [])
 
 
 def test_endpoints_as_text() -> None:

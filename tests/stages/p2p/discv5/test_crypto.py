@@ -1,4 +1,4 @@
-"""The cryptography beside the published vectors: what is refused."""
+"""The identity scheme and encryption: invalid keys, signatures and ciphertexts."""
 
 import pytest
 
@@ -12,16 +12,16 @@ ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 @pytest.mark.parametrize("secret", [bytes(32), ORDER.to_bytes(32, "big"), b"", bytes(33)])
-def test_numbers_that_are_no_private_keys(secret: bytes) -> None:
+def test_malformed_private_keys_are_rejected(secret: bytes) -> None:
     with pytest.raises(CryptoError):
         crypto.public_key(secret)
 
 
 @pytest.mark.parametrize("key", [b"", bytes(33), b"\2" + b"\xff" * 32, KEY[:32]])
-def test_bytes_that_are_no_public_keys(key: bytes) -> None:
-    for use in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compressed):
+def test_malformed_public_keys_are_rejected(key: bytes) -> None:
+    for function in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compress_public_key):
         with pytest.raises(CryptoError):
-            use(key)
+            function(key)
     assert not crypto.verify(key, bytes(64), bytes(32))
 
 
@@ -41,12 +41,12 @@ def test_signatures() -> None:
         assert not crypto.verify(KEY, wrong, digest)
 
 
-def test_a_seal_covers_everything() -> None:
-    key, nonce, plain, data = bytes(16), bytes(12), b"message", b"header"
-    sealed = crypto.seal(key, nonce, plain, data)
-    assert crypto.unseal(key, nonce, sealed, data) == plain
-    assert crypto.unseal(bytes(15) + b"\1", nonce, sealed, data) is None
-    assert crypto.unseal(key, bytes(11) + b"\1", sealed, data) is None
-    assert crypto.unseal(key, nonce, sealed, b"other") is None
-    assert crypto.unseal(key, nonce, sealed[:-1], data) is None
-    assert crypto.unseal(key, nonce, b"", data) is None
+def test_decryption_fails_when_anything_differs() -> None:
+    key, nonce, plaintext, authenticated_data = bytes(16), bytes(12), b"message", b"header"
+    ciphertext = crypto.encrypt(key, nonce, plaintext, authenticated_data)
+    assert crypto.decrypt(key, nonce, ciphertext, authenticated_data) == plaintext
+    assert crypto.decrypt(bytes(15) + b"\1", nonce, ciphertext, authenticated_data) is None
+    assert crypto.decrypt(key, bytes(11) + b"\1", ciphertext, authenticated_data) is None
+    assert crypto.decrypt(key, nonce, ciphertext, b"other") is None
+    assert crypto.decrypt(key, nonce, ciphertext[:-1], authenticated_data) is None
+    assert crypto.decrypt(key, nonce, b"", authenticated_data) is None

@@ -1,14 +1,14 @@
-"""Bootnodes as text."""
+"""Bootnodes as enode URLs and records."""
 
 import pytest
 from coincurve import PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from tests.support.discv5_nodes import record_of, secret_of
 
 KEY = PrivateKey(secret_of("enode")).public_key.format(compressed=False)[1:].hex()
@@ -27,8 +27,8 @@ KEY = PrivateKey(secret_of("enode")).public_key.format(compressed=False)[1:].hex
 def test_enode_urls(rest: str, host: str, port: int) -> None:
     found = parse_bootnode(f" enode://{KEY}@{rest}\n")
     assert isinstance(found, Enode)
-    assert (found.host, found.port, found.name) == (host, port, host if "example" in host else None)
-    assert found.public_key == crypto.compressed(bytes.fromhex(KEY))
+    assert (found.host, found.port, found.host_name) == (host, port, host if "example" in host else None)
+    assert found.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
     contact = found.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
     assert contact.node_id == crypto.node_id(crypto.public_key(secret_of("enode")))
@@ -58,13 +58,13 @@ def test_a_record_is_a_bootnode() -> None:
         "enr:AAAA",
     ],
 )
-def test_what_is_no_bootnode(text: str) -> None:
+def test_malformed_bootnodes_are_rejected(text: str) -> None:
     with pytest.raises(BootnodeError, match=r"\(p2p.bootnodes\)"):
         parse_bootnode(text)
 
 
 @given(st.text(max_size=80), st.sampled_from(["", "enr:", "enode://", f"enode://{KEY}@"]))
-def test_any_text_is_a_bootnode_or_an_error(text: str, start: str) -> None:
+def test_any_text_parses_or_raises(text: str, start: str) -> None:
     try:
         parse_bootnode(start + text)
     except BootnodeError as error:

@@ -1,4 +1,4 @@
-"""Node records."""
+"""Node records (ENR)."""
 
 import base64
 
@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     EnrError,
-    OpStack,
+    OpStackEntry,
+    decode_enr,
     decode_opstack,
-    decode_record,
-    parse_record,
-    sign_record,
+    parse_enr,
+    sign_enr,
 )
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from tests.support.discv5_nodes import record_of, secret_of
@@ -28,7 +28,7 @@ KEY = crypto.public_key(SECRET)
 
 
 def signed(*content: bytes) -> bytes:
-    """A record of any content, signed as it should be."""
+    """A record of any content with a valid signature."""
     signature = crypto.sign(SECRET, keccak256(rlp.encode_list(content)))
     return rlp.encode_list([rlp.encode_bytes(signature), *content])
 
@@ -41,24 +41,24 @@ SEQ = rlp.encode_int(7)
 ID, SECP = pair(b"id", b"v4"), pair(b"secp256k1", KEY)
 
 
-def test_the_text_may_be_padded_or_of_the_other_alphabet() -> None:
+def test_the_text_may_be_padded_or_in_standard_base64() -> None:
     record = record_of("padded")
-    assert parse_record(record.text + "==") == record
-    assert parse_record(record.text.replace("-", "+").replace("_", "/")) == record
+    assert parse_enr(record.text + "==") == record
+    assert parse_enr(record.text.replace("-", "+").replace("_", "/")) == record
 
 
-def test_opstack_is_the_chain_and_a_version() -> None:
-    assert OpStack(901).encode() == bytes.fromhex("850700")
-    assert decode_opstack(bytes.fromhex("850700")) == OpStack(901, 0)
-    assert decode_opstack(bytes.fromhex("850701ffff")) == OpStack(901, 1)
+def test_opstack_has_chain_id_and_version() -> None:
+    assert OpStackEntry(901).encode() == bytes.fromhex("850700")
+    assert decode_opstack(bytes.fromhex("850700")) == OpStackEntry(901, 0)
+    assert decode_opstack(bytes.fromhex("850701ffff")) == OpStackEntry(901, 1)
     for damaged in ("", "85", "8507", "8080", "ff" * 11):
         assert decode_opstack(bytes.fromhex(damaged)) is None
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 300))
 def test_opstack_round_trip(chain: int, version: int) -> None:
-    assert decode_opstack(OpStack(chain, version).encode() + b"more") == OpStack(chain, version)
-    assert varint.encode(chain) == OpStack(chain, version).encode()[: -len(varint.encode(version))]
+    assert decode_opstack(OpStackEntry(chain, version).encode() + b"more") == OpStackEntry(chain, version)
+    assert varint.encode(chain) == OpStackEntry(chain, version).encode()[: -len(varint.encode(version))]
 
 
 @given(
@@ -66,17 +66,17 @@ def test_opstack_round_trip(chain: int, version: int) -> None:
     st.dictionaries(st.binary(max_size=8), st.binary(max_size=20), max_size=4),
 )
 def test_records_round_trip(seq: int, values: dict[bytes, bytes]) -> None:
-    record = sign_record(SECRET, seq, values)
-    again = parse_record(record.text)
-    assert (again, again.seq, dict(again.pairs)) == (record, seq, dict(record.pairs))
+    record = sign_enr(SECRET, seq, values)
+    parsed = parse_enr(record.text)
+    assert (parsed, parsed.seq, dict(parsed.pairs)) == (record, seq, dict(record.pairs))
     for name in set(values) - {b"id", b"secp256k1"}:
-        assert again.value(name) == values[name]
+        assert parsed.value(name) == values[name]
 
 
 def test_both_ip_versions() -> None:
     six = parse_ip("2001:db8::1")
     values = {b"ip6": six.packed, b"udp": b"\x24\x06", b"tcp6": b"\x10"}
-    record = sign_record(SECRET, 1, values)
+    record = sign_enr(SECRET, 1, values)
     assert record.udp(6) == Endpoint(six, 9222)
     assert record.tcp(6) == Endpoint(six, 16)
     assert record.udp(4) is None and record.contact((4,)) is None
@@ -87,13 +87,13 @@ def test_both_ip_versions() -> None:
 @pytest.mark.parametrize(
     "values", [{b"ip": bytes(3)}, {b"ip": bytes(4)}, {b"ip": b"\xe0\0\0\1"}, {b"udp": b""}, {b"udp": b"\1\2\3"}]
 )
-def test_addresses_that_cannot_be_used(values: dict[bytes, bytes]) -> None:
+def test_unusable_addresses_are_ignored(values: dict[bytes, bytes]) -> None:
     usable = {b"ip": b"\x7f\0\0\1", b"udp": b"\x24\x06"}
-    assert sign_record(SECRET, 1, {**usable, **values}).udp(4) is None
+    assert sign_enr(SECRET, 1, {**usable, **values}).udp(4) is None
 
 
-def test_a_value_may_be_a_list() -> None:
-    record = decode_record(signed(SEQ, rlp.encode_bytes(b"eth"), rlp.encode_list([b"\x01"]), *ID, *SECP))
+def test_list_values_are_accepted() -> None:
+    record = decode_enr(signed(SEQ, rlp.encode_bytes(b"eth"), rlp.encode_list([b"\x01"]), *ID, *SECP))
     assert record.value(b"eth") is None and record.value(b"id") == b"v4"
 
 
@@ -113,45 +113,46 @@ def test_a_value_may_be_a_list() -> None:
         (signed(rlp.encode_int(1 << 64), *ID, *SECP), "64 bits"),
         (signed(SEQ, *ID, *SECP, rlp.encode_bytes(b"z")), "no value"),
         (signed(SEQ, rlp.encode_list([]), rlp.encode_bytes(b""), *ID, *SECP), "not in order"),
-        (signed(SEQ, *ID, *SECP, *pair(b"z", bytes(LONGEST))), "more than 300"),
+        (signed(SEQ, *ID, *SECP, *pair(b"z", bytes(MAX_RECORD_BYTES))), "more than 300"),
     ],
 )
-def test_records_that_are_refused(raw: bytes, problem: str) -> None:
+def test_malformed_records_are_rejected(raw: bytes, problem: str) -> None:
     with pytest.raises(EnrError, match=problem):
-        decode_record(raw)
+        decode_enr(raw)
 
 
-def test_a_record_with_one_bit_changed_is_refused() -> None:
+def test_a_record_with_a_flipped_bit_is_rejected() -> None:
     raw = record_of("whole").raw
     for at in range(0, len(raw) * 8, 7):
         changed = bytearray(raw)
         changed[at >> 3] ^= 1 << (at & 7)
         with pytest.raises(EnrError):
-            decode_record(bytes(changed))
+            decode_enr(bytes(changed))
 
 
 @pytest.mark.parametrize("text", ["", "enr:", "enr:!", "enode://x", "enr:" + "A" * 500, "enr:é", "enr:AAAAA"])
-def test_texts_that_are_refused(text: str) -> None:
+def test_malformed_texts_are_rejected(text: str) -> None:
     with pytest.raises(EnrError):
-        parse_record(text)
+        parse_enr(text)
 
 
 @given(st.binary(max_size=320))
-def test_any_bytes_are_a_record_or_an_error(raw: bytes) -> None:
-    for read in (lambda: decode_record(raw), lambda: parse_record("enr:" + base64.urlsafe_b64encode(raw).decode())):
-        with pytest.raises(EnrError):
-            read()
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
+    with pytest.raises(EnrError):
+        decode_enr(raw)
+    with pytest.raises(EnrError):
+        parse_enr("enr:" + base64.urlsafe_b64encode(raw).decode())
 
 
 @given(st.lists(st.binary(max_size=40), max_size=9))
-def test_any_signed_list_is_a_record_or_an_error(items: list[bytes]) -> None:
+def test_any_signed_list_decodes_or_raises(items: list[bytes]) -> None:
     try:
-        record = decode_record(signed(*map(rlp.encode_bytes, items)))
+        record = decode_enr(signed(*map(rlp.encode_bytes, items)))
     except EnrError:
         return
     assert record.value(b"id") == b"v4"
 
 
-def test_our_own_record_may_not_be_too_long() -> None:
+def test_signing_a_record_that_is_too_long_fails() -> None:
     with pytest.raises(EnrError, match="more than 300"):
-        sign_record(SECRET, 1, {b"z": bytes(200)})
+        sign_enr(SECRET, 1, {b"z": bytes(200)})

@@ -5,27 +5,26 @@ from collections.abc import Callable
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
-from rollup_node.stages.p2p.discv5.channel import Channel
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import EnrError, decode_record
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from tests.support.discv5_nodes import Network, endpoint, record_of, secret_of, seeded
+from rollup_node.stages.p2p.discv5.enr import EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
+from tests.support.discv5_nodes import Discv5Simulation, endpoint, record_of, secret_of, seeded
 from tests.support.p2p_fuzz import damaged
 
 COUNT = 10_000
 RECORD = record_of("fuzz")
 OWN = crypto.node_id(crypto.public_key(secret_of("fuzz")))
-ROUTER = parse_ip("127.0.0.1")
+GATEWAY = parse_ip("127.0.0.1")
 NODES = messages.encode(messages.Nodes(b"12345678", 1, (RECORD.raw, RECORD.raw)))
 SEARCH = b"HTTP/1.1 200 OK\r\nST: x\r\nLOCATION: http://127.0.0.1:80/d.xml\r\n\r\n"
 DESCRIPTION = (
     b"<root><URLBase>http://127.0.0.1:80</URLBase><service><serviceType>urn:schemas-upnp-org:service:"
     b"WANIPConnection:1</serviceType><controlURL>/c</controlURL></service></root>"
 )
-ANSWER = b"<Envelope><Body><Fault><errorCode>725</errorCode></Fault></Body></Envelope>"
+SOAP_FAULT = b"<Envelope><Body><Fault><errorCode>725</errorCode></Fault></Body></Envelope>"
 
 
 def _parse_text(raw: bytes) -> object:
@@ -33,27 +32,27 @@ def _parse_text(raw: bytes) -> object:
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
-    "record": (decode_record, RECORD.raw, EnrError),
+    "record": (decode_enr, RECORD.raw, EnrError),
     "bootnode": (_parse_text, RECORD.text.encode(), BootnodeError),
     "message": (messages.decode, NODES, messages.MessageError),
-    "pmp address": (nat_pmp.parse_address, bytes((0, 128)) + bytes(10), nat_pmp.PmpError),
-    "search": (lambda raw: nat_upnp.parse_search_answer(raw, ROUTER), SEARCH, nat_upnp.UpnpError),
+    "pmp address": (nat_pmp.parse_external_address, bytes((0, 128)) + bytes(10), nat_pmp.NatPmpError),
+    "search": (lambda raw: upnp.parse_search_response(raw, GATEWAY), SEARCH, upnp.UpnpError),
     "description": (
-        lambda raw: nat_upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
+        lambda raw: upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
         DESCRIPTION,
-        nat_upnp.UpnpError,
+        upnp.UpnpError,
     ),
-    "call": (nat_upnp.parse_answer, ANSWER, nat_upnp.UpnpError),
+    "call": (upnp.parse_response, SOAP_FAULT, upnp.UpnpError),
 }
 
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_damaged_inputs(name: str) -> None:
     parse, good, error = PARSERS[name]
-    source = random.Random(name)
+    rng = random.Random(name)
     parse_or_error(parse, good, error)
     for _ in range(COUNT):
-        parse_or_error(parse, damaged(source, good), error)
+        parse_or_error(parse, damaged(rng, good), error)
 
 
 def parse_or_error(parse: Callable[[bytes], object], raw: bytes, error: type[Exception]) -> None:
@@ -63,33 +62,33 @@ def parse_or_error(parse: Callable[[bytes], object], raw: bytes, error: type[Exc
         return
 
 
-def test_damaged_packets_beneath_the_mask() -> None:
-    source = random.Random("packets")
+def test_damaged_packets_under_the_header_mask() -> None:
+    rng = random.Random("packets")
     header = packets.handshake_header(
         OWN, OWN, bytes(12), bytes(16), signature=bytes(64), ephemeral_key=bytes(33), record=RECORD.raw
     )
     for _ in range(COUNT):
-        plain = damaged(source, header.data[16:] + bytes(40))
+        unmasked = damaged(rng, header.data[16:] + bytes(40))
         parse_or_error(
             lambda raw: packets.decode(raw, OWN),
-            packets.Header(OWN, bytes(16), bytes(16) + plain).packet(),
+            packets.PacketHeader(OWN, bytes(16), bytes(16) + unmasked).packet(),
             packets.PacketError,
         )
 
 
-def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
-    network = Network()
-    one, two = network.add("one", endpoint("127.0.0.1"), wanted=False), network.add("two", endpoint("127.0.0.2"))
-    two.service.add_bootnodes([one.contact])
+def test_damaged_datagrams_of_a_known_node_and_of_a_stranger() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", endpoint("127.0.0.1"), peers_wanted=False), network.add("two", endpoint("127.0.0.2"))
+    two.node.add_bootnodes([one.contact])
     network.run(2)
-    source = random.Random("service")
-    taken = [sending.datagram for sender, sending in network.log if sender == two.at]
-    stranger = Channel(secret_of("stranger"), seeded("stranger"))
-    good = [*taken, stranger.knock(one.record.node_id).datagram]
+    rng = random.Random("datagrams")
+    sent = [sending.datagram for sender, sending in network.log if sender == two.endpoint]
+    stranger = PacketCodec(secret_of("stranger"), seeded("stranger"))
+    good = [*sent, stranger.encode_random(one.record.node_id).datagram]
     for number in range(COUNT):
         network.now += 0.02
-        network.inject(two.at, damaged(source, good[number % len(good)]), one.at)
-    assert sum(one.service.drops.values()) > COUNT / 2
-    assert len(one.service.channel.sessions) == 1
+        network.inject(two.endpoint, damaged(rng, good[number % len(good)]), one.endpoint)
+    assert sum(one.node.drops.values()) > COUNT / 2
+    assert len(one.node.codec.sessions) == 1
     network.run(200)
-    assert two.record.node_id in one.known
+    assert two.record.node_id in one.live_ids

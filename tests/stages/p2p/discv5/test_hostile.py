@@ -1,284 +1,294 @@
-"""What strangers and liars can do to a discovery node: nothing that makes it fail, grow, send more than it was sent, or
-forget its friends."""
+"""Hostile nodes: discovery does not fail, its memory stays bounded, it sends no more than it receives, and its
+sessions with other nodes stay."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets, sessions
-from rollup_node.stages.p2p.discv5.calls import MOST_AT_ONCE, Call, Purpose, ToSend
-from rollup_node.stages.p2p.discv5.channel import Channel, Drop
+from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
-from tests.support.discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded
+from tests.support.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 
 
-class Friends:
-    """Two nodes that know each other, and a liar's means."""
+class ConnectedPair:
+    """Two nodes that know each other, and the codec of an attacker."""
 
     def __init__(self) -> None:
-        self.network = Network()
-        self.one, self.two = self.network.add("one", ONE, wanted=False), self.network.add("two", TWO, wanted=False)
-        self.one.service.add_bootnodes([self.two.contact])
+        self.network = Discv5Simulation()
+        self.one, self.two = (
+            self.network.add("one", ONE, peers_wanted=False),
+            self.network.add("two", TWO, peers_wanted=False),
+        )
+        self.one.node.add_bootnodes([self.two.contact])
         self.network.run(3)
-        assert self.one.known == {self.two.record.node_id}
-        self.liar = Channel(bytes([7]) * 32, seeded("liar"))
+        assert self.one.live_ids == {self.two.record.node_id}
+        self.attacker = PacketCodec(bytes([7]) * 32, seeded("attacker"))
 
-    def sent_by(self, node: Node, since: int) -> list[ToSend]:
-        return [sending for sender, sending in self.network.log[since:] if sender == node.at]
+    def sent_by(self, node: SimulatedNode, since: int) -> list[OutgoingPacket]:
+        return [sending for sender, sending in self.network.log[since:] if sender == node.endpoint]
 
-    def still_talk(self) -> bool:
-        call = Call(self.two.contact, Purpose.FETCH, (0,))
-        assert self.one.service.calls.submit(call, 1, self.network.now)
+    def still_respond(self) -> bool:
+        call = OutgoingCall(self.two.contact, CallPurpose.FETCH, (0,))
+        assert self.one.node.calls.submit(call, 1, self.network.now)
         self.network.run(1)
         return self.two.record.node_id in call.records
 
 
 @pytest.fixture
-def friends() -> Iterator[Friends]:
-    yield Friends()
+def pair() -> Iterator[ConnectedPair]:
+    yield ConnectedPair()
 
 
-FRIENDS = Friends()
-"""For the tests that change nothing."""
+PAIR = ConnectedPair()
+"""For tests that leave it unchanged."""
 
 
 @settings(max_examples=600)
 @given(data=st.binary(max_size=1400))
 def test_garbage_is_dropped(data: bytes) -> None:
     at = endpoint("127.7.7.7", 1 + len(data))
-    FRIENDS.network.now += 1
-    before = len(FRIENDS.network.log)
-    FRIENDS.network.inject(at, data, ONE)
-    assert len(FRIENDS.network.log) == before
+    PAIR.network.now += 1
+    before = len(PAIR.network.log)
+    PAIR.network.inject(at, data, ONE)
+    assert len(PAIR.network.log) == before
 
 
 @settings(max_examples=400)
 @given(
     flag=st.integers(0, 255),
     auth=st.binary(max_size=600),
-    sealed=st.binary(max_size=700),
+    ciphertext=st.binary(max_size=700),
     nonce=st.binary(min_size=12, max_size=12),
 )
-def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, sealed: bytes, nonce: bytes) -> None:
-    one = FRIENDS.one
+def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, ciphertext: bytes, nonce: bytes) -> None:
+    one = PAIR.one
     head = b"discv5\x00\x01" + bytes([flag]) + nonce + len(auth).to_bytes(2, "big") + auth
     iv = bytes(16)
-    datagram = packets.Header(one.record.node_id, iv, iv + head).packet(sealed)
-    before = len(FRIENDS.network.log)
-    FRIENDS.network.now += 1
-    FRIENDS.network.inject(endpoint("127.7.7.8"), datagram, ONE)
-    answers = FRIENDS.sent_by(one, before)
-    assert sum(len(answer.datagram) for answer in answers) <= min(len(datagram), WHOAREYOU_SIZE)
+    datagram = packets.PacketHeader(one.record.node_id, iv, iv + head).packet(ciphertext)
+    before = len(PAIR.network.log)
+    PAIR.network.now += 1
+    PAIR.network.inject(endpoint("127.7.7.8"), datagram, ONE)
+    replies = PAIR.sent_by(one, before)
+    assert sum(len(reply.datagram) for reply in replies) <= min(len(datagram), WHOAREYOU_SIZE)
 
 
 @settings(max_examples=400)
-@given(kind=st.integers(0, 12), body=st.binary(max_size=500))
-def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> None:
-    one, two = FRIENDS.one, FRIENDS.two
-    sealed = two.service.channel.seal(one.record.node_id, ONE, bytes([kind]) + body)
-    assert sealed is not None
-    FRIENDS.network.now += 1
-    FRIENDS.network.inject(TWO, sealed.datagram, ONE)
-    assert one.service.channel.sessions.newest(two.record.node_id, TWO) is not None
+@given(message_type=st.integers(0, 12), body=st.binary(max_size=500))
+def test_any_message_within_a_session_is_harmless(message_type: int, body: bytes) -> None:
+    one, two = PAIR.one, PAIR.two
+    packet = two.node.codec.encode_message(one.record.node_id, ONE, bytes([message_type]) + body)
+    assert packet is not None
+    PAIR.network.now += 1
+    PAIR.network.inject(TWO, packet.datagram, ONE)
+    assert one.node.codec.sessions.newest(two.record.node_id, TWO) is not None
 
 
-def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
-    before = len(friends.network.log)
+def test_replies_to_a_forged_source_do_not_amplify(pair: ConnectedPair) -> None:
+    before = len(pair.network.log)
     received = 0
     for _ in range(500):
-        knock = friends.liar.knock(friends.one.record.node_id).datagram
-        received += len(knock)
-        friends.network.inject(VICTIM, knock, ONE)
-    answers = friends.sent_by(friends.one, before)
-    assert answers and all(len(answer.datagram) == WHOAREYOU_SIZE for answer in answers)
-    assert sum(len(answer.datagram) for answer in answers) < received / 5
-    assert friends.one.service.drops[Drop.TOO_MANY] + friends.one.service.drops[Drop.TOO_MANY_CHALLENGES] > 400
-    assert friends.still_talk()
+        packet = pair.attacker.encode_random(pair.one.record.node_id).datagram
+        received += len(packet)
+        pair.network.inject(VICTIM, packet, ONE)
+    replies = pair.sent_by(pair.one, before)
+    assert replies and all(len(reply.datagram) == WHOAREYOU_SIZE for reply in replies)
+    assert sum(len(reply.datagram) for reply in replies) < received / 5
+    assert pair.one.node.drops[PacketDrop.TOO_MANY] + pair.one.node.drops[PacketDrop.TOO_MANY_CHALLENGES] > 400
+    assert pair.still_respond()
 
 
-def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
-    service = friends.one.service
+def test_a_flood_from_everywhere_is_bounded(pair: ConnectedPair) -> None:
+    node = pair.one.node
     random = seeded("flood")
     for _ in range(20_000):
         raw = random(6)
-        source = Channel(bytes([1 + raw[0] % 200]) * 32, random) if raw[0] < 2 else friends.liar
+        source = PacketCodec(bytes([1 + raw[0] % 200]) * 32, random) if raw[0] < 2 else pair.attacker
         at = endpoint(f"127.{raw[1]}.{raw[2]}.{raw[3]}", 1024 + raw[4])
-        friends.network.inject(at, source.knock(friends.one.record.node_id).datagram, ONE)
-        friends.network.now += 0.0001
-    assert len(service.channel.challenges) <= sessions.MOST_CHALLENGES
-    assert len(service.channel.sessions) <= 2
-    assert len(service._limit) <= 2048
-    assert friends.still_talk()
+        pair.network.inject(at, source.encode_random(pair.one.record.node_id).datagram, ONE)
+        pair.network.now += 0.0001
+    assert len(node.codec.challenges) <= sessions.MAX_CHALLENGES
+    assert len(node.codec.sessions) <= 2
+    assert len(node._packet_limits) <= 2048
+    assert pair.still_respond()
 
 
-def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(friends: Friends) -> None:
+def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(pair: ConnectedPair) -> None:
     for number in range(2000):
         at = endpoint(f"127.9.{number >> 8}.{number & 255}")
-        friends.network.inject(at, friends.liar.knock(friends.one.record.node_id).datagram, ONE)
-    assert friends.one.service.drops[Drop.TOO_MANY_CHALLENGES] > 1000
-    friends.two.service.channel.sessions.clear()
-    friends.two.service.calls.submit(Call(friends.one.contact, Purpose.CHECK), 1, friends.network.now)
-    friends.network.run(0.2)
-    assert friends.two.service.channel.sessions.newest(friends.one.record.node_id, ONE) is not None
-    assert friends.still_talk()
+        pair.network.inject(at, pair.attacker.encode_random(pair.one.record.node_id).datagram, ONE)
+    assert pair.one.node.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
+    pair.two.node.codec.sessions.clear()
+    pair.two.node.calls.submit(OutgoingCall(pair.one.contact, CallPurpose.REVALIDATE), 1, pair.network.now)
+    pair.network.run(0.2)
+    assert pair.two.node.codec.sessions.newest(pair.one.record.node_id, ONE) is not None
+    assert pair.still_respond()
 
 
-def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
-    asked = messages.encode(messages.FindNode(b"\x01", (0,)))
-    sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
-    assert sealed is not None
-    before = len(friends.network.log)
+def test_a_replayed_message_is_answered_once(pair: ConnectedPair) -> None:
+    request = messages.encode(messages.FindNode(b"\x01", (0,)))
+    packet = pair.two.node.codec.encode_message(pair.one.record.node_id, ONE, request)
+    assert packet is not None
+    before = len(pair.network.log)
     for _ in range(20):
-        friends.network.inject(TWO, sealed.datagram, ONE)
-    assert len(friends.sent_by(friends.one, before)) == 1
-    assert friends.one.service.drops[Drop.REPEATED] == 19
+        pair.network.inject(TWO, packet.datagram, ONE)
+    assert len(pair.sent_by(pair.one, before)) == 1
+    assert pair.one.node.drops[PacketDrop.REPLAYED] == 19
 
 
-def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: Friends) -> None:
-    asked = messages.encode(messages.FindNode(b"\x01", (0, 256)))
-    sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
-    assert sealed is not None
-    before = len(friends.network.log)
-    friends.network.inject(VICTIM, sealed.datagram, ONE)
-    assert [len(answer.datagram) for answer in friends.sent_by(friends.one, before)] == [WHOAREYOU_SIZE]
-    assert friends.still_talk()
+def test_a_replayed_message_from_another_address_gets_a_challenge_only(pair: ConnectedPair) -> None:
+    request = messages.encode(messages.FindNode(b"\x01", (0, 256)))
+    packet = pair.two.node.codec.encode_message(pair.one.record.node_id, ONE, request)
+    assert packet is not None
+    before = len(pair.network.log)
+    pair.network.inject(VICTIM, packet.datagram, ONE)
+    assert [len(reply.datagram) for reply in pair.sent_by(pair.one, before)] == [WHOAREYOU_SIZE]
+    assert pair.still_respond()
 
 
 def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
-    network = Network()
+    network = Discv5Simulation()
     network.add("one", ONE)
     two = network.add("two", TWO)
-    two.service.add_bootnodes([network.nodes[ONE].contact])
+    two.node.add_bootnodes([network.nodes[ONE].contact])
     network.run(2)
     history = list(network.log)
-    assert not any(node.service.drops for node in network.nodes.values())
-    counts = {at: len(node.service.channel.sessions) for at, node in network.nodes.items()}
+    assert not any(node.node.drops for node in network.nodes.values())
+    counts = {at: len(node.node.codec.sessions) for at, node in network.nodes.items()}
     for sender, sending in history:
         network.inject(sender, sending.datagram, sending.endpoint)
     for at, node in network.nodes.items():
-        assert len(node.service.channel.sessions) == counts[at]
-        assert node.service.drops[Drop.NOT_ASKED_FOR] + node.service.drops[Drop.BAD_HANDSHAKE] >= 1
-        assert node.service.drops[Drop.REPEATED] >= 1
+        assert len(node.node.codec.sessions) == counts[at]
+        assert node.node.drops[PacketDrop.UNSOLICITED] + node.node.drops[PacketDrop.BAD_HANDSHAKE] >= 1
+        assert node.node.drops[PacketDrop.REPLAYED] >= 1
     repeated = network.log[len(history) :]
     assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
 
 
-def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
-    """Garbage and forged challenges from a friend's address leave the session as it is."""
-    one, two = friends.one, friends.two
-    forged = Channel(bytes([8]) * 32, seeded("forger"))
+def test_a_forged_source_cannot_end_a_session(pair: ConnectedPair) -> None:
+    """Garbage and forged challenges from a known node's address leave the session as it is."""
+    one, two = pair.one, pair.two
+    forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
     for number in range(50):
-        friends.network.inject(TWO, forged.knock(one.record.node_id).datagram, ONE)
+        pair.network.inject(TWO, forged.encode_random(one.record.node_id).datagram, ONE)
         nonce = number.to_bytes(12, "big")
         fake = packets.whoareyou_header(one.record.node_id, nonce, bytes(16), 0, bytes(16))
-        friends.network.inject(TWO, fake.packet(), ONE)
-    session = one.service.channel.sessions.newest(two.record.node_id, TWO)
-    assert friends.still_talk()
-    assert one.service.channel.sessions.newest(two.record.node_id, TWO) is session
+        pair.network.inject(TWO, fake.packet(), ONE)
+    session = one.node.codec.sessions.newest(two.record.node_id, TWO)
+    assert pair.still_respond()
+    assert one.node.codec.sessions.newest(two.record.node_id, TWO) is session
 
 
-def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
-    network = Network()
-    one, two = network.add("one", ONE, wanted=False), network.add("two", TWO, wanted=False)
-    forged = Channel(bytes([8]) * 32, seeded("forger"))
+def test_forged_random_packets_do_not_prevent_a_handshake() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE, peers_wanted=False), network.add("two", TWO, peers_wanted=False)
+    forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
 
-    def racing(sender: Endpoint, sending: ToSend) -> ToSend:
+    def race(sender: Endpoint, sending: OutgoingPacket) -> OutgoingPacket:
         if sender == TWO:
-            one.service.receive(forged.knock(one.record.node_id).datagram, TWO, network.now)
+            one.node.receive_datagram(forged.encode_random(one.record.node_id).datagram, TWO, network.now)
         return sending
 
-    network.wire = racing
-    two.service.add_bootnodes([one.contact])
+    network.filter = race
+    two.node.add_bootnodes([one.contact])
     network.run(2)
-    assert two.known == {one.record.node_id}
+    assert two.live_ids == {one.record.node_id}
 
 
-def test_nobody_is_taken_for_another(friends: Friends) -> None:
-    """A handshake in a friend's name, signed by another key or with another's record, is refused."""
-    one, two = friends.one, friends.two
-    liar = friends.liar
+def test_a_node_cannot_impersonate_another(pair: ConnectedPair) -> None:
+    """A handshake in a known node's name, signed by another key or with another's record, is dropped."""
+    one, two = pair.one, pair.two
+    attacker = pair.attacker
     for name, record in (
         (two.record.node_id, two.record),
-        (two.record.node_id, record_of("liar")),
-        (liar.node_id, two.record),
+        (two.record.node_id, record_of("attacker")),
+        (attacker.node_id, two.record),
     ):
-        forged = Channel(bytes([7]) * 32, seeded(name))
+        forged = PacketCodec(bytes([7]) * 32, seeded(name))
         forged.node_id = name
-        before = len(friends.network.log)
-        friends.network.inject(VICTIM, forged.knock(one.record.node_id).datagram, ONE)
-        (challenge,) = friends.sent_by(one, before)
-        read = packets.decode(challenge.datagram, name)
-        assert isinstance(read, packets.WhoAreYou)
+        before = len(pair.network.log)
+        pair.network.inject(VICTIM, forged.encode_random(one.record.node_id).datagram, ONE)
+        (challenge,) = pair.sent_by(one, before)
+        whoareyou = packets.decode(challenge.datagram, name)
+        assert isinstance(whoareyou, packets.WhoAreYou)
         ping = messages.encode(messages.Ping(b"\x01", 1))
         contact = one.contact._replace(endpoint=ONE)
-        answer = forged.answer(contact, read._replace(record_seq=0), record, ping)
-        assert answer is not None
-        drops = one.service.drops[Drop.BAD_HANDSHAKE]
-        friends.network.inject(VICTIM, answer, ONE)
-        assert one.service.drops[Drop.BAD_HANDSHAKE] == drops + 1
-        assert one.service.channel.sessions.newest(name, VICTIM) is None
+        reply = forged.encode_handshake(contact, whoareyou._replace(enr_seq=0), record, ping)
+        assert reply is not None
+        drops = one.node.drops[PacketDrop.BAD_HANDSHAKE]
+        pair.network.inject(VICTIM, reply, ONE)
+        assert one.node.drops[PacketDrop.BAD_HANDSHAKE] == drops + 1
+        assert one.node.codec.sessions.newest(name, VICTIM) is None
 
 
-def test_a_liar_cannot_fill_the_table_from_one_network() -> None:
-    network = Network()
-    one = network.add("one", endpoint("9.9.9.9"), restricted_to=())
-    table = one.service.table
+def test_an_attacker_cannot_fill_the_table_from_one_network() -> None:
+    network = Discv5Simulation()
+    one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
+    table = one.node.table
     for number in range(2000):
-        table.offer(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
+        table.add_seen_node(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
     assert len(table) <= PER_NETWORK
-    assert max(len(bucket.entries) for bucket in table._buckets.values()) <= PER_NETWORK_IN_BUCKET
+    assert max(len(bucket.entries) for bucket in table.buckets.values()) <= PER_NETWORK_IN_BUCKET
 
 
-def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: Friends) -> None:
-    """A node that answers every lookup with new nodes that do not exist."""
-    one, two = friends.one, friends.two
-    made = 0
-    two.service.channel.challenges.settle(one.record.node_id, ONE)
+def test_a_node_with_endless_neighbours_is_queried_a_bounded_number_of_times(
+    pair: ConnectedPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each response has new records, of nodes that do not exist."""
+    one, two = pair.one, pair.two
+    invented = 0
+    two.node.codec.challenges.remove(one.record.node_id, ONE)
 
-    def endless(distances: tuple[int, ...], asker: object) -> list[bytes]:
-        nonlocal made
-        found = []
-        while len(found) < 16:
-            made += 1
-            found.append(record_of(("made up", made), f"127.3.{made >> 8 & 255}.{made & 255}").raw)
-        return found
+    def endless(distances: Iterable[int]) -> list[Enr]:
+        nonlocal invented
+        records: list[Enr] = []
+        while len(records) < 16:
+            invented += 1
+            records.append(record_of(("invented", invented), f"127.3.{invented >> 8 & 255}.{invented & 255}"))
+        return records
 
-    two.service._neighbours = endless  # type: ignore[method-assign]
-    one.service.wanted = True
-    before = len(friends.network.log)
-    friends.network.run(120)
-    assert len(friends.sent_by(one, before)) < 120 * 40
-    assert len(one.service.table) <= 256 * 26
-    assert len(one.service.calls) <= MOST_AT_ONCE
-    assert len(one.service._candidates) <= 128
-    assert len(one.service.lookups) <= 4
-
-
-def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends) -> None:
-    friends.two.service._neighbours = lambda distances, asker: [record_of("stray", "127.4.4.4").raw]  # type: ignore[method-assign]
-    call = Call(friends.two.contact, Purpose.FETCH, (1,))
-    friends.one.service.calls.submit(call, 1, friends.network.now)
-    friends.network.run(1)
-    assert call.answers == 1 and not call.records
+    monkeypatch.setattr(two.node.table, "at_distances", endless)
+    one.node.peers_wanted = True
+    before = len(pair.network.log)
+    pair.network.run(120)
+    assert len(pair.sent_by(one, before)) < 120 * 40
+    assert len(one.node.table) <= 256 * 26
+    assert len(one.node.calls) <= MAX_ACTIVE_CALLS
+    assert len(one.node._candidates) <= 128
+    assert len(one.node.lookups) <= 4
 
 
-def test_too_many_calls_are_refused(friends: Friends) -> None:
-    calls = friends.one.service.calls
-    taken = [
-        calls.submit(Call(contact_of(record_of(number, "127.8.8.8")), Purpose.CHECK), 1, friends.network.now)
-        for number in range(MOST_AT_ONCE + 50)
+def test_records_at_unrequested_distances_are_skipped(pair: ConnectedPair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair.two.node.table, "at_distances", lambda distances: [record_of("stray", "127.4.4.4")])
+    call = OutgoingCall(pair.two.contact, CallPurpose.FETCH, (1,))
+    pair.one.node.calls.submit(call, 1, pair.network.now)
+    pair.network.run(1)
+    assert call.responses == 1 and not call.records
+
+
+def test_the_number_of_calls_is_bounded(pair: ConnectedPair) -> None:
+    calls = pair.one.node.calls
+    submitted = [
+        calls.submit(
+            OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.REVALIDATE), 1, pair.network.now
+        )
+        for number in range(MAX_ACTIVE_CALLS + 50)
     ]
-    assert sum(taken) == MOST_AT_ONCE
-    to_one = [calls.submit(Call(friends.two.contact, Purpose.CHECK), 1, friends.network.now) for _ in range(10)]
+    assert sum(submitted) == MAX_ACTIVE_CALLS
+    to_one = [
+        calls.submit(OutgoingCall(pair.two.contact, CallPurpose.REVALIDATE), 1, pair.network.now) for _ in range(10)
+    ]
     assert sum(to_one) <= 5
-    friends.network.run(3)
-    assert len(calls) == 0 and not calls._by_nonce and not calls._waiting
-    assert friends.still_talk()
+    pair.network.run(3)
+    assert len(calls) == 0 and not calls._by_nonce and not calls._queued
+    assert pair.still_respond()

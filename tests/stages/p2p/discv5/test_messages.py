@@ -1,4 +1,4 @@
-"""Messages."""
+"""Discovery messages."""
 
 import ipaddress
 
@@ -32,11 +32,11 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_messages_round_trip(message: messages.Message) -> None:
+def test_messages_round_trip(message: messages.Discv5Message) -> None:
     assert messages.decode(messages.encode(message)) == message
 
 
-def test_a_ping_by_hand() -> None:
+def test_a_ping_by_its_bytes() -> None:
     assert messages.encode(Ping(b"\0\0\0\1", 2)).hex() == "01c6840000000102"
 
 
@@ -47,7 +47,7 @@ def test_addresses_of_both_versions_and_mapped_ones() -> None:
     assert messages.decode(messages.encode(mapped)) == mapped._replace(ip=ipaddress.ip_address("127.0.0.1"))
 
 
-def test_numbers_with_leading_zeros_are_read() -> None:
+def test_numbers_with_leading_zeros_are_accepted() -> None:
     raw = b"\x01" + rlp.encode([b"a", b"\0\0\5"])
     assert messages.decode(raw) == Ping(b"a", 5)
     assert messages.decode(b"\x03" + rlp.encode([b"a", [b"\0"]])) == FindNode(b"a", (0,))
@@ -78,13 +78,13 @@ def test_numbers_with_leading_zeros_are_read() -> None:
     ],
     ids=range(19),
 )
-def test_messages_that_are_refused(plain: bytes) -> None:
+def test_malformed_messages_are_rejected(plain: bytes) -> None:
     with pytest.raises(MessageError):
         messages.decode(plain)
 
 
 @given(st.integers(0, 10), st.binary(max_size=300))
-def test_any_bytes_are_a_message_or_an_error(kind: int, body: bytes) -> None:
+def test_any_bytes_decode_or_raise(kind: int, body: bytes) -> None:
     try:
         messages.decode(bytes([kind]) + body)
     except MessageError:
@@ -92,7 +92,7 @@ def test_any_bytes_are_a_message_or_an_error(kind: int, body: bytes) -> None:
 
 
 @given(st.integers(0, 10), st.recursive(st.binary(max_size=12), lambda inner: st.lists(inner, max_size=5)))
-def test_any_items_are_a_message_or_an_error(kind: int, item: rlp.Item) -> None:
+def test_any_items_decode_or_raise(kind: int, item: rlp.Item) -> None:
     try:
         messages.decode(bytes([kind]) + rlp.encode(item))
     except MessageError:
@@ -100,9 +100,9 @@ def test_any_items_are_a_message_or_an_error(kind: int, item: rlp.Item) -> None:
 
 
 @pytest.mark.parametrize(("count", "answers"), [(0, 1), (1, 1), (3, 1), (4, 2), (16, 6), (40, 6)])
-def test_records_are_spread_over_answers_that_fit(count: int, answers: int) -> None:
+def test_records_are_split_over_responses_that_fit(count: int, answers: int) -> None:
     found = messages.nodes_messages(b"12345678", [rlp.encode_list([bytes(297)])] * count)
     assert len(found) == answers and all(part.total == answers for part in found)
     assert sum(len(part.records) for part in found) == min(count, 16)
     head = 16 + 23 + 32 + 16
-    assert all(head + len(messages.encode(part)) <= packets.LONGEST for part in found)
+    assert all(head + len(messages.encode(part)) <= packets.MAX_PACKET_BYTES for part in found)

@@ -2,97 +2,102 @@
 
 from rollup_node.stages.p2p.discv5 import crypto, packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
-from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, Opened, Session, Sessions
+from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, DecryptedMessage, Discv5Session, Sessions
 from tests.support.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
-AT = endpoint("127.0.0.1")
+ENDPOINT = endpoint("127.0.0.1")
 RANDOM = seeded("sessions")
 
 
-def session(number: int = 0) -> Session:
-    return Session(bytes([number]) * 16, bytes([number]) * 16)
+def session(number: int = 0) -> Discv5Session:
+    return Discv5Session(bytes([number]) * 16, bytes([number]) * 16)
 
 
-def sealed(key: bytes, nonce: bytes, plain: bytes) -> MessagePacket:
+def encrypted(key: bytes, nonce: bytes, plaintext: bytes) -> MessagePacket:
     header = packets.message_header(NODE, bytes(32), nonce, bytes(16))
-    return MessagePacket(NODE, nonce, crypto.seal(key, nonce, plain, header.data), header.data)
+    return MessagePacket(NODE, nonce, crypto.encrypt(key, nonce, plaintext, header.data), header.data)
 
 
-def test_nonces_count_up_and_are_never_the_same() -> None:
+def test_nonces_are_unique() -> None:
     one = session()
-    nonces = [one.nonce(RANDOM) for _ in range(1000)]
+    nonces = [one.next_nonce(RANDOM) for _ in range(1000)]
     assert len(set(nonces)) == 1000 and {len(nonce) for nonce in nonces} == {12}
     assert [int.from_bytes(nonce[:4], "big") for nonce in nonces] == list(range(1, 1001))
 
 
-def test_a_session_without_nonces_left_is_not_written_with() -> None:
+def test_an_exhausted_session_is_not_used() -> None:
     kept, one = Sessions(), session()
-    kept.add(NODE, AT, one)
-    assert kept.newest(NODE, AT) is one
-    one.sent = (1 << 32) - 1
-    assert kept.newest(NODE, AT) is None
+    kept.add(NODE, ENDPOINT, one)
+    assert kept.newest(NODE, ENDPOINT) is one
+    one.message_count = (1 << 32) - 1
+    assert kept.newest(NODE, ENDPOINT) is None
 
 
-def test_a_session_belongs_to_one_address() -> None:
+def test_a_session_is_bound_to_one_endpoint() -> None:
     kept = Sessions()
-    kept.add(NODE, AT, session())
-    packet = sealed(bytes(16), bytes(12), b"hi")
+    kept.add(NODE, ENDPOINT, session())
+    packet = encrypted(bytes(16), bytes(12), b"hi")
     for other in (endpoint("127.0.0.1", 9), endpoint("127.0.0.2")):
-        assert kept.newest(NODE, other) is None and kept.open(packet, other) is None
-    assert kept.open(packet, AT) == Opened(b"hi")
+        assert kept.newest(NODE, other) is None and kept.decrypt(packet, other) is None
+    assert kept.decrypt(packet, ENDPOINT) == DecryptedMessage(b"hi")
 
 
-def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
+def test_two_sessions_decrypt_and_the_newest_encrypts() -> None:
     kept = Sessions()
     for number in range(3):
-        kept.add(NODE, AT, session(number))
-    newest = kept.newest(NODE, AT)
+        kept.add(NODE, ENDPOINT, session(number))
+    newest = kept.newest(NODE, ENDPOINT)
     assert newest is not None and newest.write_key == bytes([2]) * 16
-    opened = [kept.open(sealed(bytes([number]) * 16, bytes([number]) * 12, b"hi"), AT) for number in range(3)]
-    assert opened == [None, Opened(b"hi"), Opened(b"hi")]
+    decrypted = [
+        kept.decrypt(encrypted(bytes([number]) * 16, bytes([number]) * 12, b"hi"), ENDPOINT) for number in range(3)
+    ]
+    assert decrypted == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
 
 
-def test_a_message_is_opened_once() -> None:
+def test_a_replayed_message_is_detected() -> None:
     kept = Sessions()
-    kept.add(NODE, AT, session())
-    packet = sealed(bytes(16), bytes(12), b"hi")
-    assert [kept.open(packet, AT), kept.open(packet, AT)] == [Opened(b"hi"), Opened(None)]
+    kept.add(NODE, ENDPOINT, session())
+    packet = encrypted(bytes(16), bytes(12), b"hi")
+    assert [kept.decrypt(packet, ENDPOINT), kept.decrypt(packet, ENDPOINT)] == [
+        DecryptedMessage(b"hi"),
+        DecryptedMessage(None),
+    ]
     assert len(kept) == 1
 
 
-def test_few_nonces_are_remembered() -> None:
+def test_the_number_of_seen_nonces_is_bounded() -> None:
     one = session()
-    assert all(one.remember(number.to_bytes(12, "big")) for number in range(1000))
-    assert len(one.seen) == 32 and not one.remember((999).to_bytes(12, "big"))
+    assert all(one.accept_nonce(number.to_bytes(12, "big")) for number in range(1000))
+    assert len(one.seen_nonces) == 32 and not one.accept_nonce((999).to_bytes(12, "big"))
 
 
 def test_the_number_of_sessions_is_bounded() -> None:
     kept = Sessions()
     for number in range(3000):
         kept.add(NODE, endpoint(f"127.0.{number >> 8}.{number & 255}"), session())
-    assert len(kept) == sessions.MOST_SESSIONS
+    assert len(kept) == sessions.MAX_SESSIONS
     for port in range(1, 1000):
         kept.add(NODE, endpoint("127.9.9.9", port), session())
     ports = sum(kept.newest(NODE, endpoint("127.9.9.9", port)) is not None for port in range(1, 1000))
-    assert ports == sessions.MOST_SESSIONS_PER_HOST
+    assert ports == sessions.MAX_SESSIONS_PER_HOST
     kept.clear()
     assert len(kept) == 0
 
 
-def test_challenges_end_and_few_of_a_node_are_kept() -> None:
+def test_challenges_expire_and_are_bounded_per_node() -> None:
     kept = Challenges()
     for number in range(5):
-        kept.add(NODE, AT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
-    assert [found.data[0] for found in kept.pending(NODE, AT, 9.0)] == [4, 3, 2]
-    assert [found.data[0] for found in kept.pending(NODE, AT, 13.0)] == [4]
+        kept.add(NODE, ENDPOINT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
+    assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 9.0)] == [4, 3, 2]
+    assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 13.0)] == [4]
     assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
-    kept.settle(NODE, AT)
-    assert kept.pending(NODE, AT, 9.0) == () and len(kept) == 0
+    kept.remove(NODE, ENDPOINT)
+    assert kept.pending(NODE, ENDPOINT, 9.0) == () and len(kept) == 0
 
 
 def test_the_number_of_challenges_is_bounded() -> None:
     kept = Challenges()
     for number in range(5000):
         kept.add(number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), Challenge(b"", None, 10.0), 9.0)
-    assert len(kept) <= sessions.MOST_CHALLENGES
+    assert len(kept) <= sessions.MAX_CHALLENGES

@@ -1,19 +1,19 @@
-"""The table of neighbours."""
+"""The routing table."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.discv5.contact import closeness, log_distance
+from rollup_node.stages.p2p.discv5.contact import log_distance, xor_distance
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.table import (
     BUCKET_SIZE,
     PER_NETWORK,
     PER_NETWORK_IN_BUCKET,
-    RECHECK_SECONDS,
     REPLACEMENTS,
     RETRY_SECONDS,
-    Table,
+    REVALIDATION_SECONDS,
+    RoutingTable,
 )
 from tests.support.discv5_nodes import CHAIN, record_of
 
@@ -22,147 +22,147 @@ MANY = [record_of(number, f"127.1.{number >> 8}.{number & 255}") for number in r
 FAR = [record for record in MANY if log_distance(record.node_id, OWN) == 256]
 
 
-def table(records: list[Enr], *, live: bool = False) -> Table:
-    made = Table(OWN, (4,))
+def routing_table(records: list[Enr], *, live: bool = False) -> RoutingTable:
+    table = RoutingTable(OWN, (4,))
     for record in records:
-        made.offer(record, 0.0)
+        table.add_seen_node(record, 0.0)
         if live:
-            made.answered(record.node_id, 0.0, is_check=True)
-    return made
+            table.record_response(record.node_id, 0.0, is_check=True)
+    return table
 
 
-def test_buckets_are_full_at_sixteen_and_keep_a_few_more() -> None:
-    made = table(FAR)
-    assert len(made) == BUCKET_SIZE
-    assert sum(made.get(record.node_id) is not None for record in FAR) == BUCKET_SIZE + REPLACEMENTS
-    assert sum(made.member(record.node_id) is not None for record in FAR) == BUCKET_SIZE
+def test_buckets_hold_sixteen_nodes_and_a_few_replacements() -> None:
+    table = routing_table(FAR)
+    assert len(table) == BUCKET_SIZE
+    assert sum(table.get(record.node_id) is not None for record in FAR) == BUCKET_SIZE + REPLACEMENTS
+    assert sum(table.get_member(record.node_id) is not None for record in FAR) == BUCKET_SIZE
 
 
-def test_only_live_nodes_are_told() -> None:
-    made = table(FAR[:5])
-    assert made.at_distances([256]) == [] and made.live == [] and not made.has_live
-    made.answered(FAR[1].node_id, 0.0, is_check=False)
-    assert made.at_distances([255, 256, 300]) == [FAR[1]] and made.has_live
+def test_only_live_nodes_are_returned() -> None:
+    table = routing_table(FAR[:5])
+    assert table.at_distances([256]) == [] and table.live == [] and not table.has_live
+    table.record_response(FAR[1].node_id, 0.0, is_check=False)
+    assert table.at_distances([255, 256, 300]) == [FAR[1]] and table.has_live
 
 
-def test_a_dead_node_makes_room_for_the_replacement_that_lives() -> None:
-    made = table(FAR[: BUCKET_SIZE + 3])
-    made.answered(FAR[BUCKET_SIZE + 1].node_id, 0.0, is_check=True)
+def test_a_dead_node_is_replaced_by_a_live_one() -> None:
+    table = routing_table(FAR[: BUCKET_SIZE + 3])
+    table.record_response(FAR[BUCKET_SIZE + 1].node_id, 0.0, is_check=True)
     dead = FAR[0].node_id
-    assert [made.failed(dead, 1.0) for _ in range(2)] == [None, None]
-    gone = made.failed(dead, 1.0)
-    assert gone is not None and gone.record == FAR[0]
-    assert made.member(dead) is None and len(made) == BUCKET_SIZE
-    assert made.member(FAR[BUCKET_SIZE + 1].node_id) is not None
-    assert made.failed(dead, 1.0) is None
+    assert [table.record_failure(dead, 1.0) for _ in range(2)] == [None, None]
+    removed = table.record_failure(dead, 1.0)
+    assert removed is not None and removed.record == FAR[0]
+    assert table.get_member(dead) is None and len(table) == BUCKET_SIZE
+    assert table.get_member(FAR[BUCKET_SIZE + 1].node_id) is not None
+    assert table.record_failure(dead, 1.0) is None
 
 
-def test_a_node_that_answered_often_may_miss_a_few() -> None:
-    made = table(FAR[:1])
+def test_a_long_lived_node_may_miss_a_few_checks() -> None:
+    table = routing_table(FAR[:1])
     for _ in range(20):
-        made.answered(FAR[0].node_id, 0.0, is_check=True)
-    assert [made.failed(FAR[0].node_id, 1.0) for _ in range(2)] == [None, None]
-    assert made.has_live
-    assert any(made.failed(FAR[0].node_id, 1.0) for _ in range(3))
+        table.record_response(FAR[0].node_id, 0.0, is_check=True)
+    assert [table.record_failure(FAR[0].node_id, 1.0) for _ in range(2)] == [None, None]
+    assert table.has_live
+    assert any(table.record_failure(FAR[0].node_id, 1.0) for _ in range(3))
 
 
-def test_checks_are_due_by_time() -> None:
-    made = table(FAR[:3])
-    due = [made.due(0.0) for _ in range(4)]
+def test_revalidations_are_due_by_time() -> None:
+    table = routing_table(FAR[:3])
+    due = [table.next_to_revalidate(0.0) for _ in range(4)]
     assert [entry.record if entry else None for entry in due] == [*FAR[:3], None]
-    made.answered(FAR[0].node_id, 1.0, is_check=True)
-    made.answered(FAR[1].node_id, 1.0, is_check=False)
-    made.failed(FAR[2].node_id, 1.0)
-    later = made.due(1.0 + RETRY_SECONDS)
+    table.record_response(FAR[0].node_id, 1.0, is_check=True)
+    table.record_response(FAR[1].node_id, 1.0, is_check=False)
+    table.record_failure(FAR[2].node_id, 1.0)
+    later = table.next_to_revalidate(1.0 + RETRY_SECONDS)
     assert later is not None and later.record == FAR[1]
     for _ in range(2):
-        made.due(1.0 + RETRY_SECONDS)
-    checked = made.member(FAR[0].node_id)
-    assert checked is not None and checked.next_check == 1.0 + RECHECK_SECONDS
+        table.next_to_revalidate(1.0 + RETRY_SECONDS)
+    checked = table.get_member(FAR[0].node_id)
+    assert checked is not None and checked.revalidate_at == 1.0 + REVALIDATION_SECONDS
 
 
-def test_a_newer_record_takes_the_place_of_the_older() -> None:
-    made = table([FAR[0]], live=True)
+def test_a_newer_record_replaces_the_older() -> None:
+    table = routing_table([FAR[0]], live=True)
     contact = FAR[0].contact()
     assert contact is not None
     number = MANY.index(FAR[0]) + 1
     same = record_of(number, str(contact.endpoint.ip), seq=2, tcp=1)
     moved = record_of(number, "127.9.9.9", seq=3)
-    made.offer(same, 1.0)
-    entry = made.get(same.node_id)
+    table.add_seen_node(same, 1.0)
+    entry = table.get(same.node_id)
     assert entry is not None and entry.record == same and entry.is_live
-    made.offer(FAR[0], 1.0)
+    table.add_seen_node(FAR[0], 1.0)
     assert entry.record == same
-    made.offer(moved, 1.0)
-    entry = made.get(same.node_id)
+    table.add_seen_node(moved, 1.0)
+    entry = table.get(same.node_id)
     assert entry is not None and entry.record == moved and not entry.is_live
-    made.offer(record_of(number, None, seq=4), 1.0)
-    assert made.get(same.node_id) is None
+    table.add_seen_node(record_of(number, None, seq=4), 1.0)
+    assert table.get(same.node_id) is None
 
 
-def test_neither_we_nor_nodes_that_cannot_be_reached_are_let_in() -> None:
-    made = table([record_of("own"), record_of("hidden", None), record_of("six", "2001:db8::1")])
-    assert len(made) == 0
+def test_our_own_and_unreachable_nodes_are_not_added() -> None:
+    table = routing_table([record_of("own"), record_of("hidden", None), record_of("six", "2001:db8::1")])
+    assert len(table) == 0
 
 
-def test_nearest_are_sorted_and_without_the_failed() -> None:
-    made = table(MANY[:30])
-    made.failed(MANY[3].node_id, 1.0)
+def test_closest_nodes_are_sorted_and_exclude_failed_ones() -> None:
+    table = routing_table(MANY[:30])
+    table.record_failure(MANY[3].node_id, 1.0)
     target = MANY[3].node_id
-    members = [record for record in MANY[:30] if record != MANY[3] and made.member(record.node_id)]
-    wanted = sorted((record.node_id for record in members), key=lambda node: closeness(node, target))[:7]
-    assert [contact.node_id for contact in made.nearest(target, 7)] == wanted
+    members = [record for record in MANY[:30] if record != MANY[3] and table.get_member(record.node_id)]
+    wanted = sorted((record.node_id for record in members), key=lambda node: xor_distance(node, target))[:7]
+    assert [contact.node_id for contact in table.closest(target, 7)] == wanted
 
 
-def test_few_nodes_of_a_network_are_let_in_and_places_come_back() -> None:
-    made = Table(OWN, (4,))
+def test_nodes_per_network_are_bounded_and_slots_are_released() -> None:
+    table = RoutingTable(OWN, (4,))
     public = [record_of(("public", number), f"8.8.8.{number}", chain=CHAIN) for number in range(1, 100)]
     for record in public:
-        made.offer(record, 0.0)
-    inside = [record for record in public if made.get(record.node_id)]
+        table.add_seen_node(record, 0.0)
+    inside = [record for record in public if table.get(record.node_id)]
     assert len(inside) <= PER_NETWORK
     assert all(
         sum(log_distance(record.node_id, OWN) == distance for record in inside) <= PER_NETWORK_IN_BUCKET
         for distance in range(257)
     )
     for record in inside:
-        while made.get(record.node_id):
-            made.failed(record.node_id, 1.0)
-    assert len(made) == 0 and not made._networks
-    assert made.offer(public[-1], 0.0) is not None
+        while table.get(record.node_id):
+            table.record_failure(record.node_id, 1.0)
+    assert len(table) == 0 and not table.networks
+    assert table.add_seen_node(public[-1], 0.0) is not None
 
 
 @settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["offer", "move", "answered", "failed", "due"]), st.integers(0, 60), st.floats(0, 1000)
+            st.sampled_from(["add", "move", "responded", "failed", "due"]), st.integers(0, 60), st.floats(0, 1000)
         ),
         max_size=150,
     )
 )
-def test_bounds_and_counts_hold_whatever_happens(steps: list[tuple[str, int, float]]) -> None:
-    made = Table(OWN, (4,))
+def test_bounds_and_counts_hold_after_any_operations(steps: list[tuple[str, int, float]]) -> None:
+    table = RoutingTable(OWN, (4,))
     for action, number, now in steps:
         record = POOL[number]
-        if action == "offer":
-            made.offer(record, now)
+        if action == "add":
+            table.add_seen_node(record, now)
         elif action == "move":
-            made.offer(MOVED[number], now)
-        elif action == "answered":
-            made.answered(record.node_id, now, is_check=True)
+            table.add_seen_node(MOVED[number], now)
+        elif action == "responded":
+            table.record_response(record.node_id, now, is_check=True)
         elif action == "failed":
-            made.failed(record.node_id, now)
+            table.record_failure(record.node_id, now)
         else:
-            made.due(now)
-        for bucket in made._buckets.values():
+            table.next_to_revalidate(now)
+        for bucket in table.buckets.values():
             assert len(bucket.entries) <= BUCKET_SIZE and len(bucket.replacements) <= REPLACEMENTS
             assert not bucket.replacements or len(bucket.entries) == BUCKET_SIZE
             assert not bucket.entries.keys() & bucket.replacements.keys()
             held = [*bucket.entries.values(), *bucket.replacements.values()]
             assert sum(bucket.networks.values()) == len(held)
-    assert sum(made._networks.values()) == sum(
-        len(bucket.entries) + len(bucket.replacements) for bucket in made._buckets.values()
+    assert sum(table.networks.values()) == sum(
+        len(bucket.entries) + len(bucket.replacements) for bucket in table.buckets.values()
     )
 
 
@@ -171,5 +171,5 @@ MOVED = [record_of(("pool", number), f"10{number % 7}.1.1.{number + 1}", seq=2) 
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_moved_records_are_of_the_same_nodes(number: int) -> None:
+def test_the_records_of_a_moved_node_have_one_id(number: int) -> None:
     assert POOL[number].node_id == MOVED[number].node_id

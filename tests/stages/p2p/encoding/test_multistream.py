@@ -1,22 +1,24 @@
+"""Multistream-select: both ends, known bytes, bounds, arbitrary input."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding.multistream import (
     HEADER,
-    LONGEST,
-    MOST_PROPOSALS,
+    MAX_LINE_BYTES,
+    MAX_PROPOSALS,
+    Initiator,
     MultistreamError,
-    Proposer,
     Responder,
-    message,
+    encode_line,
 )
 
-GREETING = bytes.fromhex("132f6d756c746973747265616d2f312e302e300a")
+HEADER_LINE = bytes.fromhex("132f6d756c746973747265616d2f312e302e300a")
 NAMES = st.lists(st.sampled_from(["/a/1", "/b/1", "/c/1", "/" + "d" * 200]), min_size=1, unique=True)
 
 
-def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+def split(data: bytes, sizes: list[int]) -> list[bytes]:
     parts = []
     for size in sizes:
         parts.append(data[:size])
@@ -24,36 +26,36 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     return [*parts, data]
 
 
-def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[Proposer, Responder]:
-    ours, theirs = Proposer(wanted), Responder(served.__contains__)
+def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[Initiator, Responder]:
+    ours, theirs = Initiator(wanted), Responder(served.__contains__)
     for _ in range(2 * len(wanted) + 2):
         for one, other in ((ours, theirs), (theirs, ours)):
-            for part in cut(one.take(), sizes):
-                other.receive(part)
+            for part in split(one.data_to_send(), sizes):
+                other.receive_data(part)
     return ours, theirs
 
 
 @given(NAMES, st.sets(st.sampled_from(["/a/1", "/b/1", "/c/1"])), st.lists(st.integers(0, 30), max_size=20))
-def test_both_ends_choose_the_first_in_common(wanted: list[str], served: set[str], sizes: list[int]) -> None:
+def test_both_ends_select_the_first_common_protocol(wanted: list[str], served: set[str], sizes: list[int]) -> None:
     expected = next((name for name in wanted if name in served), None)
     if expected is None:
-        with pytest.raises(MultistreamError, match="does not speak"):
+        with pytest.raises(MultistreamError, match="does not support"):
             negotiate(wanted, served, sizes)
         return
     ours, theirs = negotiate(wanted, served, sizes)
     assert ours.selected == theirs.selected == expected
-    assert ours.rest == theirs.rest == b""
+    assert ours.trailing_data == theirs.trailing_data == b""
 
 
 def test_the_bytes_on_the_wire() -> None:
-    ours = Proposer(["/noise"])
-    assert ours.take() == GREETING + b"\x07/noise\n"
+    ours = Initiator(["/noise"])
+    assert ours.data_to_send() == HEADER_LINE + b"\x07/noise\n"
     theirs = Responder(lambda name: name == "/noise")
-    assert theirs.take() == GREETING
-    assert theirs.receive(GREETING + b"\x07/noise\nrest") == "/noise"
-    assert theirs.take() == b"\x07/noise\n"
-    assert theirs.rest == b"rest"
-    assert theirs.take() == b""
+    assert theirs.data_to_send() == HEADER_LINE
+    assert theirs.receive_data(HEADER_LINE + b"\x07/noise\nrest") == "/noise"
+    assert theirs.data_to_send() == b"\x07/noise\n"
+    assert theirs.trailing_data == b"rest"
+    assert theirs.data_to_send() == b""
 
 
 @pytest.mark.parametrize(
@@ -64,49 +66,51 @@ def test_the_bytes_on_the_wire() -> None:
         b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
         b"\x80\x00",
         b"\x03abc",
-        message("/other/1"),
+        encode_line("/other/1"),
     ],
 )
-def test_other_openings_are_refused(data: bytes) -> None:
-    for end in (Proposer(["/a"]), Responder(lambda _: True)):
+def test_other_headers_are_rejected(data: bytes) -> None:
+    for end in (Initiator(["/a"]), Responder(lambda _: True)):
         with pytest.raises(MultistreamError):
-            end.receive(data)
+            end.receive_data(data)
 
 
 def test_lines_and_proposals_are_bounded() -> None:
     with pytest.raises(MultistreamError, match="line of"):
-        Responder(lambda _: True).receive(GREETING + message("/" + "a" * LONGEST))
+        Responder(lambda _: True).receive_data(HEADER_LINE + encode_line("/" + "a" * MAX_LINE_BYTES))
     theirs = Responder(lambda _: False)
-    theirs.receive(GREETING + message("/a") * (MOST_PROPOSALS - 1))
-    with pytest.raises(MultistreamError, match="none of them supported"):
-        theirs.receive(message("/a"))
+    theirs.receive_data(HEADER_LINE + encode_line("/a") * (MAX_PROPOSALS - 1))
+    with pytest.raises(MultistreamError, match="proposals is supported"):
+        theirs.receive_data(encode_line("/a"))
 
 
-def test_an_answer_that_is_neither_yes_nor_no_is_refused() -> None:
+def test_a_reply_that_is_neither_the_protocol_nor_na_is_rejected() -> None:
     with pytest.raises(MultistreamError, match="answered"):
-        Proposer(["/a"]).receive(GREETING + message("/b"))
-    with pytest.raises(MultistreamError, match="nothing to propose"):
-        Proposer([])
+        Initiator(["/a"]).receive_data(HEADER_LINE + encode_line("/b"))
+    with pytest.raises(MultistreamError, match="no protocol to propose"):
+        Initiator([])
 
 
-def test_lists_and_unknown_lines_get_a_no() -> None:
+def test_ls_and_unknown_lines_are_answered_with_na() -> None:
     theirs = Responder(lambda name: name == "/a")
-    theirs.take()
+    theirs.data_to_send()
     assert (
-        theirs.receive(
-            message(HEADER) + message("ls") + message("\udcff".encode("utf-8", "surrogateescape").decode("latin1"))
+        theirs.receive_data(
+            encode_line(HEADER)
+            + encode_line("ls")
+            + encode_line("\udcff".encode("utf-8", "surrogateescape").decode("latin1"))
         )
         is None
     )
-    assert theirs.take() == message("na") * 2
-    assert theirs.receive(message("/a")) == "/a"
+    assert theirs.data_to_send() == encode_line("na") * 2
+    assert theirs.receive_data(encode_line("/a")) == "/a"
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_taken_or_refused(data: bytes) -> None:
-    for end in (Proposer(["/a"]), Responder(lambda name: name == "/a")):
+def test_any_bytes_are_accepted_or_raise(data: bytes) -> None:
+    for end in (Initiator(["/a"]), Responder(lambda name: name == "/a")):
         try:
-            end.receive(data)
+            end.receive_data(data)
         except MultistreamError:
             continue
         assert end.selected is None

@@ -1,3 +1,5 @@
+"""Protobuf fields: round trips, malformed messages, bounds."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,35 +11,35 @@ FIELD = st.integers(1, (1 << 29) - 1)
 
 
 @given(FIELD, st.integers(0, (1 << 64) - 1), FIELD, st.binary(max_size=300))
-def test_what_is_written_is_read(first: int, number: int, second: int, raw: bytes) -> None:
-    found = protobuf.parse(protobuf.number(first, number) + protobuf.data(second, raw))
+def test_round_trip(first: int, number: int, second: int, raw: bytes) -> None:
+    fields = protobuf.parse(protobuf.varint_field(first, number) + protobuf.bytes_field(second, raw))
     if first == second:
-        assert found.raw(second) == raw
+        assert fields.bytes_value(second) == raw
         return
-    assert (found.number(first), found.raw(second)) == (number, raw)
-    assert first in found and second in found
+    assert (fields.varint(first), fields.bytes_value(second)) == (number, raw)
+    assert first in fields and second in fields
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     try:
-        found = protobuf.parse(raw)
+        fields = protobuf.parse(raw)
     except ProtobufError:
         return
-    assert isinstance(found, Fields)
+    assert isinstance(fields, Fields)
 
 
 def test_repeated_fields_and_text() -> None:
-    found = protobuf.parse(protobuf.data(4, "a") + protobuf.data(4, "ö") + protobuf.number(1, 0))
-    assert found.all_raw(4) == [b"a", "ö".encode()]
-    assert found.text(4) == "ö"
-    assert found.number(1) == 0
-    assert found.number(2) is None and found.raw(2) is None and found.all_raw(2) == []
+    fields = protobuf.parse(protobuf.bytes_field(4, "a") + protobuf.bytes_field(4, "ö") + protobuf.varint_field(1, 0))
+    assert fields.repeated_bytes(4) == [b"a", "ö".encode()]
+    assert fields.string(4) == "ö"
+    assert fields.varint(1) == 0
+    assert fields.varint(2) is None and fields.bytes_value(2) is None and fields.repeated_bytes(2) == []
 
 
-def test_fixed_width_fields_are_read_over() -> None:
-    found = protobuf.parse(bytes.fromhex("0d01000000110200000000000000") + protobuf.number(3, 7))
-    assert (found.number(1), found.number(2), found.number(3)) == (1, 2, 7)
+def test_fixed_width_fields_are_accepted() -> None:
+    fields = protobuf.parse(bytes.fromhex("0d01000000110200000000000000") + protobuf.varint_field(3, 7))
+    assert (fields.varint(1), fields.varint(2), fields.varint(3)) == (1, 2, 7)
 
 
 @pytest.mark.parametrize(
@@ -56,28 +58,33 @@ def test_fixed_width_fields_are_read_over() -> None:
         "12ffffffffffffffffff01",
     ],
 )
-def test_damaged_messages_are_refused(raw: str) -> None:
+def test_damaged_messages_are_rejected(raw: str) -> None:
     with pytest.raises(ProtobufError):
         protobuf.parse(bytes.fromhex(raw))
 
 
 def test_the_number_of_fields_is_bounded() -> None:
-    assert protobuf.parse(protobuf.number(1, 1) * 10, most_fields=10).number(1) == 1
+    assert protobuf.parse(protobuf.varint_field(1, 1) * 10, max_fields=10).varint(1) == 1
     with pytest.raises(ProtobufError, match="more than 10 fields"):
-        protobuf.parse(protobuf.number(1, 1) * 11, most_fields=10)
+        protobuf.parse(protobuf.varint_field(1, 1) * 11, max_fields=10)
 
 
-def test_the_first_fields_are_read_whatever_follows() -> None:
-    first = protobuf.number(1, 1) + protobuf.data(2, "x")
-    for more in (b"", protobuf.number(3, 3) * 100, protobuf.number(3, 3) + b"\x0f", b"\x1b\x08\x01\x1c"):
-        found = protobuf.parse_first(first + more, 3)
-        assert found.number(1) == 1 and found.text(2) == "x" and len(found) <= 3
+def test_a_prefix_is_parsed_whatever_follows() -> None:
+    first = protobuf.varint_field(1, 1) + protobuf.bytes_field(2, "x")
+    for more in (b"", protobuf.varint_field(3, 3) * 100, protobuf.varint_field(3, 3) + b"\x0f", b"\x1b\x08\x01\x1c"):
+        fields = protobuf.parse_prefix(first + more, 3)
+        assert fields.varint(1) == 1 and fields.string(2) == "x" and len(fields) <= 3
     with pytest.raises(ProtobufError):
-        protobuf.parse_first(first + b"\x0f", 3)
+        protobuf.parse_prefix(first + b"\x0f", 3)
 
 
-def test_a_field_of_another_type_is_refused() -> None:
-    found = protobuf.parse(protobuf.number(1, 1) + protobuf.data(2, b"\xff"))
-    for read in (lambda: found.raw(1), lambda: found.number(2), lambda: found.all_raw(1), lambda: found.text(2)):
+def test_a_field_of_another_type_is_rejected() -> None:
+    fields = protobuf.parse(protobuf.varint_field(1, 1) + protobuf.bytes_field(2, b"\xff"))
+    for read in (
+        lambda: fields.bytes_value(1),
+        lambda: fields.varint(2),
+        lambda: fields.repeated_bytes(1),
+        lambda: fields.string(2),
+    ):
         with pytest.raises(ProtobufError):
             read()

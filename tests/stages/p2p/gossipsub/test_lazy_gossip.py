@@ -1,129 +1,133 @@
-"""IHAVE, IWANT and promises, with their bounds."""
+"""Lazy gossip: IHAVE, IWANT and promises, with their bounds."""
 
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
-from rollup_node.stages.p2p.gossipsub.rpc import Have
-from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed
+from rollup_node.stages.p2p.gossipsub.rpc import IHave
+from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of
 
 
-def made_up(count: int, start: int = 0) -> list[bytes]:
-    return [(start + number).to_bytes(20, "big") for number in range(count)]
+def unknown_ids(count: int, first: int = 0) -> list[bytes]:
+    return [(first + number).to_bytes(20, "big") for number in range(count)]
 
 
-def test_peers_outside_of_the_mesh_are_told_for_three_heartbeats() -> None:
-    world = World()
-    members = world.add_members(8)
-    outsider, old = world.add("out"), world.add("old", protocol=FLOODSUB)
-    world.accept(members[0], b"block")
+def test_ihave_is_sent_outside_of_the_mesh_for_three_heartbeats() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(8)
+    non_member, floodsub_peer = harness.add_peer("out"), harness.add_peer("floodsub_peer", protocol=FLOODSUB)
+    harness.accept(members[0], b"block")
     for _ in range(3):
-        world.beat()
-        assert [(each.topic, list(each.ids)) for each in world.said(outsider).have] == [(TOPIC, [id_of(b"block")])]
-    world.beat()
-    assert not world.said(outsider).have
-    assert not any(world.said(peer).have for peer in (*members, old))
+        harness.heartbeats()
+        assert [(each.topic, list(each.ids)) for each in harness.sent_to(non_member).ihave] == [
+            (TOPIC, [id_of(b"block")])
+        ]
+    harness.heartbeats()
+    assert not harness.sent_to(non_member).ihave
+    assert not any(harness.sent_to(peer).ihave for peer in (*members, floodsub_peer))
 
 
-def test_six_are_told_or_a_quarter() -> None:
+def test_ihave_goes_to_six_peers_or_a_quarter() -> None:
     for count, expected in ((20, 6), (40, 10)):
-        world = World()
-        members = world.add_members(8)
-        others = [world.add(f"out{number}") for number in range(count)]
-        world.accept(members[0], b"block")
-        world.beat()
-        assert sum(bool(world.said(peer).have) for peer in others) == expected
+        harness = RouterHarness()
+        members = harness.add_members(8)
+        others = [harness.add_peer(f"out{number}") for number in range(count)]
+        harness.accept(members[0], b"block")
+        harness.heartbeats()
+        assert sum(bool(harness.sent_to(peer).ihave) for peer in others) == expected
 
 
-def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
-    world = World()
-    members = world.add_members(8)
-    bad = world.add("bad")
-    world.scores.penalize(bad, 7)
-    assert world.scores.total(bad) == -16.0
-    world.accept(members[0], b"block")
-    world.beat()
-    world.control(bad, want=[id_of(b"block")], have=[Have(TOPIC, made_up(1))])
-    assert not world.said(bad).rpcs
+def test_peers_below_the_gossip_threshold_get_no_gossip() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(8)
+    bad = harness.add_peer("bad")
+    harness.scorer.add_penalty(bad, 7)
+    assert harness.scorer.score(bad) == -16.0
+    harness.accept(members[0], b"block")
+    harness.heartbeats()
+    harness.receive_control(bad, iwant=[id_of(b"block")], ihave=[IHave(TOPIC, unknown_ids(1))])
+    assert not harness.sent_to(bad).rpcs
 
 
-def test_a_message_can_be_asked_for_three_times_within_the_history() -> None:
-    world = World()
-    members = world.add_members(8)
-    outsider = world.add("out")
-    world.accept(members[0], b"block")
-    world.beat(11)
-    world.said(outsider)
+def test_a_message_is_sent_three_times_on_iwant_within_the_history() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(8)
+    non_member = harness.add_peer("out")
+    harness.accept(members[0], b"block")
+    harness.heartbeats(11)
+    harness.sent_to(non_member)
     for expected in (1, 1, 1, 0, 0):
-        world.control(outsider, want=[id_of(b"block")] * 3 + made_up(5))
-        assert len(world.said(outsider).messages) == expected
-    world.beat()
-    world.control(members[1], want=[id_of(b"block")])
-    assert not world.said(members[1]).messages[1:], "after twelve heartbeats it is gone"
+        harness.receive_control(non_member, iwant=[id_of(b"block")] * 3 + unknown_ids(5))
+        assert len(harness.sent_to(non_member).messages) == expected
+    harness.heartbeats()
+    harness.receive_control(members[1], iwant=[id_of(b"block")])
+    assert not harness.sent_to(members[1]).messages[1:], "it is cached for twelve heartbeats"
 
 
-def test_what_is_lacking_is_asked_for() -> None:
-    world = World()
-    (a,) = world.add_members(1)
-    world.accept(a, b"known")
-    world.control(a, have=[Have(TOPIC, [id_of(b"known"), id_of(b"new")]), Have(OTHER_TOPIC, made_up(2))])
-    assert world.said(a).want == [id_of(b"new")]
+def test_missing_messages_are_requested_by_iwant() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    harness.accept(a, b"known")
+    harness.receive_control(
+        a, ihave=[IHave(TOPIC, [id_of(b"known"), id_of(b"new")]), IHave(OTHER_TOPIC, unknown_ids(2))]
+    )
+    assert harness.sent_to(a).iwant == [id_of(b"new")]
 
 
-def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
-    world = World()
-    a, b = world.add_members(2)
-    world.control(a, have=[Have(TOPIC, [id_of(b"new")])])
-    world.accept(b, b"new")
-    world.beat(8)
-    assert world.scores.snapshot(a).behaviour == 0.0
+def test_a_promise_is_fulfilled_by_any_peer() -> None:
+    harness = RouterHarness()
+    a, b = harness.add_members(2)
+    harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
+    harness.accept(b, b"new")
+    harness.heartbeats(8)
+    assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
 
 
-def test_a_refused_message_keeps_the_promise() -> None:
-    world = World()
-    (a,) = world.add_members(1)
-    world.control(a, have=[Have(TOPIC, [id_of(b"new")])])
-    (incoming,) = world.message(a, b"new")
-    world.router.verdict(incoming.id, Verdict.REJECT, world.now)
-    world.beat(8)
-    assert world.scores.snapshot(a).behaviour == 0.0
+def test_a_rejected_message_fulfills_the_promise() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
+    (incoming,) = harness.receive_message(a, b"new")
+    harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
+    harness.heartbeats(8)
+    assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
 
 
-def test_a_broken_promise_is_misbehaviour() -> None:
-    world = World()
-    (a,) = world.add_members(1)
-    world.control(a, have=[Have(TOPIC, made_up(50))])
-    world.beat(6)
-    assert world.scores.snapshot(a).behaviour == 0.0
-    world.beat()
-    assert world.scores.snapshot(a).behaviour == 1.0, "one of the ids asked for at once is watched"
-    assert len(world.router.lazy.promises) == 0
+def test_a_broken_promise_is_penalized() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(50))])
+    harness.heartbeats(6)
+    assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
+    harness.heartbeats()
+    assert harness.scorer.snapshot(a).behaviour_penalty == 1.0, "one id of each IWANT is a promise"
+    assert len(harness.router.lazy_gossip.promises) == 0
 
 
-def test_asks_are_bounded_per_heartbeat() -> None:
-    world = World()
-    (a,) = world.add_members(1)
-    asked = 0
+def test_iwant_is_bounded_per_heartbeat() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    requested = 0
     for number in range(30):
-        world.control(a, have=[Have(TOPIC, made_up(100, 1000 * number))])
-        asked += len(world.said(a).want)
-    assert asked == 1000, "ten messages"
-    world.beat()
-    world.said(a)
+        harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(100, 1000 * number))])
+        requested += len(harness.sent_to(a).iwant)
+    assert requested == 1000, "ten messages"
+    harness.heartbeats()
+    harness.sent_to(a)
     for number in range(3):
-        world.control(a, have=[Have(TOPIC, made_up(3000, 10_000 * number))])
-    assert len(world.said(a).want) == 5000, "five thousand ids"
-    world.beat()
-    world.said(a)
-    world.control(a, have=[Have(TOPIC, made_up(6000, 1 << 40))])
-    assert len(world.said(a).want) == 5000
+        harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(3000, 10_000 * number))])
+    assert len(harness.sent_to(a).iwant) == 5000, "five thousand ids"
+    harness.heartbeats()
+    harness.sent_to(a)
+    harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(6000, 1 << 40))])
+    assert len(harness.sent_to(a).iwant) == 5000
 
 
-def test_own_messages_are_told_of_and_served() -> None:
-    world = World()
-    members = world.add_members(8)
-    outsider = world.add("out")
-    world.router.publish(TOPIC, packed(b"own"), world.now)
-    world.beat()
-    assert [list(each.ids) for each in world.said(outsider).have] == [[id_of(b"own")]]
-    world.control(outsider, want=[id_of(b"own")])
-    assert world.said(outsider).messages[0].data == packed(b"own")
+def test_published_messages_are_announced_and_served() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(8)
+    non_member = harness.add_peer("out")
+    harness.router.publish(TOPIC, compressed(b"own"), harness.now)
+    harness.heartbeats()
+    assert [list(each.ids) for each in harness.sent_to(non_member).ihave] == [[id_of(b"own")]]
+    harness.receive_control(non_member, iwant=[id_of(b"own")])
+    assert harness.sent_to(non_member).messages[0].data == compressed(b"own")
     assert len(members) == 8

@@ -1,228 +1,230 @@
-"""Upkeep of the mesh: bounds, backoff, scores, and what is said about it."""
+"""Mesh maintenance: bounds, backoff, scores, GRAFT and PRUNE [GSP6, GSP7]."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
-from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World
+from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness
 
 
-def test_a_lacking_mesh_is_filled_to_d() -> None:
-    world = World()
-    peers = world.add_many(20)
-    world.beat()
-    assert len(world.mesh) == 8
+def test_a_mesh_below_d_lo_is_grafted_to_d() -> None:
+    harness = RouterHarness()
+    peers = harness.add_peers(20)
+    harness.heartbeats()
+    assert len(harness.mesh) == 8
     for peer in peers:
-        assert world.said(peer).graft == ([TOPIC] if peer in world.mesh else [])
-    before = world.mesh
-    world.beat(5)
-    assert world.mesh == before, "a mesh within its bounds stays"
+        assert harness.sent_to(peer).graft == ([TOPIC] if peer in harness.mesh else [])
+    before = harness.mesh
+    harness.heartbeats(5)
+    assert harness.mesh == before, "a mesh within its bounds stays"
 
 
-def test_a_mesh_of_six_is_left_alone_and_one_of_five_is_filled() -> None:
-    world = World()
-    members = world.add_members(6)
+def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(6)
     for number in range(10):
-        world.add(f"more{number}")
-    world.beat(3)
-    assert world.mesh == members
-    world.router.remove_peer(members[0], world.now)
-    world.beat()
-    assert len(world.mesh) == 8
+        harness.add_peer(f"more{number}")
+    harness.heartbeats(3)
+    assert harness.mesh == members
+    harness.router.remove_peer(members[0], harness.now)
+    harness.heartbeats()
+    assert len(harness.mesh) == 8
 
 
-def test_a_mesh_above_twelve_is_thinned_to_d() -> None:
-    world = World()
-    members = world.add_members(13, outbound=True)
+def test_a_mesh_above_d_hi_is_pruned_to_d() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(13, outbound=True)
     for peer in members[:3]:
-        world.scores.app.valid_response(peer, world.now)
-    world.beat()
-    assert len(world.mesh) == 8 and set(members[:3]) <= set(world.mesh), "the best stay"
+        harness.scorer.application.on_valid_response(peer, harness.now)
+    harness.heartbeats()
+    assert len(harness.mesh) == 8 and set(members[:3]) <= set(harness.mesh), "the best peers stay"
     for peer in members:
-        pruned = peer not in world.mesh
-        assert world.said(peer).prune == ([Prune(TOPIC, 60)] if pruned else [])
-        assert world.router.meshes.backoff.holds(TOPIC, peer) == pruned
+        pruned = peer not in harness.mesh
+        assert harness.sent_to(peer).prune == ([Prune(TOPIC, 60)] if pruned else [])
+        assert harness.router.meshes.backoff.blocks_graft(TOPIC, peer) == pruned
 
 
-def test_thinning_keeps_two_that_we_dialled() -> None:
+def test_pruning_keeps_d_out_outbound_peers() -> None:
     for seed in range(12):
-        world = World(seed=seed)
-        world.add_members(12)
-        dialled = [world.add(f"d{number}", outbound=True) for number in range(2)]
-        for peer in dialled:
-            world.control(peer, graft=[TOPIC])
-        for peer in world.router.peers.all:
-            if peer not in dialled:
-                world.scores.app.valid_response(peer, world.now)
-        world.beat()
-        assert len(world.mesh) == 8 and set(dialled) <= set(world.mesh)
+        harness = RouterHarness(seed=seed)
+        harness.add_members(12)
+        outbound_peers = [harness.add_peer(f"d{number}", outbound=True) for number in range(2)]
+        for peer in outbound_peers:
+            harness.receive_control(peer, graft=[TOPIC])
+        for peer in harness.router.peers.states:
+            if peer not in outbound_peers:
+                harness.scorer.application.on_valid_response(peer, harness.now)
+        harness.heartbeats()
+        assert len(harness.mesh) == 8 and set(outbound_peers) <= set(harness.mesh)
 
 
-def test_a_mesh_gets_two_that_we_dialled() -> None:
-    world = World()
-    world.add_members(8)
-    dialled = [world.add(f"d{number}", outbound=True) for number in range(5)]
-    world.beat()
-    assert len(world.mesh) == 10 and len(set(dialled) & set(world.mesh)) == 2
+def test_outbound_peers_are_grafted_up_to_d_out() -> None:
+    harness = RouterHarness()
+    harness.add_members(8)
+    outbound_peers = [harness.add_peer(f"d{number}", outbound=True) for number in range(5)]
+    harness.heartbeats()
+    assert len(harness.mesh) == 10 and len(set(outbound_peers) & set(harness.mesh)) == 2
 
 
-def test_grafts_beyond_twelve_only_from_those_we_dialled() -> None:
-    world = World()
-    world.add_members(12)
-    late, dialled = world.add("late"), world.add("dialled", outbound=True)
-    world.control(late, graft=[TOPIC])
-    assert late not in world.mesh and world.said(late).prune == [Prune(TOPIC, 60)]
-    world.control(dialled, graft=[TOPIC])
-    assert dialled in world.mesh and not world.said(dialled).rpcs
+def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only() -> None:
+    harness = RouterHarness()
+    harness.add_members(12)
+    inbound, outbound = harness.add_peer("inbound"), harness.add_peer("outbound", outbound=True)
+    harness.receive_control(inbound, graft=[TOPIC])
+    assert inbound not in harness.mesh and harness.sent_to(inbound).prune == [Prune(TOPIC, 60)]
+    harness.receive_control(outbound, graft=[TOPIC])
+    assert outbound in harness.mesh and not harness.sent_to(outbound).rpcs
 
 
-def test_grafts_of_other_topics_and_repeated_ones_are_nothing() -> None:
-    world = World()
-    a = world.add("a")
-    world.control(a, graft=[OTHER_TOPIC, "/else"])
-    assert not world.said(a).rpcs
-    world.control(a, graft=[TOPIC, TOPIC])
-    assert world.mesh == [a] and not world.said(a).rpcs and world.scores.total(a) == 0.0
+def test_grafts_of_other_topics_and_repeated_grafts_are_ignored() -> None:
+    harness = RouterHarness()
+    a = harness.add_peer("a")
+    harness.receive_control(a, graft=[OTHER_TOPIC, "/else"])
+    assert not harness.sent_to(a).rpcs
+    harness.receive_control(a, graft=[TOPIC, TOPIC])
+    assert harness.mesh == [a] and not harness.sent_to(a).rpcs and harness.scorer.score(a) == 0.0
 
 
-def test_a_graft_within_the_backoff_is_misbehaviour() -> None:
-    world = World()
-    (a,) = world.add_members(1)
-    world.control(a, prune=[Prune(TOPIC, 60)])
-    world.now += 9.9
-    world.control(a, graft=[TOPIC])
-    assert world.scores.snapshot(a).behaviour == 2, "doubly so within ten seconds"
-    assert world.said(a).prune == [Prune(TOPIC, 60)]
-    world.now += 59.9
-    world.control(a, graft=[TOPIC])
-    assert world.scores.snapshot(a).behaviour == 3, "each try prolongs it"
-    world.now += 60.1
-    world.control(a, graft=[TOPIC])
-    assert a in world.mesh and world.scores.snapshot(a).behaviour == 3
+def test_a_graft_during_backoff_is_penalized() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    harness.receive_control(a, prune=[Prune(TOPIC, 60)])
+    harness.now += 9.9
+    harness.receive_control(a, graft=[TOPIC])
+    assert harness.scorer.snapshot(a).behaviour_penalty == 2, "twice within graft_flood_threshold"
+    assert harness.sent_to(a).prune == [Prune(TOPIC, 60)]
+    harness.now += 59.9
+    harness.receive_control(a, graft=[TOPIC])
+    assert harness.scorer.snapshot(a).behaviour_penalty == 3, "each early graft restarts the backoff"
+    harness.now += 60.1
+    harness.receive_control(a, graft=[TOPIC])
+    assert a in harness.mesh and harness.scorer.snapshot(a).behaviour_penalty == 3
 
 
-def test_a_bad_peer_is_neither_kept_nor_taken() -> None:
-    world = World()
-    a, b = world.add_members(2)
-    world.scores.penalize(a, 8)
-    world.beat()
-    assert world.mesh == [b] and world.said(a).prune == [Prune(TOPIC, 60)]
-    world.router.meshes.backoff.clear(world.now + 100)
-    world.now += 100
-    world.scores.penalize(a, -1.5)  # type: ignore[arg-type]
-    assert -10 <= world.scores.total(a) < 0
-    world.control(a, graft=[TOPIC])
-    assert world.mesh == [b] and world.said(a).prune == [Prune(TOPIC, 60)]
-    assert world.router.meshes.backoff.holds(TOPIC, a)
+def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted() -> None:
+    harness = RouterHarness()
+    a, b = harness.add_members(2)
+    harness.scorer.add_penalty(a, 8)
+    harness.heartbeats()
+    assert harness.mesh == [b] and harness.sent_to(a).prune == [Prune(TOPIC, 60)]
+    harness.router.meshes.backoff.clear_expired(harness.now + 100)
+    harness.now += 100
+    harness.scorer.add_penalty(a, -1.5)  # type: ignore[arg-type]
+    assert -10 <= harness.scorer.score(a) < 0
+    harness.receive_control(a, graft=[TOPIC])
+    assert harness.mesh == [b] and harness.sent_to(a).prune == [Prune(TOPIC, 60)]
+    assert harness.router.meshes.backoff.blocks_graft(TOPIC, a)
 
 
-def test_we_do_not_graft_within_a_backoff() -> None:
-    world = World()
-    a, b = world.add("a"), world.add("b")
-    world.control(a, prune=[Prune(TOPIC, 30)])
-    world.control(b, prune=[Prune(TOPIC, 1 << 63)])
-    world.beat(60)
-    assert world.mesh == []
-    world.beat(20)
-    assert world.mesh == [a], "some time after its end"
-    world.beat(7200)
-    assert set(world.mesh) == {a, b}, "nobody's backoff is longer than an hour"
+def test_no_graft_is_sent_during_backoff() -> None:
+    harness = RouterHarness()
+    a, b = harness.add_peer("a"), harness.add_peer("b")
+    harness.receive_control(a, prune=[Prune(TOPIC, 30)])
+    harness.receive_control(b, prune=[Prune(TOPIC, 1 << 63)])
+    harness.heartbeats(60)
+    assert harness.mesh == []
+    harness.heartbeats(20)
+    assert harness.mesh == [a], "with the slack of prune backoffs"
+    harness.heartbeats(7200)
+    assert set(harness.mesh) == {a, b}, "a backoff is at most an hour"
 
 
-def test_the_backoff_of_a_pruned_peer_is_ours_too() -> None:
-    world = World()
-    (a,) = world.add_members(1)
-    world.control(a, prune=[Prune(TOPIC)])
-    world.beat(119)
-    assert world.mesh == []
-    world.beat(30)
-    assert world.mesh == [a]
+def test_our_own_prune_starts_a_backoff() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    harness.receive_control(a, prune=[Prune(TOPIC)])
+    harness.heartbeats(119)
+    assert harness.mesh == []
+    harness.heartbeats(30)
+    assert harness.mesh == [a]
 
 
-def test_old_peers_are_not_told_of_backoff() -> None:
-    world = World()
-    world.add_members(12)
-    old = world.add("old", protocol=MESHSUB_10)
-    world.control(old, graft=[TOPIC])
-    assert world.said(old).prune == [Prune(TOPIC)]
+def test_prune_to_v10_peers_has_no_backoff() -> None:
+    harness = RouterHarness()
+    harness.add_members(12)
+    v10_peer = harness.add_peer("v10_peer", protocol=MESHSUB_10)
+    harness.receive_control(v10_peer, graft=[TOPIC])
+    assert harness.sent_to(v10_peer).prune == [Prune(TOPIC)]
 
 
-def test_what_is_said_to_one_peer_is_not_said_to_the_next() -> None:
-    world = World()
-    a, b = world.add("a"), world.add("b", joins=False)
-    world.tell(b, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
-    world.router.join(OTHER_TOPIC)
-    world.said(a), world.said(b)
-    world.router.meshes.members[OTHER_TOPIC].clear()
-    world.beat()
-    assert world.said(a).graft == [TOPIC] and world.said(b).graft == [OTHER_TOPIC]
+def test_control_messages_are_sent_to_their_peer_only() -> None:
+    harness = RouterHarness()
+    a, b = harness.add_peer("a"), harness.add_peer("b", joins=False)
+    harness.receive(b, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
+    harness.router.join(OTHER_TOPIC)
+    harness.sent_to(a)
+    harness.sent_to(b)
+    harness.router.meshes.members[OTHER_TOPIC].clear()
+    harness.heartbeats()
+    assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == [OTHER_TOPIC]
 
 
-def test_joining_and_leaving() -> None:
-    world = World()
-    peers = world.add_many(10)
+def test_join_and_leave() -> None:
+    harness = RouterHarness()
+    peers = harness.add_peers(10)
     for peer in peers:
-        world.tell(peer, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
-    world.router.join(OTHER_TOPIC)
-    members = list(world.router.meshes.members[OTHER_TOPIC])
-    assert len(members) == 8 and world.said(members[0]).graft == [OTHER_TOPIC]
-    world.router.leave(OTHER_TOPIC, world.now)
-    said = world.said(members[0])
-    assert said.prune == [Prune(OTHER_TOPIC, 10)] and said.subscriptions == [Subscription(OTHER_TOPIC, False)]
-    world.router.join(OTHER_TOPIC)
-    assert set(world.router.meshes.members[OTHER_TOPIC]) == set(peers) - set(members)
+        harness.receive(peer, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
+    harness.router.join(OTHER_TOPIC)
+    members = list(harness.router.meshes.members[OTHER_TOPIC])
+    assert len(members) == 8 and harness.sent_to(members[0]).graft == [OTHER_TOPIC]
+    harness.router.leave(OTHER_TOPIC, harness.now)
+    sent = harness.sent_to(members[0])
+    assert sent.prune == [Prune(OTHER_TOPIC, 10)] and sent.subscriptions == [Subscription(OTHER_TOPIC, False)]
+    harness.router.join(OTHER_TOPIC)
+    assert set(harness.router.meshes.members[OTHER_TOPIC]) == set(peers) - set(members)
 
 
-def test_a_poor_mesh_is_improved_now_and_then() -> None:
-    world = World()
-    members = world.add_members(8)
-    better = world.add("better")
-    world.scores.app.valid_response(better, world.now)
-    world.beat(59)
-    assert world.mesh == members
-    world.beat()
-    assert better in world.mesh
+def test_opportunistic_grafting_improves_a_poor_mesh() -> None:
+    harness = RouterHarness()
+    members = harness.add_members(8)
+    better = harness.add_peer("better")
+    harness.scorer.application.on_valid_response(better, harness.now)
+    harness.heartbeats(59)
+    assert harness.mesh == members
+    harness.heartbeats()
+    assert better in harness.mesh
 
 
-@pytest.mark.parametrize("scoring", ["light", "none"])
-def test_a_mesh_of_good_peers_is_not_changed(scoring: str) -> None:
-    world = World(scoring=scoring)
-    members = world.add_members(8)
+@pytest.mark.parametrize("scoring", list(PeerScoring))
+def test_opportunistic_grafting_leaves_a_good_mesh_unchanged(scoring: PeerScoring) -> None:
+    harness = RouterHarness(scoring=scoring)
+    members = harness.add_members(8)
     for number in range(4):
-        world.add(f"more{number}")
-    world.beat(130)
-    assert world.mesh == members
+        harness.add_peer(f"more{number}")
+    harness.heartbeats(130)
+    assert harness.mesh == members
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 1 << 30), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 29)), min_size=20, max_size=60))
 def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -> None:
-    world = World(GossipParams(prune_backoff=3.0), seed=seed)
+    harness = RouterHarness(GossipParams(prune_backoff=3.0), seed=seed)
     for number in range(30):
-        world.add(f"{number:03}", outbound=number % 3 == 0)
-    for kind, number in steps:
+        harness.add_peer(f"{number:03}", outbound=number % 3 == 0)
+    for action, number in steps:
         peer = f"{number:03}".encode()
-        if kind == 0:
-            world.router.remove_peer(peer, world.now)
-        elif peer not in world.router.peers.all:
-            world.add(peer.decode(), outbound=number % 3 == 0)
-        elif kind == 1:
-            world.control(peer, graft=[TOPIC])
-        elif kind == 2:
-            world.control(peer, prune=[Prune(TOPIC, 2)])
-        elif kind == 3:
-            world.scores.penalize(peer, 4)
+        if action == 0:
+            harness.router.remove_peer(peer, harness.now)
+        elif peer not in harness.router.peers.states:
+            harness.add_peer(peer.decode(), outbound=number % 3 == 0)
+        elif action == 1:
+            harness.receive_control(peer, graft=[TOPIC])
+        elif action == 2:
+            harness.receive_control(peer, prune=[Prune(TOPIC, 2)])
+        elif action == 3:
+            harness.scorer.add_penalty(peer, 4)
         else:
-            world.beat()
-            assert len(world.mesh) <= 12 and all(world.scores.total(each) >= 0 for each in world.mesh)
-            free = [
+            harness.heartbeats()
+            assert len(harness.mesh) <= 12 and all(harness.scorer.score(each) >= 0 for each in harness.mesh)
+            candidates = [
                 each
-                for each in world.router.topic_peers(TOPIC)
-                if each not in world.mesh
-                and world.scores.total(each) >= 0
-                and not world.router.meshes.backoff.holds(TOPIC, each)
+                for each in harness.router.topic_peers(TOPIC)
+                if each not in harness.mesh
+                and harness.scorer.score(each) >= 0
+                and not harness.router.meshes.backoff.blocks_graft(TOPIC, each)
             ]
-            assert len(world.mesh) >= 6 or not free
-    assert set(world.mesh) <= set(world.router.peers.all)
+            assert len(harness.mesh) >= 6 or not candidates
+    assert set(harness.mesh) <= set(harness.router.peers.states)

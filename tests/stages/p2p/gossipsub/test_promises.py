@@ -1,18 +1,18 @@
-"""Promises: kept by anybody, broken after their time, counted once."""
+"""Promises: fulfilled by any peer, broken after the follow-up time, counted once."""
 
-from rollup_node.stages.p2p.gossipsub.promises import Promises
+from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 
 A, B = b"a" * 20, b"b" * 20
 
 
 def test_promises() -> None:
-    promises = Promises(3.0)
+    promises = GossipPromises(3.0)
     promises.add(b"p", A, 10.0)
     promises.add(b"p", A, 12.0)
     promises.add(b"q", A, 12.0)
     promises.add(b"p", B, 10.0)
-    promises.kept(B)
-    promises.kept(b"never promised")
+    promises.fulfill(B)
+    promises.fulfill(b"never promised")
     assert len(promises) == 2
     assert promises.broken(13.0) == {}
     assert promises.broken(13.1) == {b"p": 1}

@@ -1,4 +1,4 @@
-"""Gossipsub's messages as bytes."""
+"""Encoding and decoding of Gossipsub RPCs."""
 
 import random
 
@@ -7,93 +7,95 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import protobuf, varint
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.rpc import (
-    MOST_FIELDS,
-    Control,
-    Have,
-    Message,
+    MAX_FIELDS,
+    ControlMessage,
+    IHave,
     Prune,
+    PubsubMessage,
     Rpc,
+    RpcDecodeError,
     Subscription,
-    WireError,
+    decode_rpc,
+    encode_frame,
+    encode_rpc,
 )
 
 topics = st.text(max_size=12)
 ids = st.lists(st.binary(max_size=64), max_size=4)
 
 
-def listed(rpc: Rpc) -> object:
-    """With all sequences as lists, to compare."""
+def as_lists(rpc: Rpc) -> object:
+    """The parts with all sequences as lists, to compare."""
     control = rpc.control
     return (
         list(rpc.subscriptions),
         list(rpc.messages),
-        [(have.topic, list(have.ids)) for have in control.have],
-        [list(part) for part in (control.want, control.graft, control.prune, control.dont_want)],
+        [(have.topic, list(have.ids)) for have in control.ihave],
+        [list(part) for part in (control.iwant, control.graft, control.prune, control.idontwant)],
     )
 
 
 @settings(max_examples=80)
 @given(
     st.lists(st.builds(Subscription, topics, st.booleans()), max_size=3),
-    st.lists(st.builds(Message, topics, st.binary(max_size=50), st.just(False)), max_size=3),
+    st.lists(st.builds(PubsubMessage, topics, st.binary(max_size=50), st.just(False)), max_size=3),
     st.builds(
-        Control,
-        st.lists(st.builds(Have, topics, ids), max_size=3),
+        ControlMessage,
+        st.lists(st.builds(IHave, topics, ids), max_size=3),
         ids,
         st.lists(topics, max_size=3),
         st.lists(st.builds(Prune, topics, st.none() | st.integers(0, (1 << 64) - 1)), max_size=3),
         ids,
     ),
 )
-def test_round_trip(subscriptions: list[Subscription], messages: list[Message], control: Control) -> None:
+def test_round_trip(subscriptions: list[Subscription], messages: list[PubsubMessage], control: ControlMessage) -> None:
     rpc = Rpc(subscriptions, messages, control)
-    assert listed(gossip_wire.decode(gossip_wire.encode(rpc))) == listed(rpc)
+    assert as_lists(decode_rpc(encode_rpc(rpc))) == as_lists(rpc)
 
 
-def test_bytes_as_others_write_them() -> None:
-    """By hand, from the protobuf definition in the Gossipsub specifications."""
-    written = {
+def test_known_encodings() -> None:
+    """Written by hand from the protobuf definition in the Gossipsub specification."""
+    encodings = {
         b"\x0a\x07\x08\x01\x12\x03t/0": Rpc(subscriptions=[Subscription("t/0", True)]),
-        b"\x12\x09\x12\x02hi\x22\x03t/0": Rpc(messages=[Message("t/0", b"hi")]),
-        b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=Control(have=[Have("t/0", [b"id"])])),
-        b"\x1a\x06\x12\x04\x0a\x02id": Rpc(control=Control(want=[b"id"])),
-        b"\x1a\x07\x1a\x05\x0a\x03t/0": Rpc(control=Control(graft=["t/0"])),
-        b"\x1a\x09\x22\x07\x0a\x03t/0\x18\x3c": Rpc(control=Control(prune=[Prune("t/0", 60)])),
-        b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=Control(dont_want=[b"id"])),
+        b"\x12\x09\x12\x02hi\x22\x03t/0": Rpc(messages=[PubsubMessage("t/0", b"hi")]),
+        b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=ControlMessage(ihave=[IHave("t/0", [b"id"])])),
+        b"\x1a\x06\x12\x04\x0a\x02id": Rpc(control=ControlMessage(iwant=[b"id"])),
+        b"\x1a\x07\x1a\x05\x0a\x03t/0": Rpc(control=ControlMessage(graft=["t/0"])),
+        b"\x1a\x09\x22\x07\x0a\x03t/0\x18\x3c": Rpc(control=ControlMessage(prune=[Prune("t/0", 60)])),
+        b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=ControlMessage(idontwant=[b"id"])),
     }
-    for raw, rpc in written.items():
-        assert gossip_wire.encode(rpc) == raw
-        assert listed(gossip_wire.decode(raw)) == listed(rpc)
+    for raw, rpc in encodings.items():
+        assert encode_rpc(rpc) == raw
+        assert as_lists(decode_rpc(raw)) == as_lists(rpc)
 
 
-def test_a_frame_has_its_length_before_it() -> None:
-    rpc = Rpc(messages=[Message("t", bytes(300))])
-    body = gossip_wire.encode(rpc)
-    assert gossip_wire.frame(rpc) == varint.encode(len(body)) + body
+def test_a_frame_is_length_prefixed() -> None:
+    rpc = Rpc(messages=[PubsubMessage("t", bytes(300))])
+    body = encode_rpc(rpc)
+    assert encode_frame(rpc) == varint.encode(len(body)) + body
 
 
 @pytest.mark.parametrize("field", [1, 3, 5, 6])
 @pytest.mark.parametrize("value", [b"", b"x"])
-def test_authored_messages_are_marked(field: int, value: bytes) -> None:
-    message = protobuf.data(2, b"data") + protobuf.data(4, "t")
-    assert not gossip_wire.decode(protobuf.data(2, message)).messages[0].authored
-    assert gossip_wire.decode(protobuf.data(2, message + protobuf.data(field, value))).messages[0].authored
+def test_signed_messages_are_marked(field: int, value: bytes) -> None:
+    message = protobuf.bytes_field(2, b"data") + protobuf.bytes_field(4, "t")
+    assert not decode_rpc(protobuf.bytes_field(2, message)).messages[0].is_signed
+    assert decode_rpc(protobuf.bytes_field(2, message + protobuf.bytes_field(field, value))).messages[0].is_signed
 
 
-def test_what_is_missing_or_not_text() -> None:
-    assert gossip_wire.decode(protobuf.data(2, b"")).messages == (Message("", b""),)
-    odd = gossip_wire.decode(protobuf.data(2, protobuf.data(4, b"\xff\xfe")))
-    assert odd.messages[0].topic == "\ufffd\ufffd"
-    assert gossip_wire.decode(protobuf.data(9, b"unknown") + protobuf.number(10, 5)) == Rpc(
-        control=Control([], [], [], [], [])
+def test_missing_and_non_utf8_topics() -> None:
+    assert decode_rpc(protobuf.bytes_field(2, b"")).messages == (PubsubMessage("", b""),)
+    decoded = decode_rpc(protobuf.bytes_field(2, protobuf.bytes_field(4, b"\xff\xfe")))
+    assert decoded.messages[0].topic == "\ufffd\ufffd"
+    assert decode_rpc(protobuf.bytes_field(9, b"unknown") + protobuf.varint_field(10, 5)) == Rpc(
+        control=ControlMessage([], [], [], [], [])
     )
 
 
-def test_control_parts_add_up() -> None:
-    raw = b"".join(gossip_wire.encode(Rpc(control=Control(graft=[topic]))) for topic in "ab")
-    assert list(gossip_wire.decode(raw).control.graft) == ["a", "b"]
+def test_repeated_control_parts_are_merged() -> None:
+    raw = b"".join(encode_rpc(Rpc(control=ControlMessage(graft=[topic]))) for topic in "ab")
+    assert list(decode_rpc(raw).control.graft) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -101,51 +103,51 @@ def test_control_parts_add_up() -> None:
     [
         b"\x12",
         b"\x12\x05ab",
-        protobuf.number(2, 7),
-        protobuf.data(3, b"\x0a\x7f"),
-        protobuf.data(3, protobuf.data(1, protobuf.data(2, bytes(65)))),
-        protobuf.data(3, protobuf.data(2, protobuf.data(1, bytes(65)))),
-        protobuf.data(1, protobuf.data(1, b"not a number")),
+        protobuf.varint_field(2, 7),
+        protobuf.bytes_field(3, b"\x0a\x7f"),
+        protobuf.bytes_field(3, protobuf.bytes_field(1, protobuf.bytes_field(2, bytes(65)))),
+        protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, bytes(65)))),
+        protobuf.bytes_field(1, protobuf.bytes_field(1, b"not a number")),
         b"\x0b\x00",
     ],
 )
-def test_what_is_malformed(raw: bytes) -> None:
-    with pytest.raises(WireError):
-        gossip_wire.decode(raw)
+def test_malformed_rpcs_are_rejected(raw: bytes) -> None:
+    with pytest.raises(RpcDecodeError):
+        decode_rpc(raw)
 
 
 def test_fields_are_bounded_over_all_parts() -> None:
-    fits = protobuf.data(3, protobuf.data(2, protobuf.data(1, b"i") * (MOST_FIELDS - 2)))
-    assert len(gossip_wire.decode(fits).control.want) == MOST_FIELDS - 2
+    raw = protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS - 2)))
+    assert len(decode_rpc(raw).control.iwant) == MAX_FIELDS - 2
     for parts in (1, 2, 5):
-        share = protobuf.data(2, protobuf.data(1, b"i") * (MOST_FIELDS // parts))
-        with pytest.raises(WireError, match="fields"):
-            gossip_wire.decode(protobuf.data(3, share * parts))
-    with pytest.raises(WireError, match="fields"):
-        gossip_wire.decode(protobuf.data(2, b"") * (MOST_FIELDS + 1))
+        share = protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS // parts))
+        with pytest.raises(RpcDecodeError, match="fields"):
+            decode_rpc(protobuf.bytes_field(3, share * parts))
+    with pytest.raises(RpcDecodeError, match="fields"):
+        decode_rpc(protobuf.bytes_field(2, b"") * (MAX_FIELDS + 1))
 
 
-def test_no_bytes_do_harm() -> None:
+def test_any_bytes_decode_or_raise() -> None:
     chance = random.Random(2)
-    control = Control([Have("t", [b"a" * 20] * 3)], [b"b" * 20], ["t"], [Prune("t", 60)], [b"c" * 20])
-    good = gossip_wire.encode(Rpc([Subscription("t", True)], [Message("t", b"data")], control))
+    control = ControlMessage([IHave("t", [b"a" * 20] * 3)], [b"b" * 20], ["t"], [Prune("t", 60)], [b"c" * 20])
+    good = encode_rpc(Rpc([Subscription("t", True)], [PubsubMessage("t", b"data")], control))
     for _ in range(500):
         data = bytearray(good if chance.random() < 0.8 else chance.randbytes(chance.randint(0, 80)))
         for _ in range(chance.randint(1, 5)):
             if data:
                 data[chance.randrange(len(data))] = chance.randrange(256)
         try:
-            gossip_wire.decode(bytes(data))
-        except WireError:
+            decode_rpc(bytes(data))
+        except RpcDecodeError:
             continue
 
 
-def test_what_a_stranger_appends_to_a_good_message_does_no_harm() -> None:
-    """Other nodes keep fields that they do not know and pass them on: a good peer must not be cut off for them."""
-    good = protobuf.data(2, b"block") + protobuf.data(4, "topic")
+def test_fields_appended_to_a_valid_message_are_ignored() -> None:
+    """Other nodes forward fields unknown to them: an honest peer must not be disconnected for them."""
+    good = protobuf.bytes_field(2, b"block") + protobuf.bytes_field(4, "topic")
     group = b"\x7b\x08\x01\x7c"
-    for more in (protobuf.number(15, 1) * (MOST_FIELDS + 1), group, protobuf.number(15, 1) + group * 10):
-        read = gossip_wire.decode(protobuf.data(2, good + more))
-        assert listed(read) == listed(Rpc(messages=[Message("topic", b"block")]))
-    with pytest.raises(WireError, match="more than"):
-        gossip_wire.decode(protobuf.data(2, good + protobuf.number(15, 1) * 100) * (MOST_FIELDS // 20))
+    for more in (protobuf.varint_field(15, 1) * (MAX_FIELDS + 1), group, protobuf.varint_field(15, 1) + group * 10):
+        decoded = decode_rpc(protobuf.bytes_field(2, good + more))
+        assert as_lists(decoded) == as_lists(Rpc(messages=[PubsubMessage("topic", b"block")]))
+    with pytest.raises(RpcDecodeError, match="more than"):
+        decode_rpc(protobuf.bytes_field(2, good + protobuf.varint_field(15, 1) * 100) * (MAX_FIELDS // 20))

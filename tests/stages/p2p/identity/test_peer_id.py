@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.identity.peer_id import (
     ECDSA,
-    Identity,
     IdentityError,
+    NetworkIdentity,
     PublicKey,
-    check_peer,
     decode_public_key,
+    extract_public_key,
     node_id,
-    parse_peer,
-    peer_text,
-    public_key_of,
-    secp256k1_key,
+    parse_peer_id,
+    peer_id_text,
+    secp256k1_public_key,
+    validate_peer_id,
 )
 
 HELLO = b"hello"
@@ -60,8 +60,8 @@ NODE_ID = "b8a0722ae6cb48cde0b4ae1f1a642f0e3c3af545e7acbd38b07251b3990914f1"
 def test_foreign_keys(text: str, cid: str, key: str, signature: str) -> None:
     found = decode_public_key(bytes.fromhex(key))
     assert found.encode().hex() == key
-    assert peer_text(found.peer_id) == text
-    assert parse_peer(text) == parse_peer(cid) == found.peer_id
+    assert peer_id_text(found.peer_id) == text
+    assert parse_peer_id(text) == parse_peer_id(cid) == found.peer_id
     assert found.verify(HELLO, bytes.fromhex(signature))
     assert not found.verify(b"hello!", bytes.fromhex(signature))
     assert not found.verify(HELLO, bytes.fromhex(signature)[:-1] + b"\x00")
@@ -74,60 +74,60 @@ def test_ecdsa_keys_verify() -> None:
     key = PublicKey(ECDSA, private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
     assert key.verify(HELLO, private.sign(HELLO, ec.ECDSA(hashes.SHA256())))
     assert not key.verify(b"other", private.sign(HELLO, ec.ECDSA(hashes.SHA256())))
-    assert peer_text(key.peer_id).startswith("Qm")
+    assert peer_id_text(key.peer_id).startswith("Qm")
 
 
-def test_our_own_identity() -> None:
-    identity = Identity(b"\x01" * 32)
-    assert peer_text(identity.peer_id) == SECP256K1[0]
+def test_network_identity() -> None:
+    identity = NetworkIdentity(b"\x01" * 32)
+    assert peer_id_text(identity.peer_id) == SECP256K1[0]
     assert identity.public_key.encode().hex() == SECP256K1[2]
     assert identity.public_key.verify(HELLO, identity.sign(HELLO))
     found = node_id(identity.public_key)
     assert found is not None and found.hex() == NODE_ID
-    assert repr(identity) == f"Identity({SECP256K1[0]})"
+    assert repr(identity) == f"NetworkIdentity({SECP256K1[0]})"
     assert identity.secret.hex() not in repr(identity)
 
 
 @pytest.mark.parametrize("secret", [b"", bytes(32), b"\xff" * 32, b"\x01" * 31, b"\x01" * 33])
-def test_bad_secrets_are_refused(secret: bytes) -> None:
+def test_malformed_secrets_are_rejected(secret: bytes) -> None:
     with pytest.raises(IdentityError):
-        Identity(secret)
+        NetworkIdentity(secret)
 
 
 def test_the_key_in_a_peer_id() -> None:
-    assert public_key_of(parse_peer(ED25519[0])) == decode_public_key(bytes.fromhex(ED25519[2]))
-    assert public_key_of(parse_peer(RSA[0])) is None
-    assert public_key_of(b"\x00\x02ab") is None
+    assert extract_public_key(parse_peer_id(ED25519[0])) == decode_public_key(bytes.fromhex(ED25519[2]))
+    assert extract_public_key(parse_peer_id(RSA[0])) is None
+    assert extract_public_key(b"\x00\x02ab") is None
     assert node_id(decode_public_key(bytes.fromhex(ED25519[2]))) is None
     assert node_id(PublicKey(2, b"\x09" * 33)) is None
 
 
 @pytest.mark.parametrize("text", ["", "Qm", "0" * 46, "b" + "a" * 50, "16Uiu2HA", "z" * 200, "bafybeig", "bafzaaj1"])
-def test_texts_that_are_no_peer_id(text: str) -> None:
+def test_malformed_peer_ids_are_rejected(text: str) -> None:
     with pytest.raises(IdentityError):
-        parse_peer(text)
+        parse_peer_id(text)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_peer_id_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_a_peer_id_or_raise(raw: bytes) -> None:
     try:
-        peer = check_peer(raw)
+        peer = validate_peer_id(raw)
     except IdentityError:
         return
-    assert parse_peer(peer_text(peer)) == raw
+    assert parse_peer_id(peer_id_text(peer)) == raw
 
 
 @given(st.integers(0, 5), st.binary(max_size=120), st.binary(max_size=80))
-def test_any_key_verifies_without_failing(kind: int, data: bytes, signature: bytes) -> None:
+def test_verify_never_raises(key_type: int, data: bytes, signature: bytes) -> None:
     try:
-        key = decode_public_key(PublicKey(kind, data).encode())
+        key = decode_public_key(PublicKey(key_type, data).encode())
     except IdentityError:
-        assert kind > 3
+        assert key_type > 3
         return
     assert key.verify(HELLO, signature) is False
 
 
 @pytest.mark.parametrize("point", [b"", b"\x02" * 32, b"\x04" + b"\x01" * 64, b"\x07" * 33])
-def test_points_off_the_curve_are_refused(point: bytes) -> None:
+def test_points_off_the_curve_are_rejected(point: bytes) -> None:
     with pytest.raises(IdentityError):
-        secp256k1_key(point)
+        secp256k1_public_key(point)

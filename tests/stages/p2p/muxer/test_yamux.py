@@ -1,4 +1,4 @@
-"""Both ends against each other, cut at any byte; known frames; every violation."""
+"""Yamux: both ends against each other with data split anywhere, known frames, protocol violations."""
 
 import struct
 
@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.muxer.yamux import (
-    LONGEST_FRAME,
-    WINDOW,
-    Ended,
-    Event,
+    INITIAL_WINDOW,
+    MAX_FRAME_DATA,
+    DataReceived,
     GoAwayCode,
-    Opened,
-    Ponged,
-    Received,
-    Reset,
-    Session,
-    WentAway,
-    WindowOpened,
+    GoAwayReceived,
+    PingAckReceived,
+    StreamEnded,
+    StreamOpened,
+    StreamReset,
+    WindowUpdated,
     YamuxError,
+    YamuxEvent,
+    YamuxSession,
 )
 
 SYN, ACK, FIN, RST = 1, 2, 4, 8
@@ -29,29 +29,29 @@ def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"", ve
     return struct.pack(">BBHII", version, kind, flags, stream, length) + body
 
 
-def taken(session: Session) -> bytes:
-    return b"".join(session.take())
+def taken(session: YamuxSession) -> bytes:
+    return b"".join(session.data_to_send())
 
 
-def pair() -> tuple[Session, Session]:
-    return Session(initiator=True), Session(initiator=False)
+def pair() -> tuple[YamuxSession, YamuxSession]:
+    return YamuxSession(initiator=True), YamuxSession(initiator=False)
 
 
-def opened() -> tuple[Session, int]:
+def opened() -> tuple[YamuxSession, int]:
     """A responder with one stream of the other end."""
-    session = Session(initiator=False)
-    assert session.receive(frame(1, SYN, 1, 0)) == [Opened(1)]
+    session = YamuxSession(initiator=False)
+    assert session.receive_data(frame(1, SYN, 1, 0)) == [StreamOpened(1)]
     assert taken(session) == frame(1, ACK, 1, 0)
     return session, 1
 
 
 def test_the_bytes_on_the_wire() -> None:
     ours, theirs = pair()
-    assert (ours.open(), ours.open(), theirs.open()) == (1, 3, 2)
+    assert (ours.open_stream(), ours.open_stream(), theirs.open_stream()) == (1, 3, 2)
     assert taken(ours) == frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0)
-    assert ours.send(1, memoryview(b"hello")) == 5
-    ours.end(1)
-    ours.reset(3)
+    assert ours.send_data(1, memoryview(b"hello")) == 5
+    ours.close_stream(1)
+    ours.reset_stream(3)
     ours.ping(7)
     ours.go_away(GoAwayCode.PROTOCOL_ERROR)
     assert taken(ours) == b"".join(
@@ -63,7 +63,7 @@ def test_the_bytes_on_the_wire() -> None:
             frame(3, 0, 0, 1),
         )
     )
-    assert ours.take() == []
+    assert ours.data_to_send() == []
 
 
 Action = tuple[str, int]
@@ -72,49 +72,49 @@ ACTIONS = st.lists(
 )
 
 
-class End:
-    """One end with an application: what it sent and got on each stream."""
+class YamuxEnd:
+    """One end of a connection with an application: bytes sent and received on each stream."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: YamuxSession) -> None:
         self.session = session
         self.sent: dict[int, int] = {}
-        self.got: dict[int, int] = {}
+        self.received: dict[int, int] = {}
         self.unread: dict[int, int] = {}
         self.ended: set[int] = set()
         self.reset: set[int] = set()
 
-    def act(self, what: str, size: int) -> None:
+    def act(self, action: str, size: int) -> None:
         streams = sorted(self.session.streams)
-        if what == "open":
-            self.sent[self.session.open()] = 0
+        if action == "open":
+            self.sent[self.session.open_stream()] = 0
         if not streams:
             return
         stream = streams[size % len(streams)]
-        if what == "send":
-            self.sent[stream] = self.sent.get(stream, 0) + self.session.send(stream, memoryview(bytes(size)))
-        elif what == "read":
-            self.session.consumed(stream, self.unread.pop(stream, 0))
-        elif what == "end":
-            self.session.end(stream)
+        if action == "send":
+            self.sent[stream] = self.sent.get(stream, 0) + self.session.send_data(stream, memoryview(bytes(size)))
+        elif action == "read":
+            self.session.acknowledge_data(stream, self.unread.pop(stream, 0))
+        elif action == "end":
+            self.session.close_stream(stream)
         else:
-            self.session.reset(stream)
+            self.session.reset_stream(stream)
             self.reset.add(stream)
 
-    def take_in(self, events: list[Event]) -> None:
+    def handle_events(self, events: list[YamuxEvent]) -> None:
         for event in events:
-            if isinstance(event, Received):
-                self.got[event.stream] = self.got.get(event.stream, 0) + len(event.data)
-                self.unread[event.stream] = self.unread.get(event.stream, 0) + len(event.data)
-                assert self.unread[event.stream] <= WINDOW
-            elif isinstance(event, Ended):
-                self.ended.add(event.stream)
-            elif isinstance(event, Reset):
-                self.reset.add(event.stream)
+            if isinstance(event, DataReceived):
+                self.received[event.stream_id] = self.received.get(event.stream_id, 0) + len(event.data)
+                self.unread[event.stream_id] = self.unread.get(event.stream_id, 0) + len(event.data)
+                assert self.unread[event.stream_id] <= INITIAL_WINDOW
+            elif isinstance(event, StreamEnded):
+                self.ended.add(event.stream_id)
+            elif isinstance(event, StreamReset):
+                self.reset.add(event.stream_id)
 
 
 @given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=30))
-def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[Action], sizes: list[int]) -> None:
-    ours, theirs = (End(session) for session in pair())
+def test_two_ends_agree_however_the_bytes_are_split(one: list[Action], two: list[Action], sizes: list[int]) -> None:
+    ours, theirs = (YamuxEnd(session) for session in pair())
     turns = max(len(one), len(two))
     for turn in range(turns):
         for end, actions in ((ours, one), (theirs, two)):
@@ -123,49 +123,49 @@ def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[A
         for writer, reader in ((ours, theirs), (theirs, ours)):
             raw = taken(writer.session)
             for size in [*sizes, len(raw)]:
-                reader.take_in(reader.session.receive(raw[:size]))
+                reader.handle_events(reader.session.receive_data(raw[:size]))
                 raw = raw[size:]
     for writer, reader in ((ours, theirs), (theirs, ours)):
-        reader.take_in(reader.session.receive(taken(writer.session)))
-    over = ours.reset | theirs.reset
+        reader.handle_events(reader.session.receive_data(taken(writer.session)))
+    reset = ours.reset | theirs.reset
     for writer, reader in ((ours, theirs), (theirs, ours)):
         for stream, size in writer.sent.items():
-            assert reader.got.get(stream, 0) == size or stream in over
-    assert set(ours.session.streams) - over == set(theirs.session.streams) - over
+            assert reader.received.get(stream, 0) == size or stream in reset
+    assert set(ours.session.streams) - reset == set(theirs.session.streams) - reset
 
 
-def test_windows_bound_what_is_sent_and_what_is_taken() -> None:
+def test_windows_bound_sending_and_receiving() -> None:
     ours, theirs = pair()
-    stream = ours.open()
-    data = memoryview(bytes(2 * WINDOW))
+    stream = ours.open_stream()
+    data = memoryview(bytes(2 * INITIAL_WINDOW))
     sent = 0
-    while size := ours.send(stream, data[sent:]):
-        assert size <= LONGEST_FRAME
+    while size := ours.send_data(stream, data[sent:]):
+        assert size <= MAX_FRAME_DATA
         sent += size
-    assert sent == WINDOW and ours.sendable(stream) == 0
-    received = [event for event in theirs.receive(taken(ours)) if isinstance(event, Received)]
-    assert sum(len(event.data) for event in received) == WINDOW
+    assert sent == INITIAL_WINDOW and ours.send_window(stream) == 0
+    received = [event for event in theirs.receive_data(taken(ours)) if isinstance(event, DataReceived)]
+    assert sum(len(event.data) for event in received) == INITIAL_WINDOW
     taken(theirs)
-    theirs.consumed(stream, WINDOW // 2 - 1)
-    assert theirs.take() == []
-    theirs.consumed(stream, 1)
-    assert ours.receive(taken(theirs)) == [WindowOpened(stream)]
-    assert ours.sendable(stream) == WINDOW // 2
+    theirs.acknowledge_data(stream, INITIAL_WINDOW // 2 - 1)
+    assert theirs.data_to_send() == []
+    theirs.acknowledge_data(stream, 1)
+    assert ours.receive_data(taken(theirs)) == [WindowUpdated(stream)]
+    assert ours.send_window(stream) == INITIAL_WINDOW // 2
 
 
-def test_more_than_the_window_is_a_violation() -> None:
+def test_data_beyond_the_window_is_a_violation() -> None:
     session, stream = opened()
-    session.receive(frame(0, 0, stream, WINDOW, bytes(WINDOW)))
+    session.receive_data(frame(0, 0, stream, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
     with pytest.raises(YamuxError, match="window of 0"):
-        session.receive(frame(0, 0, stream, 1))
+        session.receive_data(frame(0, 0, stream, 1))
 
 
-def test_a_violation_shows_in_the_header_before_any_body() -> None:
+def test_a_violation_is_detected_in_the_header() -> None:
     session, stream = opened()
     with pytest.raises(YamuxError):
-        session.receive(frame(0, 0, stream, WINDOW + 1))
-    with pytest.raises(YamuxError, match="stream that is gone"):
-        Session(initiator=False).receive(frame(0, 0, 5, (1 << 32) - 1))
+        session.receive_data(frame(0, 0, stream, INITIAL_WINDOW + 1))
+    with pytest.raises(YamuxError, match="for an unknown stream"):
+        YamuxSession(initiator=False).receive_data(frame(0, 0, 5, (1 << 32) - 1))
 
 
 @pytest.mark.parametrize(
@@ -182,75 +182,82 @@ def test_a_violation_shows_in_the_header_before_any_body() -> None:
         b"GET / HTTP/1.1",
     ],
 )
-def test_violations_are_refused(raw: bytes) -> None:
+def test_violations_raise(raw: bytes) -> None:
     session, _ = opened()
     with pytest.raises(YamuxError):
-        session.receive(raw)
+        session.receive_data(raw)
 
 
-def test_streams_end_in_each_direction_alone() -> None:
+def test_each_direction_of_a_stream_closes_alone() -> None:
     session, stream = opened()
-    session.end(stream)
-    assert session.send(stream, memoryview(b"late")) == 0
-    assert session.receive(frame(0, FIN, stream, 3, b"end")) == [Received(stream, b"end"), Ended(stream)]
+    session.close_stream(stream)
+    assert session.send_data(stream, memoryview(b"late")) == 0
+    assert session.receive_data(frame(0, FIN, stream, 3, b"end")) == [DataReceived(stream, b"end"), StreamEnded(stream)]
     assert stream not in session.streams
-    assert session.receive(frame(1, FIN, stream, 0)) == []
+    assert session.receive_data(frame(1, FIN, stream, 0)) == []
 
 
-def test_data_and_flags_may_come_together() -> None:
-    session = Session(initiator=False)
-    assert session.receive(frame(0, SYN | FIN, 3, 2, b"hi")) == [Opened(3), Received(3, b"hi"), Ended(3)]
-    assert session.receive(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [Reset(3)]
+def test_data_frames_may_carry_flags() -> None:
+    session = YamuxSession(initiator=False)
+    assert session.receive_data(frame(0, SYN | FIN, 3, 2, b"hi")) == [
+        StreamOpened(3),
+        DataReceived(3, b"hi"),
+        StreamEnded(3),
+    ]
+    assert session.receive_data(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [StreamReset(3)]
     assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
 
 
-def test_a_reset_stream_takes_nothing_more() -> None:
+def test_a_reset_stream_sends_nothing() -> None:
     session, stream = opened()
-    session.reset(stream)
+    session.reset_stream(stream)
     taken(session)
-    assert session.receive(frame(0, 0, stream, 4, b"late") + frame(1, 0, stream, 10)) == []
-    assert session.sendable(stream) == 0
-    session.consumed(stream, WINDOW)
-    session.end(stream)
-    assert session.take() == []
+    assert session.receive_data(frame(0, 0, stream, 4, b"late") + frame(1, 0, stream, 10)) == []
+    assert session.send_window(stream) == 0
+    session.acknowledge_data(stream, INITIAL_WINDOW)
+    session.close_stream(stream)
+    assert session.data_to_send() == []
 
 
-def test_streams_of_the_other_end_are_bounded() -> None:
-    session = Session(initiator=False, most_inbound=2)
-    assert session.receive(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [Opened(1), Opened(3)]
+def test_inbound_streams_are_bounded() -> None:
+    session = YamuxSession(initiator=False, max_inbound_streams=2)
+    assert session.receive_data(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [
+        StreamOpened(1),
+        StreamOpened(3),
+    ]
     assert taken(session) == frame(1, ACK, 1, 0) + frame(1, ACK, 3, 0) + frame(1, RST, 5, 0)
-    session.receive(frame(1, RST, 1, 0))
-    assert session.receive(frame(1, SYN, 7, 0)) == [Opened(7)]
+    session.receive_data(frame(1, RST, 1, 0))
+    assert session.receive_data(frame(1, SYN, 7, 0)) == [StreamOpened(7)]
     for _ in range(5):
-        session.open()
-    assert session.receive(frame(1, SYN, 9, 0)) == []
+        session.open_stream()
+    assert session.receive_data(frame(1, SYN, 9, 0)) == []
 
 
-def test_pings_and_goodbyes() -> None:
+def test_ping_and_go_away() -> None:
     session, stream = opened()
-    assert session.receive(frame(2, ACK, 0, 5)) == [Ponged(5)]
-    assert session.receive(frame(3, 0, 0, 2)) == [WentAway(2)]
+    assert session.receive_data(frame(2, ACK, 0, 5)) == [PingAckReceived(5)]
+    assert session.receive_data(frame(3, 0, 0, 2)) == [GoAwayReceived(2)]
     with pytest.raises(YamuxError, match="no new streams"):
-        session.open()
-    assert session.send(stream, memoryview(b"still")) == 5
+        session.open_stream()
+    assert session.send_data(stream, memoryview(b"still")) == 5
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_accepted_or_raise(raw: bytes) -> None:
     session, _ = opened()
     try:
-        session.receive(raw)
+        session.receive_data(raw)
     except YamuxError:
         return
     assert len(session.streams) <= 129
 
 
-def test_frames_that_cost_more_than_they_bring_are_counted() -> None:
-    session = Session(initiator=False)
-    session.receive(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
+def test_small_frames_are_counted() -> None:
+    session = YamuxSession(initiator=False)
+    session.receive_data(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
     assert session.small_frames == 1, "opens a stream"
-    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))
     assert session.small_frames == 1
-    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 1000) + bytes(1000))
-    session.receive(struct.pack(">BBHII", 0, 0, 0, 3, 2000) + bytes(2000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 0, 1, 1000) + bytes(1000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 0, 3, 2000) + bytes(2000))
     assert session.small_frames == 3, "little data, and data for no stream"

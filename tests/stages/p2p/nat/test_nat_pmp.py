@@ -7,55 +7,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.nat.nat_pmp import (
-    PmpError,
-    PmpMapping,
-    PmpRefusal,
-    Transport,
-    address_request,
+    NatPmpError,
+    NatPmpMapping,
+    NatPmpResultError,
+    TransportProtocol,
+    external_address_request,
     mapping_request,
-    parse_address,
+    parse_external_address,
     parse_mapping,
 )
 
 
 def test_requests() -> None:
-    assert address_request().hex() == "0000"
-    assert mapping_request(Transport.UDP, 9222, 9223, 7200).hex() == "00010000" + "2406" + "2407" + "00001c20"
-    assert mapping_request(Transport.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
+    assert external_address_request().hex() == "0000"
+    assert mapping_request(TransportProtocol.UDP, 9222, 9223, 7200).hex() == "00010000" + "2406" + "2407" + "00001c20"
+    assert mapping_request(TransportProtocol.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
 
 
-def test_answers() -> None:
-    assert parse_address(bytes.fromhex("00800000" + "00000064" + "08080404")) == ipaddress.ip_address("8.8.4.4")
-    answer = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
-    assert parse_mapping(answer, Transport.TCP, 9222) == PmpMapping(9222, 10000, 3600)
+def test_responses() -> None:
+    assert parse_external_address(bytes.fromhex("00800000" + "00000064" + "08080404")) == ipaddress.ip_address(
+        "8.8.4.4"
+    )
+    response = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
+    assert parse_mapping(response, TransportProtocol.TCP, 9222) == NatPmpMapping(9222, 10000, 3600)
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("response", "problem"),
     [
-        ("", "not an answer"),
-        ("0080", "not an answer"),
-        ("01800000" + "00" * 12, "not an answer"),
-        ("00810000" + "00000064" + "2406" + "2710" + "00000e10", "not an answer"),
+        ("", "not a response"),
+        ("0080", "not a response"),
+        ("01800000" + "00" * 12, "not a response"),
+        ("00810000" + "00000064" + "2406" + "2710" + "00000e10", "not a response"),
         ("00820000" + "00000064" + "2407" + "2710" + "00000e10", "port 9223"),
         ("00820000" + "00000064", "8 bytes"),
     ],
 )
-def test_answers_to_something_else(answer: str, problem: str) -> None:
-    with pytest.raises(PmpError, match=problem):
-        parse_mapping(bytes.fromhex(answer), Transport.TCP, 9222)
+def test_unrelated_responses_are_rejected(response: str, problem: str) -> None:
+    with pytest.raises(NatPmpError, match=problem):
+        parse_mapping(bytes.fromhex(response), TransportProtocol.TCP, 9222)
 
 
 @pytest.mark.parametrize(("code", "problem"), [(2, "not authorized"), (4, "resources"), (77, "code 77")])
-def test_refusals(code: int, problem: str) -> None:
-    with pytest.raises(PmpRefusal, match=problem):
-        parse_address(bytes((0, 128, 0, code)) + bytes(8))
+def test_error_responses(code: int, problem: str) -> None:
+    with pytest.raises(NatPmpResultError, match=problem):
+        parse_external_address(bytes((0, 128, 0, code)) + bytes(8))
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_an_answer_or_an_error(answer: bytes) -> None:
-    for read in (parse_address, lambda raw: parse_mapping(raw, Transport.UDP, 9222)):
+def test_any_bytes_parse_or_raise(response: bytes) -> None:
+    for read in (parse_external_address, lambda raw: parse_mapping(raw, TransportProtocol.UDP, 9222)):
         try:
-            read(answer)
-        except PmpError:
+            read(response)
+        except NatPmpError:
             continue

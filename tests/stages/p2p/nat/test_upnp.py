@@ -1,4 +1,4 @@
-"""UPnP: searches, descriptions and calls, as routers write them and as they should not."""
+"""UPnP: searches, descriptions and SOAP calls, as gateways send them, and malformed ones."""
 
 import ipaddress
 from xml.etree import ElementTree
@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
-from rollup_node.stages.p2p.nat.upnp import Control, UpnpError, UpnpRefusal
+from rollup_node.stages.p2p.nat import upnp
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
 
-ROUTER = ipaddress.ip_address("192.168.1.1")
+GATEWAY = ipaddress.ip_address("192.168.1.1")
 URL = "http://192.168.1.1:5000/desc.xml"
 SERVICE = "urn:schemas-upnp-org:service:WANIPConnection:1"
-CONTROL = Control("http://192.168.1.1:5000/ctl", SERVICE)
+CONTROL = UpnpService("http://192.168.1.1:5000/ctl", SERVICE)
 DESCRIPTION = f"""<?xml version="1.0"?>
-<root xmlns="urn:schemas-upnp-org:device-1-0"><!-- a router -->
+<root xmlns="urn:schemas-upnp-org:device-1-0"><!-- a gateway -->
  <device><deviceList><device><serviceList>
   <service><serviceType>urn:schemas-upnp-org:service:Layer3Forwarding:1</serviceType><controlURL>/no</controlURL></service>
   <service><serviceType>{SERVICE}</serviceType><controlURL>/ctl</controlURL></service>
@@ -24,12 +24,12 @@ DESCRIPTION = f"""<?xml version="1.0"?>
 </root>""".encode()
 
 
-def answer_to_search(location: str) -> bytes:
+def search_response(location: str) -> bytes:
     return f"HTTP/1.1 200 OK\r\nCACHE-CONTROL: max-age=120\r\nLocation: {location}\r\nST: x\r\n\r\n".encode()
 
 
 def envelope(inner: str) -> bytes:
-    return f'<s:Envelope xmlns:s="{nat_upnp._ENVELOPE}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
+    return f'<s:Envelope xmlns:s="{upnp._ENVELOPE}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
 
 
 def fault(code: int, description: str) -> bytes:
@@ -39,11 +39,11 @@ def fault(code: int, description: str) -> bytes:
     )
 
 
-def test_a_search_and_its_answer() -> None:
-    request = nat_upnp.search_request(nat_upnp.DEVICES[0])
+def test_search_and_response() -> None:
+    request = upnp.search_request(upnp.DEVICES[0])
     assert request.startswith(b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n")
     assert request.endswith(b"ST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r\n\r\n")
-    assert nat_upnp.parse_search_answer(answer_to_search(URL), ROUTER) == URL
+    assert upnp.parse_search_response(search_response(URL), GATEWAY) == URL
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ def test_a_search_and_its_answer() -> None:
         "",
     ],
 )
-def test_a_router_may_name_no_other_host(location: str) -> None:
+def test_a_gateway_may_not_name_another_host(location: str) -> None:
     with pytest.raises(UpnpError):
-        nat_upnp.parse_search_answer(answer_to_search(location), ROUTER)
+        upnp.parse_search_response(search_response(location), GATEWAY)
 
 
 def test_a_description() -> None:
-    assert nat_upnp.parse_description(DESCRIPTION, URL) == CONTROL
+    assert upnp.parse_description(DESCRIPTION, URL) == CONTROL
     based = DESCRIPTION.replace(
         b"<device><deviceList>", b"<URLBase>http://192.168.1.1:81/a/</URLBase><device><deviceList>"
     )
-    assert nat_upnp.parse_description(based, URL).url == "http://192.168.1.1:81/ctl"
+    assert upnp.parse_description(based, URL).control_url == "http://192.168.1.1:81/ctl"
 
 
 @pytest.mark.parametrize(
@@ -81,16 +81,20 @@ def test_a_description() -> None:
         (b"/ctl", b"/" + b"c" * (1 << 16)),
     ],
 )
-def test_descriptions_that_are_refused(change: tuple[bytes, bytes]) -> None:
+def test_malformed_descriptions_are_rejected(change: tuple[bytes, bytes]) -> None:
     with pytest.raises(UpnpError):
-        nat_upnp.parse_description(DESCRIPTION.replace(*change), URL)
+        upnp.parse_description(DESCRIPTION.replace(*change), URL)
 
 
 def test_calls_are_soap() -> None:
-    call = nat_upnp.add_call(
-        CONTROL, Transport.TCP, internal=(ipaddress.ip_address("192.168.1.7"), 9222), external=9223, lifetime=1200
+    call = upnp.add_mapping_call(
+        CONTROL,
+        TransportProtocol.TCP,
+        internal=(ipaddress.ip_address("192.168.1.7"), 9222),
+        external=9223,
+        lifetime=1200,
     )
-    assert (call.url, call.headers["SOAPAction"]) == (CONTROL.url, f'"{SERVICE}#AddPortMapping"')
+    assert (call.url, call.headers["SOAPAction"]) == (CONTROL.control_url, f'"{SERVICE}#AddPortMapping"')
     body = ElementTree.fromstring(call.body)[0][0]
     assert body.tag == f"{{{SERVICE}}}AddPortMapping"
     assert [(part.tag, part.text) for part in body] == [
@@ -103,30 +107,30 @@ def test_calls_are_soap() -> None:
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", "1200"),
     ]
-    removed = ElementTree.fromstring(nat_upnp.delete_call(CONTROL, Transport.UDP, 9223).body)[0][0]
+    removed = ElementTree.fromstring(upnp.delete_mapping_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
     assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
-def test_answers_to_calls() -> None:
-    given = envelope(
+def test_responses_to_calls() -> None:
+    response = envelope(
         f"<u:GetExternalIPAddressResponse xmlns:u='{SERVICE}'><NewExternalIPAddress>8.8.4.4"
         "</NewExternalIPAddress></u:GetExternalIPAddressResponse>"
     )
-    assert nat_upnp.parse_address(given) == ipaddress.ip_address("8.8.4.4")
+    assert upnp.parse_external_ip(response) == ipaddress.ip_address("8.8.4.4")
     with pytest.raises(UpnpError, match="without an address"):
-        nat_upnp.parse_address(envelope("<u/>"))
-    with pytest.raises(UpnpRefusal, match="error 718: Conflict") as caught:
-        nat_upnp.parse_answer(fault(718, "Conflict"))
+        upnp.parse_external_ip(envelope("<u/>"))
+    with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
+        upnp.parse_response(fault(718, "Conflict"))
     assert caught.value.code == 718
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_an_answer_or_an_error(raw: bytes) -> None:
+def test_any_bytes_parse_or_raise(raw: bytes) -> None:
     for read in (
-        nat_upnp.parse_answer,
-        nat_upnp.parse_address,
-        lambda data: nat_upnp.parse_description(data, URL),
-        lambda data: nat_upnp.parse_search_answer(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, ROUTER),
+        upnp.parse_response,
+        upnp.parse_external_ip,
+        lambda data: upnp.parse_description(data, URL),
+        lambda data: upnp.parse_search_response(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, GATEWAY),
     ):
         try:
             read(raw)
@@ -135,17 +139,17 @@ def test_any_bytes_are_an_answer_or_an_error(raw: bytes) -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_any_text_in_a_description_is_read_or_refused(service: str, url: str) -> None:
+def test_any_description_parses_or_raises(service: str, url: str) -> None:
     def element(name: str, text: str) -> ElementTree.Element:
-        made = ElementTree.Element(name)
-        made.text = text
-        return made
+        node = ElementTree.Element(name)
+        node.text = text
+        return node
 
     root, one = ElementTree.Element("root"), ElementTree.Element("service")
     root.append(one)
     one.extend([element("serviceType", SERVICE), element("controlURL", url), element("other", service)])
     try:
-        control = nat_upnp.parse_description(ElementTree.tostring(root), URL)
+        control = upnp.parse_description(ElementTree.tostring(root), URL)
     except UpnpError:
         return
-    assert control.url.startswith("http://192.168.1.1")
+    assert control.control_url.startswith("http://192.168.1.1")

@@ -1,60 +1,74 @@
-"""Filling gaps from peers that give, lack, fail and lie."""
+"""The sync planner: filling gaps from peers that serve, lack, fail and forge blocks."""
 
 import random
 
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
-from rollup_node.stages.p2p.reqresp.planner import MOST_WANTED, Request, SyncPlanner, Target
-from rollup_node.stages.p2p.scoring.application_score import AppCounts, AppScores, app_params
+from rollup_node.stages.messages.p2p import GapEnd
+from rollup_node.stages.p2p.reqresp.payload_by_number import (
+    BlockFound,
+    ErrorResponse,
+    RequestFailed,
+    RequestOutcome,
+    ResultCode,
+)
+from rollup_node.stages.p2p.reqresp.planner import MAX_RANGE, BlockRequest, SyncPlanner
+from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, ResponseCounts, application_score_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import chain
 
 CHAIN = chain(300)
-LACKS = Refused(ResultCode.NOT_FOUND)
+NOT_FOUND = ErrorResponse(ResultCode.NOT_FOUND)
 
 
-def target(number: int) -> Target:
+def gap_end(number: int) -> GapEnd:
     payload = CHAIN[number - 1]
-    return Target(number, payload.block_hash, payload.parent_hash)
+    return GapEnd(number, payload.block_hash, payload.parent_hash)
 
 
-class Peers:
-    """A planner with peers that answer as they are told."""
+class PlannerHarness:
+    """A planner and its peers; `behaviour` is how each responds."""
 
     def __init__(self, count: int, only_static: bool = False) -> None:
-        self.scores = AppScores(app_params(2))
+        self.scores = ApplicationScorer(application_score_params(2))
         self.planner = SyncPlanner(self.scores, only_static)
         self.now = 100.0
-        self.names = [bytes([number]) for number in range(count)]
+        self.peers = [bytes([number]) for number in range(count)]
         self.behaviour: dict[bytes, str] = {}
-        self.asked: list[Request] = []
-        self.got: list[ExecutionPayload] = []
-        for name in self.names:
-            self.planner.add_peer(name, is_static=False)
+        self.requests: list[BlockRequest] = []
+        self.received: list[ExecutionPayload] = []
+        for peer in self.peers:
+            self.planner.add_peer(peer, is_static=False)
 
-    def want(self, head: int, top: int) -> None:
-        self.got += self.planner.want(head, target(top), self.now)
+    def request_range(self, head: int, top: int) -> None:
+        self.received += self.planner.request_range(head, gap_end(top), self.now)
 
-    def answer(self, request: Request) -> Answer:
+    def respond(self, request: BlockRequest) -> RequestOutcome:
         payload = CHAIN[request.number - 1]
-        how = self.behaviour.get(request.peer, "gives")
-        if how == "lies":
-            return Found(msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer))
-        if how == "forges":
-            return Found(msgspec.structs.replace(payload, state_root=bytes(32)))
-        return {"gives": Found(payload), "lacks": LACKS, "fails": Failed("slow")}[how]
+        behaviour = self.behaviour.get(request.peer, "serves")
+        if behaviour == "forks":
+            return BlockFound(
+                msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer)
+            )
+        if behaviour == "forges":
+            return BlockFound(msgspec.structs.replace(payload, state_root=bytes(32)))
+        outcomes: dict[str, RequestOutcome] = {
+            "serves": BlockFound(payload),
+            "not found": NOT_FOUND,
+            "fails": RequestFailed("slow"),
+        }
+        return outcomes[behaviour]
 
     def run(self, seconds: float) -> None:
         end = self.now + seconds
         while self.now <= end:
-            requests = self.planner.requests(self.now)
-            self.asked += requests
+            requests = self.planner.next_requests(self.now)
+            self.requests += requests
             for request in requests:
-                self.got += self.planner.answered(request, self.answer(request), self.now)
+                self.received += self.planner.handle_outcome(request, self.respond(request), self.now)
             if not requests:
-                pause = self.planner.pause(self.now)
+                pause = self.planner.delay(self.now)
                 if pause is None:
                     break
                 self.now += max(pause, 0.001)
@@ -62,171 +76,175 @@ class Peers:
                 self.now += 0.01
 
     def numbers(self) -> list[int]:
-        return [payload.block_number for payload in self.got]
+        return [payload.block_number for payload in self.received]
 
 
-def test_a_gap_is_filled_from_the_top() -> None:
-    peers = Peers(3)
-    peers.want(10, 30)
-    peers.run(10.0)
-    assert peers.numbers() == list(range(29, 10, -1)) and peers.planner.wanted == 0
-    assert len(peers.asked) == 19, "nothing is asked for twice"
-    assert all(peers.scores.counts(name).valid_responses > 0 for name in peers.names)
-    assert peers.planner.requests(peers.now) == [] and peers.planner.pause(peers.now) is None
+def test_a_gap_is_filled_from_the_top_down() -> None:
+    harness = PlannerHarness(3)
+    harness.request_range(10, 30)
+    harness.run(10.0)
+    assert harness.numbers() == list(range(29, 10, -1)) and harness.planner.wanted == 0
+    assert len(harness.requests) == 19, "no block is requested twice"
+    assert all(harness.scores.counts(peer).valid_responses > 0 for peer in harness.peers)
+    assert harness.planner.next_requests(harness.now) == [] and harness.planner.delay(harness.now) is None
 
 
-def test_nothing_to_do() -> None:
-    peers = Peers(2)
-    assert peers.planner.requests(0.0) == []
-    peers.want(29, 30)
-    assert peers.planner.wanted == 0 and peers.planner.requests(0.0) == []
+def test_an_empty_range_requests_nothing() -> None:
+    harness = PlannerHarness(2)
+    assert harness.planner.next_requests(0.0) == []
+    harness.request_range(29, 30)
+    assert harness.planner.wanted == 0 and harness.planner.next_requests(0.0) == []
 
 
-def test_answers_in_any_order() -> None:
-    peers = Peers(15)
-    peers.want(10, 26)
-    requests = peers.planner.requests(peers.now)
+def test_responses_in_any_order() -> None:
+    harness = PlannerHarness(15)
+    harness.request_range(10, 26)
+    requests = harness.planner.next_requests(harness.now)
     assert [request.number for request in requests] == list(range(25, 10, -1))
     assert len({request.peer for request in requests}) == 15
     random.Random(1).shuffle(requests)
     for request in requests:
-        peers.got += peers.planner.answered(request, peers.answer(request), peers.now)
-    assert peers.numbers() == list(range(25, 10, -1))
+        harness.received += harness.planner.handle_outcome(request, harness.respond(request), harness.now)
+    assert harness.numbers() == list(range(25, 10, -1))
 
 
 def test_a_long_gap_is_filled_part_by_part() -> None:
-    peers = Peers(15)
+    harness = PlannerHarness(15)
     top = 300
     while top > 2:
-        peers.want(1, top)
-        assert peers.planner.wanted <= MOST_WANTED
-        peers.run(60.0)
-        top = peers.numbers()[-1]
-    assert peers.numbers() == list(range(299, 1, -1))
-    assert all(peers.scores.counts(name).rejected_payloads == 0 for name in peers.names)
+        harness.request_range(1, top)
+        assert harness.planner.wanted <= MAX_RANGE
+        harness.run(60.0)
+        top = harness.numbers()[-1]
+    assert harness.numbers() == list(range(299, 1, -1))
+    assert all(harness.scores.counts(peer).rejected_payloads == 0 for peer in harness.peers)
 
 
-def test_limits_of_the_servers_are_kept() -> None:
-    peers = Peers(1)
-    peers.want(100, 200)
-    peers.run(0.5)
-    assert len(peers.asked) == 15 + 2
-    peers.run(4.6)
-    assert 15 + 4 * 5 - 2 <= len(peers.asked) <= 15 + 4 * 5 + 2
-    many = Peers(30)
-    many.want(100, 200)
-    many.run(0.02)
-    assert len(many.asked) <= 41
+def test_the_servers_rate_limits_are_kept() -> None:
+    harness = PlannerHarness(1)
+    harness.request_range(100, 200)
+    harness.run(0.5)
+    assert len(harness.requests) == 15 + 2
+    harness.run(4.6)
+    assert 15 + 4 * 5 - 2 <= len(harness.requests) <= 15 + 4 * 5 + 2
+    crowd = PlannerHarness(30)
+    crowd.request_range(100, 200)
+    crowd.run(0.02)
+    assert len(crowd.requests) <= 41
 
 
 def test_one_request_at_a_time_to_a_peer() -> None:
-    peers = Peers(2)
-    peers.want(10, 30)
-    first = peers.planner.requests(peers.now)
+    harness = PlannerHarness(2)
+    harness.request_range(10, 30)
+    first = harness.planner.next_requests(harness.now)
     assert [request.number for request in first] == [29, 28]
-    assert peers.planner.requests(peers.now) == [] and peers.planner.pause(peers.now) is None
-    peers.planner.answered(first[0], peers.answer(first[0]), peers.now)
-    assert peers.planner.requests(peers.now) == [Request(first[0].peer, 27)]
+    assert harness.planner.next_requests(harness.now) == [] and harness.planner.delay(harness.now) is None
+    harness.planner.handle_outcome(first[0], harness.respond(first[0]), harness.now)
+    assert harness.planner.next_requests(harness.now) == [BlockRequest(first[0].peer, 27)]
 
 
-def test_a_failure_sends_the_number_to_another() -> None:
-    peers = Peers(3)
-    peers.behaviour[peers.names[0]] = "fails"
-    peers.want(10, 20)
-    peers.run(20.0)
-    assert peers.numbers() == list(range(19, 10, -1))
-    counts = peers.scores.counts(peers.names[0])
+def test_a_failed_number_is_requested_from_another_peer() -> None:
+    harness = PlannerHarness(3)
+    harness.behaviour[harness.peers[0]] = "fails"
+    harness.request_range(10, 20)
+    harness.run(20.0)
+    assert harness.numbers() == list(range(19, 10, -1))
+    counts = harness.scores.counts(harness.peers[0])
     assert counts.error_responses >= 1 and counts.valid_responses == 0
-    assert sum(request.peer == peers.names[0] for request in peers.asked) <= 4, "an error costs fifteen tokens"
+    assert sum(request.peer == harness.peers[0] for request in harness.requests) <= 4, "an error costs fifteen tokens"
 
 
-def test_who_lacks_a_block_is_not_punished_and_asked_no_more_for_this_range() -> None:
-    peers = Peers(2)
-    peers.behaviour[peers.names[0]] = "lacks"
-    peers.want(10, 20)
-    peers.run(20.0)
-    assert peers.numbers() == list(range(19, 10, -1))
-    assert peers.scores.counts(peers.names[0]) == AppCounts()
-    assert sum(request.peer == peers.names[0] for request in peers.asked) == 1
+def test_not_found_sets_a_peer_aside_without_penalty() -> None:
+    harness = PlannerHarness(2)
+    harness.behaviour[harness.peers[0]] = "not found"
+    harness.request_range(10, 20)
+    harness.run(20.0)
+    assert harness.numbers() == list(range(19, 10, -1))
+    assert harness.scores.counts(harness.peers[0]) == ResponseCounts()
+    assert sum(request.peer == harness.peers[0] for request in harness.requests) == 1
 
 
-def test_what_all_lack_rests_until_it_is_wanted_again() -> None:
-    peers = Peers(3)
-    for name in peers.names:
-        peers.behaviour[name] = "lacks"
-    peers.want(10, 20)
-    peers.run(30.0)
-    assert len(peers.asked) == 3 and peers.planner.pause(peers.now) is None
-    peers.behaviour.clear()
-    peers.want(10, 20)
-    peers.run(30.0)
-    assert peers.numbers() == list(range(19, 10, -1))
+def test_a_block_that_all_peers_lack_rests_until_the_range_is_repeated() -> None:
+    harness = PlannerHarness(3)
+    for peer in harness.peers:
+        harness.behaviour[peer] = "not found"
+    harness.request_range(10, 20)
+    harness.run(30.0)
+    assert len(harness.requests) == 3 and harness.planner.delay(harness.now) is None
+    harness.behaviour.clear()
+    harness.request_range(10, 20)
+    harness.run(30.0)
+    assert harness.numbers() == list(range(19, 10, -1))
 
 
-@pytest.mark.parametrize("how", ["lies", "forges"])
-def test_liars_do_not_stop_it(how: str) -> None:
-    peers = Peers(4)
-    for liar in peers.names[:2]:
-        peers.behaviour[liar] = how
-    peers.want(10, 30)
+@pytest.mark.parametrize("behaviour", ["forks", "forges"])
+def test_invalid_blocks_do_not_stop_the_sync(behaviour: str) -> None:
+    harness = PlannerHarness(4)
+    for peer in harness.peers[:2]:
+        harness.behaviour[peer] = behaviour
+    harness.request_range(10, 30)
     for _ in range(10):
-        peers.run(10.0)
-        peers.want(10, min(peers.numbers(), default=30))
-    assert peers.numbers() == list(range(29, 10, -1))
-    assert all(CHAIN[payload.block_number - 1] == payload for payload in peers.got)
-    assert all(peers.scores.score(liar) <= -10.0 for liar in peers.names[:2])
-    assert all(peers.scores.counts(good).rejected_payloads == 0 for good in peers.names[2:])
+        harness.run(10.0)
+        harness.request_range(10, min(harness.numbers(), default=30))
+    assert harness.numbers() == list(range(29, 10, -1))
+    assert all(CHAIN[payload.block_number - 1] == payload for payload in harness.received)
+    assert all(harness.scores.score(peer) <= -10.0 for peer in harness.peers[:2])
+    assert all(harness.scores.counts(peer).rejected_payloads == 0 for peer in harness.peers[2:])
 
 
-def test_only_static_peers_where_that_is_wanted() -> None:
-    peers = Peers(3, only_static=True)
-    peers.planner.add_peer(b"static", is_static=True)
-    peers.want(10, 20)
-    peers.run(10.0)
-    assert {request.peer for request in peers.asked} == {b"static"} and len(peers.got) == 9
+def test_only_static_peers_are_used_with_the_option() -> None:
+    harness = PlannerHarness(3, only_static=True)
+    harness.planner.add_peer(b"static", is_static=True)
+    harness.request_range(10, 20)
+    harness.run(10.0)
+    assert {request.peer for request in harness.requests} == {b"static"} and len(harness.received) == 9
 
 
-def test_peers_that_go_take_nothing_along() -> None:
-    peers = Peers(1)
-    peers.want(10, 20)
-    (request,) = peers.planner.requests(peers.now)
-    peers.planner.remove_peer(request.peer)
-    assert peers.planner.requests(peers.now) == []
-    assert peers.planner.answered(request, peers.answer(request), peers.now) == ()
-    peers.planner.add_peer(b"new", is_static=False)
-    assert peers.planner.requests(peers.now) == [Request(b"new", 19)]
+def test_requests_of_removed_peers_are_repeated() -> None:
+    harness = PlannerHarness(1)
+    harness.request_range(10, 20)
+    (request,) = harness.planner.next_requests(harness.now)
+    harness.planner.remove_peer(request.peer)
+    assert harness.planner.next_requests(harness.now) == []
+    assert harness.planner.handle_outcome(request, harness.respond(request), harness.now) == ()
+    harness.planner.add_peer(b"new", is_static=False)
+    assert harness.planner.next_requests(harness.now) == [BlockRequest(b"new", 19)]
 
 
 def test_a_new_range_replaces_the_old_one() -> None:
-    peers = Peers(2)
-    peers.want(10, 100)
-    first = peers.planner.requests(peers.now)
-    peers.want(10, 20)
-    assert peers.planner.wanted == 9
+    harness = PlannerHarness(2)
+    harness.request_range(10, 100)
+    first = harness.planner.next_requests(harness.now)
+    harness.request_range(10, 20)
+    assert harness.planner.wanted == 9
     for request in first:
-        assert peers.planner.answered(request, peers.answer(request), peers.now) in ((), (CHAIN[98],), (CHAIN[97],))
-    peers.run(10.0)
-    assert set(peers.numbers()) >= set(range(11, 20))
+        assert harness.planner.handle_outcome(request, harness.respond(request), harness.now) in (
+            (),
+            (CHAIN[98],),
+            (CHAIN[97],),
+        )
+    harness.run(10.0)
+    assert set(harness.numbers()) >= set(range(11, 20))
 
 
-def test_what_was_fetched_before_is_released_when_it_is_trusted() -> None:
-    peers = Peers(5)
-    peers.want(10, 30)
-    requests = peers.planner.requests(peers.now)
+def test_quarantined_blocks_are_released_once_trusted() -> None:
+    harness = PlannerHarness(5)
+    harness.request_range(10, 30)
+    requests = harness.planner.next_requests(harness.now)
     for request in requests[1:]:
-        assert peers.planner.answered(request, peers.answer(request), peers.now) == ()
-    known = peers.planner.want(10, target(29), peers.now)
+        assert harness.planner.handle_outcome(request, harness.respond(request), harness.now) == ()
+    known = harness.planner.request_range(10, gap_end(29), harness.now)
     assert [payload.block_number for payload in known] == [28, 27, 26, 25]
 
 
-def test_chance_never_gives_a_wrong_block() -> None:
+def test_random_peers_never_give_a_wrong_block() -> None:
     for seed in range(8):
-        chance, peers = random.Random(seed), Peers(6)
-        for name in peers.names[1:]:
-            peers.behaviour[name] = chance.choice(["gives", "lacks", "fails", "lies", "forges"])
+        chance, harness = random.Random(seed), PlannerHarness(6)
+        for peer in harness.peers[1:]:
+            harness.behaviour[peer] = chance.choice(["serves", "not found", "fails", "forks", "forges"])
         for _ in range(40):
-            peers.want(50, min(peers.numbers(), default=70))
-            peers.run(4.0)
-        assert all(CHAIN[payload.block_number - 1] == payload for payload in peers.got)
-        assert peers.numbers() == list(range(69, 50, -1))
-        assert peers.scores.counts(peers.names[0]).rejected_payloads == 0
+            harness.request_range(50, min(harness.numbers(), default=70))
+            harness.run(4.0)
+        assert all(CHAIN[payload.block_number - 1] == payload for payload in harness.received)
+        assert harness.numbers() == list(range(69, 50, -1))
+        assert harness.scores.counts(harness.peers[0]).rejected_payloads == 0

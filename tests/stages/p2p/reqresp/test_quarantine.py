@@ -1,28 +1,37 @@
-"""Blocks that nobody vouches for, until somebody does."""
+"""Quarantine: blocks wait until a trusted block names them as its parent."""
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.reqresp.quarantine import MOST_BLOCKS, MOST_BYTES, MOST_TRUSTED, Quarantine, Release
+from rollup_node.stages.p2p.reqresp.quarantine import (
+    MAX_BLOCKS,
+    MAX_BYTES,
+    MAX_TRUSTED,
+    Quarantine,
+    QuarantineRelease,
+)
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import block, chain
 
 BLOCKS = chain(30)
 
 
-def aim(quarantine: Quarantine, number: int) -> Release:
+def trust_block(quarantine: Quarantine, number: int) -> QuarantineRelease:
     """Trusts the chain's block of that number."""
     payload = BLOCKS[number - 1]
-    return quarantine.aim(number, payload.block_hash, payload.parent_hash)
+    return quarantine.trust_range_end(number, payload.block_hash, payload.parent_hash)
 
 
 @settings(max_examples=30)
 @given(st.permutations(range(12)), st.integers(0, 12))
-def test_whatever_the_order_all_are_released_once(order: list[int], trusted_after: int) -> None:
-    quarantine, released = Quarantine(), []
+def test_all_blocks_are_released_once_in_any_order(order: list[int], trusted_after: int) -> None:
+    quarantine = Quarantine()
+    released: list[ExecutionPayload] = []
     for step, number in enumerate([*order, None]):
         if step == trusted_after:
-            released += aim(quarantine, 12).blocks
+            released += trust_block(quarantine, 12).blocks
         if number is not None:
             found = quarantine.add(BLOCKS[number], b"p")
             assert not found.rejected
@@ -31,70 +40,71 @@ def test_whatever_the_order_all_are_released_once(order: list[int], trusted_afte
     assert len(quarantine) == quarantine.bytes == 0
 
 
-def test_strangers_wait() -> None:
+def test_untrusted_blocks_stay_in_quarantine() -> None:
     quarantine = Quarantine()
-    assert quarantine.add(BLOCKS[3], b"p") == Release()
+    assert quarantine.add(BLOCKS[3], b"p") == QuarantineRelease()
     assert quarantine.has(4) and not quarantine.has(5)
-    assert aim(quarantine, 6) == Release()
-    assert aim(quarantine, 5).blocks == (BLOCKS[3],)
+    assert trust_block(quarantine, 6) == QuarantineRelease()
+    assert trust_block(quarantine, 5).blocks == (BLOCKS[3],)
 
 
-def test_what_contradicts_a_released_block_is_rejected() -> None:
+def test_a_block_that_contradicts_a_released_one_is_rejected() -> None:
     quarantine = Quarantine()
-    quarantine.add(block(4, 4, state_root=bytes(32)), b"liar")
-    aim(quarantine, 6)
-    assert quarantine.add(BLOCKS[4], b"p") == Release((BLOCKS[4],), (b"liar",))
+    quarantine.add(block(4, 4, state_root=bytes(32)), b"forger")
+    trust_block(quarantine, 6)
+    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease((BLOCKS[4],), (b"forger",))
     assert not quarantine.has(4)
 
 
-def test_what_is_not_expected_is_rejected_at_once() -> None:
+def test_an_unexpected_block_is_rejected_at_once() -> None:
     quarantine = Quarantine()
     other = block(4, 5, state_root=bytes(32))
     quarantine.add(other, b"early")
-    assert aim(quarantine, 6) == Release((), (b"early",))
-    assert quarantine.add(other, b"late") == Release((), (b"late",)) and not quarantine.has(5)
-    quarantine.aim(6, bytes(32), other.block_hash)
-    assert quarantine.add(other, b"p").blocks == (other,), "another branch is aimed at"
+    assert trust_block(quarantine, 6) == QuarantineRelease((), (b"early",))
+    assert quarantine.add(other, b"late") == QuarantineRelease((), (b"late",)) and not quarantine.has(5)
+    quarantine.trust_range_end(6, bytes(32), other.block_hash)
+    assert quarantine.add(other, b"p").blocks == (other,), "another branch is trusted"
 
 
-def test_a_hash_that_is_not_the_contents() -> None:
+def test_a_block_with_a_wrong_hash_is_rejected() -> None:
     quarantine = Quarantine()
     forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
-    assert quarantine.add(forged, b"liar") == Release()
-    assert quarantine.add(BLOCKS[4], b"p") == Release(), "the first with a hash is kept"
-    assert aim(quarantine, 6) == Release((), (b"liar",))
+    assert quarantine.add(forged, b"forger") == QuarantineRelease()
+    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease(), "the first with a hash is kept"
+    assert trust_block(quarantine, 6) == QuarantineRelease((), (b"forger",))
     assert quarantine.add(BLOCKS[4], b"p").blocks == (BLOCKS[4],)
 
 
 def test_two_blocks_of_a_number_do_not_both_stay() -> None:
     quarantine = Quarantine()
     quarantine.add(block(4, 4, state_root=bytes(32)), b"a")
-    assert quarantine.add(BLOCKS[3], b"b") == Release((), (b"a",))
+    assert quarantine.add(BLOCKS[3], b"b") == QuarantineRelease((), (b"a",))
     assert len(quarantine) == 1
 
 
-def test_what_is_pushed_out_names_its_giver() -> None:
+def test_the_sender_of_an_evicted_block_is_reported() -> None:
     quarantine = Quarantine()
-    blocks = chain(MOST_BLOCKS + 2)
+    blocks = chain(MAX_BLOCKS + 2)
     rejected = [
         found.rejected for found in (quarantine.add(each, each.block_number.to_bytes(2, "big")) for each in blocks)
     ]
     assert rejected[-2:] == [(b"\0\1",), (b"\0\2",)] and not any(rejected[:-2])
-    assert len(quarantine) == MOST_BLOCKS
+    assert len(quarantine) == MAX_BLOCKS
 
 
-def test_memory_is_bounded_in_bytes() -> None:
+def test_the_quarantine_is_bounded_in_bytes() -> None:
     quarantine = Quarantine()
-    shared = bytes(MOST_BYTES // 3)
+    shared = bytes(MAX_BYTES // 3)
     for number in range(5):
         quarantine.add(msgspec.structs.replace(BLOCKS[number], transactions=(shared,)), b"p")
-        assert quarantine.bytes <= MOST_BYTES
+        assert quarantine.bytes <= MAX_BYTES
     assert len(quarantine) == 2
 
 
-def test_trusted_hashes_are_bounded() -> None:
+@pytest.mark.parametrize(("later_ends", "is_released"), [(MAX_TRUSTED - 2, True), (MAX_TRUSTED - 1, False)])
+def test_trusted_hashes_are_bounded(later_ends: int, is_released: bool) -> None:
     quarantine = Quarantine()
-    quarantine.add(BLOCKS[0], b"p")
-    for number in range(MOST_TRUSTED + 1):
-        quarantine.aim(7, number.to_bytes(32, "big"), bytes(32))
-    assert len(quarantine._trusted) == MOST_TRUSTED
+    quarantine.trust_range_end(1, BLOCKS[0].block_hash, bytes(32))
+    for number in range(1, later_ends + 1):
+        quarantine.trust_range_end(7, number.to_bytes(32, "big"), bytes(32))
+    assert quarantine.add(BLOCKS[0], b"p").blocks == ((BLOCKS[0],) if is_released else ())

@@ -2,72 +2,77 @@
 
 import pytest
 
-from rollup_node.stages.p2p.scoring import decay as score_decay
-from rollup_node.stages.p2p.scoring.application_score import MOST_PEERS, AppCounts, AppScores, app_params
+from rollup_node.stages.p2p.scoring import decay
+from rollup_node.stages.p2p.scoring.application_score import (
+    MAX_PEERS,
+    ApplicationScorer,
+    ResponseCounts,
+    application_score_params,
+)
 
 A, B = b"peer a", b"peer b"
 
 
-def scores() -> AppScores:
-    return AppScores(app_params(2))
+def scores() -> ApplicationScorer:
+    return ApplicationScorer(application_score_params(2))
 
 
 def test_weights_and_caps() -> None:
     app = scores()
     for _ in range(30):
-        app.valid_response(A, 0.0)
+        app.on_valid_response(A, 0.0)
     assert app.counts(A).valid_responses == 10.0 and app.score(A) == 5.0
     for _ in range(30):
-        app.error_response(A, 0.0)
+        app.on_response_error(A, 0.0)
     assert app.counts(A).error_responses == 9.0 and app.score(A) == -4.0
     for _ in range(30):
-        app.rejected_payload(A, 0.0)
+        app.on_rejected_payload(A, 0.0)
     assert app.counts(A) == (10.0, 9.0, 20.0) and app.score(A) == -404.0
-    assert app.score(B) == 0.0 and app.counts(B) == AppCounts()
+    assert app.score(B) == 0.0 and app.counts(B) == ResponseCounts()
 
 
 def test_only_counts_of_connected_peers_decay() -> None:
     app = scores()
-    app.connected(A)
+    app.peer_connected(A)
     app.refresh(0.0)
     for peer in (A, B):
-        app.valid_response(peer, 0.0)
+        app.on_valid_response(peer, 0.0)
     app.refresh(2.0)
     app.refresh(3.0)
-    assert app.counts(A).valid_responses == pytest.approx(score_decay.factor(10))
+    assert app.counts(A).valid_responses == pytest.approx(decay.decay_factor(10))
     assert app.counts(B).valid_responses == 1.0
     app.refresh(122.0)
     assert app.counts(A).valid_responses == 0.0
-    app.disconnected(A)
+    app.peer_disconnected(A)
 
 
-def test_counts_are_kept_for_a_while() -> None:
+def test_counts_are_retained_for_a_while() -> None:
     app = scores()
     app.refresh(0.0)
-    app.error_response(A, 10.0)
+    app.on_response_error(A, 10.0)
     app.refresh(1209.0)
     assert app.score(A) == -1.0
     app.refresh(1214.0)
-    assert app.counts(A) == AppCounts()
+    assert app.counts(A) == ResponseCounts()
 
 
-def test_counts_come_back_from_a_store() -> None:
+def test_counts_are_restored() -> None:
     app = scores()
-    app.restore(A, AppCounts(1.0, 2.0, 3.0), 0.0)
+    app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
     assert app.score(A) == -61.5
-    app.restore(A, AppCounts(), 0.0)
+    app.restore(A, ResponseCounts(), 0.0)
     assert app.score(A) == -61.5
 
 
 def test_memory_is_bounded() -> None:
     app = scores()
-    for number in range(MOST_PEERS + 3):
-        app.error_response(number.to_bytes(4, "big"), float(number))
+    for number in range(MAX_PEERS + 3):
+        app.on_response_error(number.to_bytes(4, "big"), float(number))
     assert app.score((0).to_bytes(4, "big")) == 0.0 and app.score((3).to_bytes(4, "big")) == -1.0
 
 
 def test_nothing_is_counted_when_scoring_is_off() -> None:
-    app = AppScores(app_params(2, enabled=False))
-    app.error_response(A, 0.0)
-    app.restore(A, AppCounts(1.0, 2.0, 3.0), 0.0)
-    assert app.counts(A) == AppCounts()
+    app = ApplicationScorer(application_score_params(2, enabled=False))
+    app.on_response_error(A, 0.0)
+    app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
+    assert app.counts(A) == ResponseCounts()

@@ -2,17 +2,17 @@
 
 import pytest
 
-from rollup_node.stages.p2p.scoring import decay as score_decay
-from rollup_node.stages.p2p.scoring import peer_score as score
-from rollup_node.stages.p2p.scoring.application_score import AppCounts
-from rollup_node.stages.p2p.scoring.peer_score import MOST_RETAINED, PeerScores, peer_scores
+from rollup_node.stages.p2p.config import PeerScoring
+from rollup_node.stages.p2p.scoring import decay, peer_score
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring.peer_score import MAX_RETAINED, PeerScorer, peer_scorer
 
 A, B = b"peer a", b"peer b"
 SLOT = 2.0
 
 
-def light() -> PeerScores:
-    return peer_scores("light", 2)
+def light() -> PeerScorer:
+    return peer_scorer(PeerScoring.LIGHT, 2)
 
 
 def names(count: int) -> list[bytes]:
@@ -20,121 +20,117 @@ def names(count: int) -> list[bytes]:
 
 
 def test_parameters_of_light() -> None:
-    params = score.light(2)
+    params = peer_score.light_params(2)
     assert params.thresholds == (-10, -40, -40, 20, 0.05)
-    assert (params.app_weight, params.colocation_weight, params.colocation_threshold) == (1, -35, 10)
-    assert (params.behaviour_weight, params.behaviour_threshold) == (-16, 6)
-    assert params.behaviour_decay == pytest.approx(0.01 ** (1 / 60))
-    assert (params.interval, params.retain) == (2.0, 1200.0)
-    assert score.light(1).interval == 1.0 and score.light(1).retain == 600.0
-    assert score.light(0).interval == 2.0
+    assert (params.app_specific_weight, params.ip_colocation_weight, params.ip_colocation_threshold) == (1, -35, 10)
+    assert (params.behaviour_penalty_weight, params.behaviour_penalty_threshold) == (-16, 6)
+    assert params.behaviour_penalty_decay == pytest.approx(0.01 ** (1 / 60))
+    assert (params.decay_interval, params.retain_score) == (2.0, 1200.0)
+    assert peer_score.light_params(1).decay_interval == 1.0 and peer_score.light_params(1).retain_score == 600.0
+    assert peer_score.light_params(0).decay_interval == 2.0
 
 
-def test_a_factor_takes_its_time() -> None:
-    assert score_decay.factor(10) ** 60 == pytest.approx(0.01)
-
-
-def test_behaviour_counts_squared_above_its_threshold() -> None:
+def test_the_behaviour_penalty_is_squared_above_its_threshold() -> None:
     scores = light()
-    scores.add(A, ["10.0.0.1"])
-    scores.penalize(A, 6)
-    assert scores.total(A) == 0.0
-    scores.penalize(A, 1)
-    assert scores.total(A) == -16.0
-    scores.penalize(A, 2)
-    assert scores.total(A) == -144.0 and scores.snapshot(A).behaviour == 9.0
-    scores.penalize(B, 100)
-    assert scores.total(B) == 0.0 and scores.snapshot(B) == (0, 0, 0, 0)
+    scores.add_peer(A, ["10.0.0.1"])
+    scores.add_penalty(A, 6)
+    assert scores.score(A) == 0.0
+    scores.add_penalty(A, 1)
+    assert scores.score(A) == -16.0
+    scores.add_penalty(A, 2)
+    assert scores.score(A) == -144.0 and scores.snapshot(A).behaviour_penalty == 9.0
+    scores.add_penalty(B, 100)
+    assert scores.score(B) == 0.0 and scores.snapshot(B) == (0, 0, 0, 0)
 
 
 def test_behaviour_decays_once_per_slot() -> None:
     scores = light()
-    scores.add(A, ["10.0.0.1"])
-    scores.penalize(A, 10)
+    scores.add_peer(A, ["10.0.0.1"])
+    scores.add_penalty(A, 10)
     scores.refresh(100.0)
     for now in (100.5, 101.0, 101.9):
         scores.refresh(now)
-    assert scores.snapshot(A).behaviour == 10.0
+    assert scores.snapshot(A).behaviour_penalty == 10.0
     scores.refresh(102.0)
-    assert scores.snapshot(A).behaviour == pytest.approx(10 * score_decay.factor(10))
+    assert scores.snapshot(A).behaviour_penalty == pytest.approx(10 * decay.decay_factor(10))
     scores.refresh(100.0 + 60 * SLOT)
-    assert scores.snapshot(A).behaviour == pytest.approx(0.1)
+    assert scores.snapshot(A).behaviour_penalty == pytest.approx(0.1)
     scores.refresh(100.0 + 120 * SLOT)
-    assert scores.snapshot(A).behaviour == 0.0
+    assert scores.snapshot(A).behaviour_penalty == 0.0
 
 
 def test_more_than_ten_peers_at_an_address() -> None:
     scores = light()
     for peer in names(10):
-        scores.add(peer, ["10.0.0.1"])
-    assert scores.total(names(1)[0]) == 0.0
-    scores.add(A, ["10.0.0.1", "10.0.0.2"])
-    assert scores.total(A) == scores.total(names(1)[0]) == -35.0
-    scores.add(B, ["10.0.0.1"])
-    assert scores.total(A) == -140.0
-    scores.add(B, ["10.0.0.3"])
-    assert scores.total(A) == -35.0 and scores.total(B) == 0.0
+        scores.add_peer(peer, ["10.0.0.1"])
+    assert scores.score(names(1)[0]) == 0.0
+    scores.add_peer(A, ["10.0.0.1", "10.0.0.2"])
+    assert scores.score(A) == scores.score(names(1)[0]) == -35.0
+    scores.add_peer(B, ["10.0.0.1"])
+    assert scores.score(A) == -140.0
+    scores.add_peer(B, ["10.0.0.3"])
+    assert scores.score(A) == -35.0 and scores.score(B) == 0.0
 
 
 def test_addresses_may_be_exempt() -> None:
-    scores = peer_scores("light", 2, exempt=lambda address: address.startswith("127."))
+    scores = peer_scorer(PeerScoring.LIGHT, 2, exempt=lambda address: address.startswith("127."))
     for peer in names(50):
-        scores.add(peer, ["127.0.0.1"])
-    assert {scores.total(peer) for peer in names(50)} == {0.0}
+        scores.add_peer(peer, ["127.0.0.1"])
+    assert {scores.score(peer) for peer in names(50)} == {0.0}
 
 
-def test_requests_are_part_of_the_total() -> None:
+def test_the_application_score_is_part_of_the_score() -> None:
     scores = light()
-    scores.add(A, ["10.0.0.1"])
-    scores.app.valid_response(A, 0.0)
-    assert scores.total(A) == 0.5
-    scores.app.rejected_payload(A, 0.0)
-    assert scores.total(A) == scores.snapshot(A).app == -19.5
+    scores.add_peer(A, ["10.0.0.1"])
+    scores.application.on_valid_response(A, 0.0)
+    assert scores.score(A) == 0.5
+    scores.application.on_rejected_payload(A, 0.0)
+    assert scores.score(A) == scores.snapshot(A).app_specific_score == -19.5
 
 
-def test_leaving_does_not_clear_a_bad_score() -> None:
+def test_disconnecting_does_not_reset_a_bad_score() -> None:
     scores = light()
-    scores.add(A, ["10.0.0.1"])
-    scores.penalize(A, 8)
+    scores.add_peer(A, ["10.0.0.1"])
+    scores.add_penalty(A, 8)
     scores.refresh(0.0)
-    scores.remove(A, 10.0)
+    scores.remove_peer(A, 10.0)
     scores.refresh(500.0)
-    scores.add(A, ["10.0.0.1"])
-    assert scores.total(A) == -64.0, "it does not decay while the peer is away"
-    scores.remove(A, 500.0)
+    scores.add_peer(A, ["10.0.0.1"])
+    assert scores.score(A) == -64.0, "it does not decay while the peer is away"
+    scores.remove_peer(A, 500.0)
     scores.refresh(1701.0)
     assert len(scores) == 0
-    scores.add(A, ["10.0.0.1"])
-    assert scores.total(A) == 0.0
+    scores.add_peer(A, ["10.0.0.1"])
+    assert scores.score(A) == 0.0
 
 
-def test_a_good_score_goes_with_its_peer_and_one_that_left_holds_its_address() -> None:
+def test_a_good_score_is_dropped_and_a_retained_peer_keeps_its_address() -> None:
     scores = light()
-    scores.add(A, ["10.0.0.1"])
-    scores.app.valid_response(A, 0.0)
-    scores.remove(A, 1.0)
+    scores.add_peer(A, ["10.0.0.1"])
+    scores.application.on_valid_response(A, 0.0)
+    scores.remove_peer(A, 1.0)
     assert len(scores) == 0
     for peer in names(11):
-        scores.add(peer, ["10.0.0.1"])
-        scores.remove(peer, 1.0)
-    scores.add(B, ["10.0.0.1"])
-    assert scores.total(B) == -35.0 * 4
+        scores.add_peer(peer, ["10.0.0.1"])
+        scores.remove_peer(peer, 1.0)
+    scores.add_peer(B, ["10.0.0.1"])
+    assert scores.score(B) == -35.0 * 4
 
 
-def test_memory_of_those_who_left_is_bounded() -> None:
+def test_retained_records_are_bounded() -> None:
     scores = light()
-    for peer in names(MOST_RETAINED + 50):
-        scores.add(peer, [f"10.0.0.{peer[3]}"])
-        scores.remove(peer, 1.0)
-    assert len(scores) == MOST_RETAINED
+    for peer in names(MAX_RETAINED + 50):
+        scores.add_peer(peer, [f"10.0.0.{peer[3]}"])
+        scores.remove_peer(peer, 1.0)
+    assert len(scores) == MAX_RETAINED
 
 
 def test_none_scores_nothing() -> None:
-    scores = peer_scores("none", 2)
+    scores = peer_scorer(PeerScoring.NONE, 2)
     for peer in names(30):
-        scores.add(peer, ["10.0.0.1"])
-    scores.penalize(names(1)[0], 100)
-    scores.app.rejected_payload(names(1)[0], 0.0)
-    assert {scores.total(peer) for peer in scores.peers()} == {0.0}
+        scores.add_peer(peer, ["10.0.0.1"])
+    scores.add_penalty(names(1)[0], 100)
+    scores.application.on_rejected_payload(names(1)[0], 0.0)
+    assert {scores.score(peer) for peer in scores.peers()} == {0.0}
     assert scores.thresholds == (0, 0, 0, 0, 0)
-    assert scores.app.counts(names(1)[0]) == AppCounts()
+    assert scores.application.counts(names(1)[0]) == ResponseCounts()

@@ -1,10 +1,10 @@
-"""The pattern against a published vector (cacophony), and its answers to damage."""
+"""Noise XX against a test vector of cacophony, and damaged messages."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.security.noise_handshake import Cipher, HandshakeXX, NoiseError, NoiseKeys
+from rollup_node.stages.p2p.security.noise_handshake import CipherState, HandshakeState, NoiseError, NoiseKeys
 
 PROLOGUE = "4a6f686e2047616c74"
 INITIATOR = NoiseKeys(
@@ -15,7 +15,6 @@ RESPONDER = NoiseKeys(
     bytes.fromhex("4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893"),
     bytes.fromhex("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b"),
 )
-TRANSCRIPT = "c8e5f64e846193be2a834104c2a009868d6c9f3bd3c186299888b488b2f1f58e"
 MESSAGES = [
     (
         "4c756477696720766f6e204d69736573",
@@ -40,72 +39,71 @@ MESSAGES = [
 ]
 
 
-def ends(prologue: bytes = b"") -> tuple[HandshakeXX, HandshakeXX]:
+def handshake_states(prologue: bytes = b"") -> tuple[HandshakeState, HandshakeState]:
     return (
-        HandshakeXX(INITIATOR, initiator=True, prologue=prologue),
-        HandshakeXX(RESPONDER, initiator=False, prologue=prologue),
+        HandshakeState(INITIATOR, initiator=True, prologue=prologue),
+        HandshakeState(RESPONDER, initiator=False, prologue=prologue),
     )
 
 
 def test_the_published_vector() -> None:
-    ours, theirs = ends(bytes.fromhex(PROLOGUE))
-    for number, (payload, sealed) in enumerate(MESSAGES[:3]):
+    ours, theirs = handshake_states(bytes.fromhex(PROLOGUE))
+    for number, (payload, ciphertext) in enumerate(MESSAGES[:3]):
         writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-        assert writer.is_ours and not reader.is_ours
-        assert writer.write(bytes.fromhex(payload)).hex() == sealed
-        assert reader.read(bytes.fromhex(sealed)).hex() == payload
-    assert ours.is_over and theirs.is_over
-    assert ours.transcript.hex() == theirs.transcript.hex() == TRANSCRIPT
-    assert (ours.remote_static, theirs.remote_static) == (theirs.static, ours.static)
+        assert writer.is_my_turn and not reader.is_my_turn
+        assert writer.write_message(bytes.fromhex(payload)).hex() == ciphertext
+        assert reader.read_message(bytes.fromhex(ciphertext)).hex() == payload
+    assert ours.is_finished and theirs.is_finished
+    assert (ours.remote_static_key, theirs.remote_static_key) == (theirs.static_key, ours.static_key)
     (send, receive), (their_send, their_receive) = ours.split(), theirs.split()
-    for number, (payload, sealed) in enumerate(MESSAGES[3:]):
+    for number, (payload, ciphertext) in enumerate(MESSAGES[3:]):
         sender, receiver = (their_send, receive) if number % 2 == 0 else (send, their_receive)
-        assert sender.seal(bytes.fromhex(payload)).hex() == sealed
-        assert receiver.open(bytes.fromhex(sealed)).hex() == payload
+        assert sender.encrypt(bytes.fromhex(payload)).hex() == ciphertext
+        assert receiver.decrypt(bytes.fromhex(ciphertext)).hex() == payload
 
 
-def test_turns_are_kept() -> None:
-    ours, theirs = ends()
+def test_messages_out_of_turn_are_rejected() -> None:
+    ours, theirs = handshake_states()
     with pytest.raises(NoiseError):
-        theirs.write(b"")
+        theirs.write_message(b"")
     with pytest.raises(NoiseError):
-        ours.read(bytes(100))
-    ours.write(b"")
+        ours.read_message(bytes(100))
+    ours.write_message(b"")
     with pytest.raises(NoiseError):
-        ours.write(b"")
+        ours.write_message(b"")
 
 
 @given(st.integers(0, 2), st.data())
-def test_a_damaged_handshake_is_refused(step: int, data: st.DataObject) -> None:
-    """The first message is not sealed: damage to it shows in the second."""
-    ours, theirs = ends()
+def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None:
+    """The first message is not encrypted: damage to it is detected in the second."""
+    ours, theirs = handshake_states()
     with pytest.raises(NoiseError):
         for number in range(3):
             writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-            message = bytearray(writer.write(b"payload"))
+            message = bytearray(writer.write_message(b"payload"))
             if number == step:
                 message[data.draw(st.integers(0, len(message) - 1))] ^= data.draw(st.integers(1, 127))
-            assert reader.read(bytes(message)) == b"payload" or number == step == 0
+            assert reader.read_message(bytes(message)) == b"payload" or number == step == 0
 
 
 @pytest.mark.parametrize("length", [0, 1, 31])
-def test_short_messages_are_refused(length: int) -> None:
+def test_short_messages_are_rejected(length: int) -> None:
     with pytest.raises(NoiseError):
-        ends()[1].read(bytes(length))
+        handshake_states()[1].read_message(bytes(length))
 
 
-def test_a_key_of_small_order_is_refused() -> None:
-    _, theirs = ends()
-    theirs.read(bytes(32))
-    with pytest.raises(NoiseError, match="of no use"):
-        theirs.write(b"")
+def test_a_low_order_key_is_rejected() -> None:
+    _, theirs = handshake_states()
+    theirs.read_message(bytes(32))
+    with pytest.raises(NoiseError, match="unusable"):
+        theirs.write_message(b"")
 
 
 def test_messages_must_come_in_order_and_whole() -> None:
-    sender, receiver = Cipher(bytes(32)), Cipher(bytes(32))
-    first, second = sender.seal(b"one"), sender.seal(b"two")
+    sender, receiver = CipherState(bytes(32)), CipherState(bytes(32))
+    first, second = sender.encrypt(b"one"), sender.encrypt(b"two")
     with pytest.raises(NoiseError):
-        Cipher(bytes(32)).open(second)
-    assert receiver.open(first) == b"one"
+        CipherState(bytes(32)).decrypt(second)
+    assert receiver.decrypt(first) == b"one"
     with pytest.raises(NoiseError):
-        receiver.open(second[:10])
+        receiver.decrypt(second[:10])

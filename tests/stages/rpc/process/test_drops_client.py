@@ -2,18 +2,18 @@
 
 import pytest
 
-from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.derivation.process.drop_buffer import DropHistory
-from rollup_node.stages.messages.derivation import Drop, DropsRequest
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 from rollup_node.stages.rpc.process import process_client
 from tests.support.rpc_harness import L1, RpcHarness, RunWithRpc
 
 
 def test_drops_are_fetched_page_by_page(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_client, "REPEAT_SECONDS", 0.05)
-    buffer = DropHistory(kept=500)
+    buffer = DropBuffer(kept=500)
     for number in range(700):
-        buffer.add(Drop("V4", f"number {number}", L1, False, "dropped", "parent_hash", {"got": number}))
+        buffer.add(Drop("V4", f"number {number}", L1, False, DropEffect.DROPPED, "parent_hash", {"got": number}))
 
     async def scenario(rpc: RpcHarness) -> None:
         lost: set[int] = set()

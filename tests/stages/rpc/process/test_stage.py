@@ -17,6 +17,6 @@ def test_resets_and_reports_change_nothing(with_rpc: RunWithRpc) -> None:
         rpc.stage.reset(ResetError("reorg"))
         rpc.stage.report(("l1: away",))
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
-        assert list(rpc.stage.activities) == []
+        assert list(rpc.stage.periodic_tasks) == []
 
     with_rpc(scenario)

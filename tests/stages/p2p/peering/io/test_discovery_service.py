@@ -1,115 +1,127 @@
-"""Hosts that know nobody but a bootnode, and find and dial each other."""
+"""Hosts that know only a bootnode find and dial each other."""
 
 import asyncio
 import contextlib
 import ipaddress
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
-from rollup_node.stages.p2p.discv5.io.udp_service import FoundPeer
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.nat.io.port_mapper import Targets
-from rollup_node.stages.p2p.nat.io.routers import Outer, Wanted
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
-from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
-from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep
-from tests.support.discv5_servers import free_port
-from tests.support.p2p_hosts import TestHost, until
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer
+from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
+from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from tests.support.loopback import free_port, own_address
+from tests.support.p2p_hosts import RecordingHost, until
+
+LISTEN = {"listen_ip": own_address()}
 
 
 @contextlib.asynccontextmanager
-async def finding(number: int, **options: Any) -> AsyncIterator[tuple[TestHost, PeerFinder]]:
-    """A host with discovery and upkeep, whose activities run."""
-    host = TestHost(number, **{"no_discovery": False, "listen_udp": free_port(), **options})
+async def discovering_host(number: int, **options: Any) -> AsyncIterator[tuple[RecordingHost, DiscoveryService]]:
+    """A host whose discovery, and dialling of known peers, run."""
+    host = RecordingHost(
+        number, **{"no_discovery": False, **LISTEN, "listen_udp": free_port(socket.SOCK_DGRAM), **options}
+    )
     await host.start()
-    upkeep, finder = Upkeep(host), PeerFinder(host, targets=Targets(None, None))
-    await finder.start()
+    manager, service = PeerManager(host), DiscoveryService(host, gateways=GatewayAddresses(None, None))
+    await service.start()
 
     async def repeat(step: Any, pause: float) -> None:
         while True:
             await asyncio.sleep(min(await step(), pause))
 
-    seeking = [activity for activity in upkeep.activities if activity.name == "seek peers"]
-    running = [asyncio.create_task(repeat(activity.step, 0.2)) for activity in (*seeking, *finder.activities)]
+    dialling = [activity for activity in manager.periodic_tasks if activity.name == "dial known peers"]
+    running = [asyncio.create_task(repeat(activity.step, 0.2)) for activity in (*dialling, *service.periodic_tasks)]
     try:
-        yield host, finder
+        yield host, service
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        await finder.close()
+        await service.close()
         await host.stop()
-        host.store.close()
+        host.peerstore.close()
 
 
 def test_hosts_find_and_dial_each_other() -> None:
-    async def check() -> None:
-        async with finding(1) as (one, first):
-            assert first.server is not None
-            boot = (first.server.record.text,)
-            async with finding(2, bootnodes=boot) as (two, second), finding(3, bootnodes=boot) as (three, _):
+    async def run() -> None:
+        async with discovering_host(1) as (one, first):
+            assert first.discv5 is not None
+            boot = (first.discv5.enr.text,)
+            async with (
+                discovering_host(2, bootnodes=boot) as (two, second),
+                discovering_host(3, bootnodes=boot) as (three, _),
+            ):
                 await until(lambda: all(len(host.connections()) == 2 for host in (one, two, three)), 20)
-                assert second.server is not None and second.server.service.wanted
-                metadata = two.store.metadata(three.peer_id)
+                assert second.discv5 is not None and second.discv5.node.peers_wanted
+                metadata = two.peerstore.metadata(three.peer_id)
                 assert metadata is not None and metadata.chain_id == two.config.rollup.l2_chain_id
                 assert metadata.enr.startswith("enr:")
-                assert two.store.addresses(three.peer_id)[0] == tcp_multiaddr("127.0.0.1", three.port)
-                assert two.external == tcp_multiaddr("127.0.0.1", two.port)
+                assert two.peerstore.addresses(three.peer_id)[0] == tcp_multiaddr(own_address(), three.port)
+                assert two.external_address == tcp_multiaddr(own_address(), two.port)
                 tag = f"opstack-{metadata.chain_id}-0"
-                await until(lambda: two.manager._values.get(three.peer_id, {}).get(tag) == 42)
+                await until(lambda: two.connection_manager.tags.get(three.peer_id, {}).get(tag) == 42)
 
-    asyncio.run(check())
-
-
-def test_enough_peers_end_the_search() -> None:
-    async def check() -> None:
-        async with finding(1, peers_lo=1) as (one, first):
-            assert first.server is not None
-            async with finding(2, peers_lo=1, bootnodes=(first.server.record.text,)):
-                server = first.server
-                await until(lambda: one.connections() and not server.service.wanted)
-            await until(lambda: server.service.wanted)
-
-    asyncio.run(check())
+    asyncio.run(run())
 
 
-def test_the_router_says_where_we_are_reached() -> None:
-    outer_ip = ipaddress.ip_address("8.8.4.4")
+def test_discovery_stops_with_enough_peers() -> None:
+    async def run() -> None:
+        async with discovering_host(1, peers_lo=1) as (one, first):
+            assert first.discv5 is not None
+            async with discovering_host(2, peers_lo=1, bootnodes=(first.discv5.enr.text,)):
+                server = first.discv5
+                await until(lambda: one.connections() and not server.node.peers_wanted)
+            await until(lambda: server.node.peers_wanted)
 
-    async def check() -> None:
-        async with finding(1, nat=True) as (host, finder):
-            assert [activity.name for activity in finder.activities] == ["discovery", "port forwarding"]
-            assert finder.server is not None
-            udp = Wanted(Transport.UDP, finder.server.endpoint.port)
-            finder._forwarded(Outer(outer_ip, {Wanted(Transport.TCP, host.port): 40001, udp: 40002}, 600.0))
-            assert finder.server.record.udp(4) == (outer_ip, 40002)
-            assert host.external == tcp_multiaddr("8.8.4.4", 40001)
-
-    asyncio.run(check())
+    asyncio.run(run())
 
 
-def test_without_discovery_only_the_router_is_asked() -> None:
-    async def check() -> None:
-        async with finding(1, nat=True, no_discovery=True) as (host, finder):
-            assert finder.server is None
-            assert [activity.name for activity in finder.activities] == ["port forwarding"]
-            finder._forwarded(Outer(ipaddress.ip_address("8.8.4.4"), {Wanted(Transport.TCP, host.port): 40001}, 600.0))
-            assert host.external == tcp_multiaddr("8.8.4.4", 40001)
-        async with finding(2, no_discovery=True) as (_, finder):
-            assert finder.activities == ()
+def test_mapped_ports_set_the_external_address() -> None:
+    external_ip = ipaddress.ip_address("8.8.4.4")
 
-    asyncio.run(check())
+    async def run() -> None:
+        async with discovering_host(1, nat=True) as (host, service):
+            assert [activity.name for activity in service.periodic_tasks] == ["discovery", "port forwarding"]
+            assert service.discv5 is not None
+            udp = LocalPort(TransportProtocol.UDP, service.discv5.endpoint.port)
+            service.on_ports_mapped(
+                ExternalMapping(external_ip, {LocalPort(TransportProtocol.TCP, host.port): 40001, udp: 40002}, 600.0)
+            )
+            assert service.discv5.enr.udp(4) == (external_ip, 40002)
+            assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
+
+    asyncio.run(run())
 
 
-def test_we_do_not_find_ourselves() -> None:
-    async def check() -> None:
-        async with finding(1) as (host, finder):
-            heard: list[FoundPeer] = []
-            finder.on_found = heard.append
+def test_without_discovery_only_ports_are_mapped() -> None:
+    async def run() -> None:
+        async with discovering_host(1, nat=True, no_discovery=True) as (host, service):
+            assert service.discv5 is None
+            assert [activity.name for activity in service.periodic_tasks] == ["port forwarding"]
+            service.on_ports_mapped(
+                ExternalMapping(
+                    ipaddress.ip_address("8.8.4.4"), {LocalPort(TransportProtocol.TCP, host.port): 40001}, 600.0
+                )
+            )
+            assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
+        async with discovering_host(2, no_discovery=True) as (_, service):
+            assert service.periodic_tasks == ()
+
+    asyncio.run(run())
+
+
+def test_our_own_record_is_ignored() -> None:
+    async def run() -> None:
+        async with discovering_host(1) as (host, service):
             own = tcp_multiaddr("127.0.0.1", host.port)
-            finder._found(FoundPeer(host.peer_id, own, "enr:", 1))
-            finder._found(FoundPeer(b"\0\1x", own, "enr:", 1))
-            assert [found.peer for found in heard] == [b"\0\1x"]
-            assert host.store.addresses(host.peer_id) == []
+            service.on_peer_found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
+            service.on_peer_found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
+            assert host.peerstore.addresses(host.peer_id) == []
+            assert host.peerstore.addresses(b"\0\1x") == [own]
 
-    asyncio.run(check())
+    asyncio.run(run())

@@ -1,0 +1,193 @@
+"""The types of option values: which texts they accept, and how an error describes what is expected."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from rollup_node.node.options.durations import parse_duration
+from rollup_node.node.system.log_formats import FORMATS, parse_level
+from rollup_node.stages.io.log import Level
+
+T = TypeVar("T")
+
+_TRUE = frozenset({"1", "t", "true"})
+_FALSE = frozenset({"0", "f", "false"})
+_HOST_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}\.?)*", re.ASCII)
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+): (.*)", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_MAX_INTEGER = (1 << 63) - 1
+MAX_PATH_BYTES = 4095
+
+
+@dataclass(frozen=True)
+class ValueType(Generic[T]):
+    """A type of value; T is the Python type. `label` names it in tables, `expected` completes "expected ...".
+
+    `read` parses a text and raises ValueError when it does not accept it. A list is `is_list`: it may be given several
+    times, `read` parses one item, and texts are split at commas, except in flags when `split_flags` is False.
+    `allowed` are the words of an enum."""
+
+    label: str
+    expected: str
+    read: Callable[[str], Any]
+    is_list: bool = False
+    split_flags: bool = True
+    allowed: tuple[str, ...] = ()
+
+
+def scalar(label: str, expected: str, read: Callable[[str], T], allowed: tuple[str, ...] = ()) -> ValueType[T]:
+    """A type of single values."""
+    return ValueType(label, expected, read, allowed=allowed)
+
+
+def list_of(
+    label: str, expected: str, read: Callable[[str], T], *, split_flags: bool = True
+) -> ValueType[tuple[T, ...]]:
+    """A type of lists whose items `read` parses."""
+    return ValueType(label, expected, read, is_list=True, split_flags=split_flags)
+
+
+def integer(low: int, high: int = _MAX_INTEGER) -> ValueType[int]:
+    """Whole numbers from `low` to `high`."""
+
+    def read(text: str) -> int:
+        if not _INTEGER.fullmatch(text) or not low <= int(text) <= high:
+            raise ValueError("out of range")
+        return int(text)
+
+    limits = f"of at least {low}" if high >= _MAX_INTEGER else f"from {low} to {high}"
+    return scalar("int", "a whole number" if low < -(1 << 62) else f"a whole number {limits}", read)
+
+
+def enum(*allowed: str) -> ValueType[str]:
+    """One of the words, exactly."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError("not an allowed word")
+        return text
+
+    return scalar("enum", f"one of {', '.join(allowed)}", read, allowed)
+
+
+def zero_is_none(value_type: ValueType[int]) -> ValueType[int | None]:
+    """The same texts, where 0 stands for no value."""
+    return scalar(value_type.label, value_type.expected, lambda text: value_type.read(text) or None)
+
+
+def empty_is_none(value_type: ValueType[T]) -> ValueType[T | None]:
+    """The same texts, and the empty text for no value."""
+    expected = f"{value_type.expected}, or nothing"
+    return scalar(value_type.label, expected, lambda text: value_type.read(text) if text else None)
+
+
+def read_boolean(text: str) -> bool:
+    """`true` or `false` and the short forms, in any case. Raises ValueError for other texts."""
+    lowered = text.strip().lower()
+    if lowered in _TRUE or lowered in _FALSE:
+        return lowered in _TRUE
+    raise ValueError("not a boolean")
+
+
+def _read_number(text: str) -> float:
+    if not re.fullmatch(r"[+-]?(\d{1,15}(\.\d*)?|\.\d+)([eE][+-]?\d{1,2})?", text, re.ASCII):
+        raise ValueError("not a number")
+    return float(text)
+
+
+def _read_url(text: str, schemes: tuple[str, ...]) -> str:
+    parts = urlsplit(text)
+    port_is_valid = parts.port is None or parts.port > 0
+    if parts.scheme not in schemes or not parts.hostname or not port_is_valid or not text.isprintable() or " " in text:
+        raise ValueError("not a URL")
+    return text
+
+
+def _read_http_url(text: str) -> str:
+    return _read_url(text, ("http", "https"))
+
+
+def _read_rpc_url(text: str) -> str:
+    return _read_url(text, ("http", "https", "ws", "wss"))
+
+
+def _read_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("not printable")
+    return text
+
+
+def _read_item(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError("empty or not printable")
+    return text
+
+
+def _read_path(text: str) -> str:
+    if len(os.fsencode(text)) > MAX_PATH_BYTES or any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise ValueError("not a path")
+    return text
+
+
+def _read_host(text: str) -> str:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        if not _HOST_NAME.fullmatch(text) or re.fullmatch(r"[0-9.]+", text):
+            raise ValueError("not an address") from None
+    return text
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    match = _HEADER.fullmatch(text)
+    if match is None or not match[2].isprintable():
+        raise ValueError("not a header")
+    return match[1], match[2]
+
+
+def _read_pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value.isprintable():
+        raise ValueError("not a pair")
+    return key, value
+
+
+def _read_key(text: str) -> bytes:
+    key = bytes.fromhex(text.removeprefix("0x"))
+    if len(key) != 32:
+        raise ValueError("not 32 bytes")
+    return key
+
+
+def _read_network(text: str) -> str:
+    return str(ipaddress.ip_network(text, strict=False))
+
+
+BOOL: ValueType[bool] = scalar("bool", "true or false", read_boolean)
+NUMBER: ValueType[float] = scalar("number", "a number", _read_number)
+ANY_INTEGER = integer(-(1 << 63))
+COUNT = integer(0)
+OPTIONAL_COUNT = zero_is_none(COUNT)
+PORT = integer(0, 65535)
+DURATION: ValueType[float] = scalar("duration", "a duration such as 12s, 6m24s or 500ms", parse_duration)
+HTTP_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_http_url)
+RPC_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_rpc_url)
+HTTP_URLS = list_of("list of url", f"{HTTP_URL.expected}, or several with commas between", _read_http_url)
+RPC_URLS = list_of("list of url", f"{RPC_URL.expected}, or several with commas between", _read_rpc_url)
+TEXT = scalar("string", "a text on one line", _read_line)
+TEXTS = list_of("list of string", "texts with commas between", _read_item)
+PATH = scalar("path", "a path", _read_path)
+HOST = scalar("string (IP address)", "an IP address or host name", _read_host)
+OPTIONAL_HOST = empty_is_none(HOST)
+HEADER = scalar("string", "a header of the form `X-Key: Value`", _read_header)
+PAIRS = list_of("list of string", "pairs of the form key=value", _read_pair, split_flags=False)
+KEY = empty_is_none(scalar("string", "a private key: 32 bytes in hex", _read_key))
+NETWORKS = list_of("list of CIDR", "networks such as 10.0.0.0/8, with commas between", _read_network)
+LOG_LEVEL: ValueType[Level] = scalar(
+    "enum", "one of silent, error, warn, info, debug, detail, or a number from 0 to 5", parse_level
+)
+LOG_FORMAT = enum(*FORMATS)

@@ -1,0 +1,29 @@
+"""Lines that are logged once, at the start, about options and files."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rollup_node.node.supervisor.metrics import SUPERVISOR
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.log_formats import formatter
+from rollup_node.node.system.log_pipes import Output
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level
+
+
+class Notice(NamedTuple):
+    """A line to log at the start."""
+
+    level: Level
+    text: str
+
+
+def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
+    """Logs the notices to the output of the node, in its format."""
+    to_line = formatter(settings.log)
+    output = Output(settings.log_output, lambda lines: b"")
+    log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
+    logger = log.get_logger("options")
+    for notice in notices:
+        logger.write(notice.level, notice.text, {})
+    output.flush()

@@ -1,0 +1,26 @@
+"""The secrets of a node, read from their files; a missing one is created."""
+
+from collections.abc import Callable
+
+from rollup_node.node.setup.jwt_secret import load_jwt_secret
+from rollup_node.node.setup.notices import Notice
+from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
+from rollup_node.node.setup.plan import NodePlan, NodeSecrets
+from rollup_node.stages.io.log import Level
+
+
+def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
+    """The JWT secret, and the network key if there is a peer-to-peer network. `notice` gets a line for each new one.
+
+    Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot be used."""
+    jwt = load_jwt_secret(plan.values["l2.jwt-secret"])
+    if jwt.is_new:
+        notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: the execution engine needs it"))
+    if plan.p2p is None:
+        return NodeSecrets(jwt.secret, jwt.path, None)
+    # Here, so that a wrong option leaves no new key behind.
+    check_p2p_config(plan.p2p)
+    key = load_network_key(plan.p2p)
+    if key.is_new:
+        notice(Notice(Level.INFO, f"created a new network key in {plan.p2p.priv_path}"))
+    return NodeSecrets(jwt.secret, jwt.path, key.secret)

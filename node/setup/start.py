@@ -1,0 +1,27 @@
+"""Starts a node: plan, secrets, state files, ports, supervisor, in this order, so that errors in options leave no files
+behind."""
+
+from collections.abc import Sequence
+
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.endpoint_checks import check_ports
+from rollup_node.node.setup.notices import Notice, log_notices
+from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
+from rollup_node.node.setup.secrets import load_secrets
+from rollup_node.node.setup.state_files import check_state_files
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.stages.io.log import Level
+
+
+def start_node(values: Values, warnings: Sequence[str]) -> int:
+    """Runs a node with those options; its exit code. `warnings` are logged. Raises SetupError when it cannot start."""
+    plan = plan_node(values)
+    notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
+    secrets = load_secrets(plan, notices.append)
+    if plan.p2p is not None:
+        check_state_files(plan.p2p)
+    configs = node_configs(plan, secrets)
+    check_ports(listeners(configs))
+    settings = node_settings(plan, configs, secrets)
+    log_notices(notices, settings)
+    return run_node(processes(plan, configs), settings)

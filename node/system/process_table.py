@@ -1,0 +1,97 @@
+"""The process table: every process of a node but its supervisor, in the order of their start."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """A process that is ready to be started.
+
+    `build` is the import path `module:function` of the stage's `build(config, bus, meter)`. Before its first fork the
+    supervisor imports that module and those of `preload`, and calls `prepare`, so that every later start is a bare
+    fork. Each of the `copies` has a slot of its own; `numbered` shows its number in the name. `stop_timeout` in seconds
+    bounds an orderly stop. A `one_shot` process ends the node with its own exit code instead of being restarted.
+    `keep_fds` are descriptors of the supervisor that the process inherits, such as the output of a command."""
+
+    role: str
+    build: str
+    config: object
+    copies: int = 1
+    numbered: bool = False
+    preload: tuple[str, ...] = ()
+    prepare: Callable[[], object] | None = None
+    stop_timeout: float = 3.0
+    one_shot: bool = False
+    keep_fds: tuple[int, ...] = ()
+
+    def name(self, copy: int) -> str:
+        """The name of a copy in logs, titles and metrics."""
+        return f"{self.role}-{copy}" if self.numbered else self.role
+
+
+@dataclass(frozen=True)
+class ProcessTemplate:
+    """What is the same for a process in every node. `prepare` is the import path of a function without arguments. An
+    `optional` process runs only in nodes that have a config for it; a `numbered` one has as many copies as workers."""
+
+    role: str
+    preload: tuple[str, ...] = ()
+    prepare: str | None = None
+    numbered: bool = False
+    optional: bool = False
+
+    @property
+    def build(self) -> str:
+        """The import path of the stage's `build`."""
+        return f"rollup_node.stages.{self.role}.process.stage:build"
+
+    def spec(self, config: object, workers: int) -> ProcessSpec:
+        """The process with that config."""
+        return ProcessSpec(
+            role=self.role,
+            build=self.build,
+            config=config,
+            copies=workers if self.numbered else 1,
+            numbered=self.numbered,
+            preload=self.preload,
+            prepare=_caller(self.prepare) if self.prepare else None,
+        )
+
+
+PROCESSES: tuple[ProcessTemplate, ...] = (
+    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", "aiohttp", "coincurve")),
+    ProcessTemplate("blobs", preload=("aiohttp",)),
+    ProcessTemplate("derivation", preload=("brotlicffi",)),
+    ProcessTemplate("compute", preload=("ckzg",), prepare="rollup_node.stages.blobs.kzg:load_setup", numbered=True),
+    ProcessTemplate("engine", preload=("aiohttp", "jwt")),
+    ProcessTemplate("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
+    ProcessTemplate("rpc", preload=("aiohttp.web",)),
+)
+
+
+def node_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:
+    """The processes of a node, given the config of each role and the number of compute processes (at least 1).
+
+    Raises ValueError when a config is missing or has no process."""
+    required = {template.role for template in PROCESSES if not template.optional}
+    if not required <= set(configs) <= {template.role for template in PROCESSES}:
+        raise ValueError(f"the configs are those of {', '.join(configs)}, required are {', '.join(sorted(required))}")
+    return command_processes(configs, workers)
+
+
+def command_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:
+    """Those processes of the table that have a config, for a command that needs no others."""
+    return tuple(template.spec(configs[template.role], workers) for template in PROCESSES if template.role in configs)
+
+
+def load(path: str) -> Callable[..., object]:
+    """The function with the import path `module:function`."""
+    module, _, name = path.partition(":")
+    found: Callable[..., object] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _caller(path: str) -> Callable[[], object]:
+    return lambda: load(path)()

@@ -1,0 +1,217 @@
+"""The validity of span batches, and the extraction of their blocks."""
+
+from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+from rollup_node.stages.derivation.pipeline.batch_checks import (
+    ACCEPTED,
+    BatchValidity,
+    BatchVerdict,
+    BlockChecks,
+    drop,
+    undecided,
+)
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
+from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
+from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlock, OverlapBlocks, transactions_digest
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import L1WindowEmpty, TimestampBeforeOrigin
+from rollup_node.stages.derivation.reasons.span import (
+    NewBlockEpochTooOld,
+    NewBlockEpochUnknown,
+    OverlapBlockUnavailable,
+    OverlapCountMismatch,
+    OverlapEpochMismatch,
+    OverlapTransactionsMismatch,
+    SpanAhead,
+    SpanBlockEpochTooOld,
+    SpanBlockEpochUnknown,
+    SpanEpochNotAllowed,
+    SpanEpochTooNew,
+    SpanEpochTooOld,
+    SpanMisaligned,
+    SpanOriginMismatch,
+    SpanOriginUnknown,
+    SpanParentMismatch,
+    SpanParentUnavailable,
+    SpanPast,
+    SpanStartBetweenBlocks,
+    SpanStartEpochUnknown,
+    SpanWindowExpired,
+)
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.types import U64_MASK, L1BlockRef, L2BlockRef
+
+
+class SpanBatchChecks(BlockChecks):
+    """The checks of a span batch as a whole. `safe` is the safe head, `inclusion` the L1 block at which the span was
+    read. A check that needs blocks of the safe chain answers with the need and is made again when they are there."""
+
+    def __init__(self, config: RollupConfig, schedule: ForkSchedule, overlap_blocks: OverlapBlocks) -> None:
+        super().__init__(config, schedule)
+        self._overlap_blocks = overlap_blocks
+
+    # --- prefix ----------------------------------------------------------------------------------------------------
+
+    def check_prefix(
+        self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
+    ) -> BatchVerdict | NeedL2Blocks:
+        """The verdict on what a span claims about its place in the chain; from Holocene on the only check of a span as
+        a whole [PX1 to PX12]."""
+        if not l1_window:
+            return undecided(L1WindowEmpty())
+        verdict = self._epoch_allows_spans(span, l1_window) or self._time(span, safe, inclusion)
+        if verdict is not None:
+            return verdict
+        parent = self._parent(span, safe)
+        if not isinstance(parent, L2BlockRef):
+            return parent
+        return self._parent_and_origins(span, parent, l1_window, inclusion) or ACCEPTED
+
+    def _epoch_allows_spans(self, span: SpanBatch, l1_window: L1OriginWindow) -> BatchVerdict | None:
+        """Delta by the time of the current epoch, or of the next one if the span starts there [PX2, PX3]."""
+        origin: L1BlockRef | None = l1_window.first
+        if span.first_epoch == l1_window.first_number + 1:
+            origin = l1_window.ref(span.first_epoch)
+        if origin is None:
+            return undecided(SpanStartEpochUnknown(span.first_epoch))
+        if not self._schedule.epoch(origin.timestamp).span_batches:
+            return drop(SpanEpochNotAllowed(origin.timestamp))
+        return None
+
+    def _time(self, span: SpanBatch, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
+        """Whether it contains the next block and is aligned with the safe chain [PX4 to PX6b]."""
+        following = safe.timestamp + self._config.block_time
+        start, end = span.first_timestamp, span.last_timestamp
+        if start > following:
+            strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
+            validity = BatchValidity.DROP if strict else BatchValidity.FUTURE
+            return BatchVerdict(validity, SpanAhead(start, following))
+        if end < following:
+            strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
+            validity = BatchValidity.PAST if strict else BatchValidity.DROP
+            return BatchVerdict(validity, SpanPast(end, following))
+        if start == following:
+            return None
+        if start > safe.timestamp:
+            return drop(SpanStartBetweenBlocks(start, safe.timestamp, following))
+        if (safe.timestamp - start) % self._config.block_time:
+            return drop(SpanMisaligned(start, safe.timestamp))
+        return None
+
+    def _overlap(self, span: SpanBatch, safe: L2BlockRef) -> int:
+        """The number of blocks of the safe chain that the span repeats."""
+        following = safe.timestamp + self._config.block_time
+        return max(0, following - span.first_timestamp) // self._config.block_time
+
+    def _parent(self, span: SpanBatch, safe: L2BlockRef) -> L2BlockRef | BatchVerdict | NeedL2Blocks:
+        """The parent of the span's first block [PX6, PX6c]."""
+        overlap = self._overlap(span, safe)
+        if not overlap:
+            return safe
+        number = safe.number - overlap
+        found: OverlapBlock | NeedL2Blocks | None = None
+        # A number below genesis is of no block: it need not be requested, and the span stays undecided.
+        if number >= self._config.genesis.l2.number:
+            found = self._overlap_blocks.find(number, safe.number)
+        if found is None:
+            return undecided(SpanParentUnavailable(number))
+        return found.ref if isinstance(found, OverlapBlock) else found
+
+    def _parent_and_origins(
+        self, span: SpanBatch, parent: L2BlockRef, l1_window: L1OriginWindow, inclusion: L1BlockRef
+    ) -> BatchVerdict | None:
+        """Parent check, sequencing window, start epoch and origin check [PX7 to PX11]."""
+        start, window = span.first_epoch, self._config.seq_window_size
+        if span.parent_check != parent.hash[:20]:
+            return drop(SpanParentMismatch(span.parent_check, parent.hash))
+        if (start + window) & U64_MASK < inclusion.number:
+            return drop(SpanWindowExpired(start, inclusion.number, window))
+        if start > parent.l1_origin.number + 1:
+            return drop(SpanEpochTooNew(start, parent.l1_origin.number))
+        last = l1_window.ref(span.last_epoch)
+        if last is None:
+            return undecided(SpanOriginUnknown(span.last_epoch))
+        if span.origin_check != last.hash[:20]:
+            return drop(SpanOriginMismatch(span.origin_check, last.hash))
+        if start < parent.l1_origin.number:
+            return drop(SpanEpochTooOld(start, parent.l1_origin.number))
+        return None
+
+    # --- full check, before Holocene -------------------------------------------------------------------------------
+
+    def check_full(
+        self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
+    ) -> BatchVerdict | NeedL2Blocks:
+        """The verdict on a span with all its blocks: the prefix, each new block, the overlap [FU1 to FU8]."""
+        verdict = self.check_prefix(span, l1_window, safe, inclusion)
+        if verdict is not ACCEPTED:
+            return verdict
+        parent = self._parent(span, safe)
+        if not isinstance(parent, L2BlockRef):
+            return parent
+        return self._new_blocks(span, l1_window, safe, parent) or self.check_overlap(span, safe)
+
+    def _new_blocks(
+        self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, parent: L2BlockRef
+    ) -> BatchVerdict | None:
+        """Epoch, time, drift and transactions of each block after the safe head [FU1 to FU6]."""
+        previous_epoch = parent.l1_origin.number
+        lowest = l1_window.first_number
+        for index, block in enumerate(span.blocks()):
+            epoch, advances = block.epoch_number, block.epoch_number != previous_epoch
+            if not index:
+                advances = epoch == previous_epoch + 1
+            previous_epoch = epoch
+            if block.timestamp <= safe.timestamp:
+                continue
+            if epoch < safe.l1_origin.number:
+                return drop(SpanBlockEpochTooOld(index, epoch, safe.l1_origin.number))
+            origin = l1_window.ref(epoch)
+            if origin is None or epoch < lowest:
+                return drop(SpanBlockEpochUnknown(index, epoch))
+            lowest = epoch
+            if block.timestamp < origin.timestamp:
+                return drop(TimestampBeforeOrigin(block.timestamp, origin.timestamp))
+            verdict = self._drift(block.timestamp, not block.transactions, advances, origin, l1_window)
+            verdict = verdict or self._transactions(block.transactions, block.timestamp, False)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def check_overlap(self, span: SpanBatch, safe: L2BlockRef) -> BatchVerdict | NeedL2Blocks:
+        """The verdict on the part of the span before the next block: it must repeat the safe chain [FU7, N1]."""
+        overlap = self._overlap(span, safe)
+        cursor = SpanCursor(span)
+        for number in range(safe.number - overlap + 1, safe.number + 1):
+            expected = self._overlap_blocks.find(number, safe.number)
+            if isinstance(expected, NeedL2Blocks):
+                return expected
+            if expected is None:
+                return undecided(OverlapBlockUnavailable(number))
+            block = cursor.pop()
+            assert block is not None
+            count = len(block.transactions)
+            if count != expected.users:
+                return drop(OverlapCountMismatch(number, count, expected.users))
+            if transactions_digest(block.transactions) != expected.digest:
+                return drop(OverlapTransactionsMismatch(number))
+            epoch = expected.ref.l1_origin.number
+            if block.epoch_number != epoch:
+                return drop(OverlapEpochMismatch(number, block.epoch_number, epoch))
+        return ACCEPTED
+
+    # --- extraction ------------------------------------------------------------------------------------------------
+
+    def extract(self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef) -> SpanCursor | Reason:
+        """A cursor at the first block after the safe head, or why the span cannot be used [X1 to X3]."""
+        cursor = SpanCursor(span)
+        while cursor.left and cursor.timestamp <= safe.timestamp:
+            cursor.pop()
+        epoch = cursor.next_epoch
+        if epoch < safe.l1_origin.number:
+            return NewBlockEpochTooOld(epoch, safe.l1_origin.number)
+        # Epochs only rise within a span, so the first new block and the last stand for all between them.
+        for needed in (epoch, span.last_epoch):
+            if l1_window.block(needed) is None:
+                return NewBlockEpochUnknown(needed)
+        return cursor

@@ -1,0 +1,69 @@
+"""What the derivation process asks of the l1, blobs and engine processes. Every request is repeated until it is met, so
+that a restart of any other process costs nothing but time."""
+
+from collections.abc import Hashable, Sequence
+
+from rollup_node.ipc.bus.bus import Client
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL2Blocks
+from rollup_node.stages.derivation.process.throttle import Throttle
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.blobs import BlobsRequest
+from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.l1 import L1BlocksRequest
+
+REPEAT_SECONDS = 0.5
+PREFETCH_SECONDS = 1.0
+MAX_PREFETCHED = 24 << 20
+"""Bytes of blobs that are held and requested ahead of need."""
+BLOB_BYTES = 131_072
+
+
+class Requests:
+    """The three clients; each call is one attempt at time `now`, in seconds of a steady clock."""
+
+    def __init__(self, l1: Client, blobs: Client, engine: Client) -> None:
+        self._l1, self._blobs, self._engine = l1, blobs, engine
+        self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
+
+    def restart(self) -> None:
+        """Derivation starts again: everything is requested at once."""
+        self._throttle.clear()
+        self._prefetch_throttle.clear()
+
+    def start(self, reset: int, reason: str | None, now: float) -> None:
+        """Where to start, for a number higher than `reset`; `reason` is that of a reset that derivation needs."""
+        self._send(self._engine, "start", StartRequest(reset, reason), now)
+
+    def attributes(self, attributes: AttributesReady, now: float) -> None:
+        """The result of these attributes."""
+        self._send(self._engine, "attributes", attributes, now)
+
+    def l2_blocks(self, reset: int, need: NeedL2Blocks, now: float) -> None:
+        """Blocks of the safe chain."""
+        self._send(self._engine, "l2", L2BlocksRequest(reset, need.first, need.last), now)
+
+    def l1_blocks(self, first: int, count: int, now: float) -> None:
+        """The rest of the L1 window."""
+        self._send(self._l1, "l1", L1BlocksRequest(first, count), now)
+
+    def blobs(self, need: NeedBlobs, now: float) -> None:
+        """Blobs that the deriver waits for."""
+        self._send(self._blobs, "blobs", BlobsRequest(need.block, need.blobs, True), now)
+
+    def prefetch_blobs(self, needs: Sequence[NeedBlobs], urgent: object, held: int, now: float) -> None:
+        """Blobs that will be needed, the nearest first, until the bound is reached with the `held` bytes that are
+        there; the `urgent` need has a request of its own."""
+        names: set[Hashable] = set()
+        for need in needs:
+            if held > MAX_PREFETCHED:
+                break
+            held += BLOB_BYTES * len(need.blobs)
+            names.add(need.block.hash)
+            request = BlobsRequest(need.block, need.blobs, False)
+            if need != urgent and self._prefetch_throttle.is_due(need.block.hash, request, now):
+                self._blobs.send(request)
+        self._prefetch_throttle.retain(names)
+
+    def _send(self, client: Client, name: str, message: Message, now: float) -> None:
+        if self._throttle.is_due(name, message, now):
+            client.send(message)

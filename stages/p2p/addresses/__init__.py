@@ -1,0 +1,1 @@
+"""IP addresses and multiaddrs."""

@@ -1,0 +1,73 @@
+"""The gossip message of a block: signature, from version 3 on the parent beacon root, SSZ payload, all in snappy's
+block format. Each version has its topic; publishing picks it by the block's timestamp [GSP1, GSP2]."""
+
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.blocks import ssz
+from rollup_node.stages.p2p.blocks.signing import SIGNATURE_SIZE
+from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+VERSIONS = (1, 2, 3, 4)
+MIN_BYTES = SIGNATURE_SIZE + 1
+"""The shortest decompressed message: a signature and one more byte [GSP3]."""
+_FIRST_WITH_BEACON_ROOT = 3
+_ROOT_SIZE = 32
+
+
+class SignedBlock(NamedTuple):
+    """A decompressed message split into the signature and the bytes it signs."""
+
+    signature: bytes
+    signed_part: bytes
+
+
+def block_topic(chain_id: int, version: int) -> str:
+    """The topic of a version (1 to 4) of the block encoding."""
+    return f"/optimism/{chain_id}/{version - 1}/blocks"
+
+
+def block_topics(chain_id: int) -> dict[str, int]:
+    """All block topics of a chain with their versions, oldest first."""
+    return {block_topic(chain_id, version): version for version in VERSIONS}
+
+
+def version_at(config: RollupConfig, timestamp: int) -> int:
+    """The version in which a block of that timestamp is published."""
+    return config.schedule().l2(timestamp).block_topic_version
+
+
+def has_beacon_root(version: int) -> bool:
+    """Whether the parent beacon root precedes the SSZ payload in that version."""
+    return version >= _FIRST_WITH_BEACON_ROOT
+
+
+def encode_signed_part(payload: ExecutionPayload, version: int) -> bytes:
+    """Encodes the bytes that are signed. Raises SszError when the payload lacks a field of the version."""
+    encoded = ssz.encode(payload, version)
+    if not has_beacon_root(version):
+        return encoded
+    if payload.parent_beacon_root is None:
+        raise SszError("the payload has no parent beacon root")
+    return payload.parent_beacon_root + encoded
+
+
+def encode_message(signature: bytes, signed_part: bytes) -> bytes:
+    """Encodes the message to publish."""
+    return snappy.compress(signature + signed_part)
+
+
+def split_signature(content: bytes) -> SignedBlock:
+    """Splits a decompressed message of at least MIN_BYTES."""
+    return SignedBlock(content[:SIGNATURE_SIZE], content[SIGNATURE_SIZE:])
+
+
+def decode_signed_part(signed_part: bytes, version: int) -> DecodedPayload:
+    """Decodes the block in the bytes that are signed. Raises SszError when they are malformed."""
+    if not has_beacon_root(version):
+        return ssz.decode(signed_part, version)
+    if len(signed_part) < _ROOT_SIZE:
+        raise SszError(f"{len(signed_part)} bytes, fewer than a beacon root")
+    return ssz.decode(signed_part[_ROOT_SIZE:], version, signed_part[:_ROOT_SIZE])

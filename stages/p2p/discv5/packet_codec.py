@@ -1,0 +1,205 @@
+"""The packet codec: messages are encrypted with the session's keys, or sent as random bytes that make the remote end
+ask who we are (WHOAREYOU); incoming packets are decrypted, challenged, or dropped with a reason."""
+
+from enum import Enum
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.addresses.ip import host_prefix
+from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.sessions import (
+    CHALLENGE_TIMEOUT,
+    Challenge,
+    Challenges,
+    Discv5Session,
+    RandomBytes,
+    Sessions,
+)
+from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
+
+_WHOAREYOU_PER_HOST = (20.0, 60.0, 2048)
+_WHOAREYOU_TOTAL = (300.0, 600.0)
+
+
+class PacketDrop(Enum):
+    """Why a datagram was dropped; the values are the label `reason` of a metric and shown by `p2p doctor`."""
+
+    NOT_A_PACKET = "not a packet"
+    NOT_A_MESSAGE = "not a message"
+    RESTRICTED = "outside the allowed networks"
+    TOO_MANY = "too many from this address"
+    TOO_MANY_CHALLENGES = "too many challenges"
+    UNSOLICITED = "not asked for"
+    REPLAYED = "seen before"
+    BAD_HANDSHAKE = "bad handshake"
+    OWN_ID = "sent in our own name"
+
+
+class AuthenticMessage(NamedTuple):
+    """A message of a node that has proved its identity, and that it receives packets at this address; `record` is the
+    node's own if the handshake sent or used one."""
+
+    node: NodeId
+    endpoint: Endpoint
+    message: messages.Discv5Message
+    record: Enr | None
+
+
+class EncodedPacket(NamedTuple):
+    """A datagram to send, and the nonce by which a WHOAREYOU would refer to it."""
+
+    datagram: bytes
+    nonce: bytes
+
+
+DecodedPacket = AuthenticMessage | packets.WhoAreYou | packets.MessagePacket | PacketDrop
+"""A message packet could not be decrypted and should be answered with WHOAREYOU."""
+
+
+class PacketCodec:
+    """Sessions and challenges of our node, whose private key is `secret`."""
+
+    def __init__(self, secret: bytes, random: RandomBytes) -> None:
+        self._secret = secret
+        self._random = random
+        self.node_id = crypto.node_id(crypto.public_key(secret))
+        self.sessions = Sessions()
+        self.challenges = Challenges()
+        self._whoareyou_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(*_WHOAREYOU_PER_HOST)
+        self._whoareyou_total = TokenBucket(*_WHOAREYOU_TOTAL)
+
+    def encode_message(self, node: NodeId, endpoint: Endpoint, plaintext: bytes) -> EncodedPacket | None:
+        """Encrypts a message with the session's key; None without a session."""
+        session = self.sessions.newest(node, endpoint)
+        if session is None:
+            return None
+        nonce = session.next_nonce(self._random)
+        header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
+        return EncodedPacket(header.packet(crypto.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
+
+    def encode_random(self, node: NodeId) -> EncodedPacket:
+        """A packet with random data, which the remote end answers with WHOAREYOU."""
+        nonce = self._random(packets.NONCE_SIZE)
+        header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
+        return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE_BYTES)), nonce)
+
+    def encode_handshake(
+        self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plaintext: bytes
+    ) -> bytes | None:
+        """Encodes the handshake that a WHOAREYOU requests, with the message; the session is in force from then on. None
+        when the contact's public key is invalid."""
+        secret, ephemeral_key = self._ephemeral_key()
+        try:
+            shared = crypto.ecdh(contact.public_key, secret)
+        except crypto.CryptoError:
+            return None
+        write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
+        session = Discv5Session(write_key, read_key)
+        self.sessions.add(contact.node_id, contact.endpoint, session)
+        nonce = session.next_nonce(self._random)
+        digest = crypto.id_signature_hash(whoareyou.challenge_data, ephemeral_key, contact.node_id)
+        header = packets.handshake_header(
+            *(self.node_id, contact.node_id, nonce, self._random(packets.IV_SIZE)),
+            signature=crypto.sign(self._secret, digest),
+            ephemeral_key=ephemeral_key,
+            record=record.raw if whoareyou.enr_seq < record.seq else b"",
+        )
+        return header.packet(crypto.encrypt(write_key, nonce, plaintext, header.data))
+
+    def encode_whoareyou(
+        self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
+    ) -> bytes | PacketDrop:
+        """Encodes the WHOAREYOU for a message that could not be decrypted, never larger than it. `known` is the sender
+        as far as we know it; at its known address the limit over all senders does not apply, so that a flood of
+        strangers does not keep it out."""
+        if not self._whoareyou_limits[host_prefix(sender.ip)].allow(now):
+            return PacketDrop.TOO_MANY_CHALLENGES
+        if (known is None or known.endpoint != sender) and not self._whoareyou_total.allow(now):
+            return PacketDrop.TOO_MANY_CHALLENGES
+        record = known.record if known is not None else None
+        seq = record.seq if record is not None else 0
+        header = packets.whoareyou_header(
+            packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
+        )
+        challenge = Challenge(header.data, record, now + CHALLENGE_TIMEOUT)
+        self.challenges.add(packet.source, sender, challenge, now)
+        return header.packet()
+
+    def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
+        """Decodes a datagram."""
+        try:
+            packet = packets.decode(datagram, self.node_id)
+        except packets.PacketError:
+            return PacketDrop.NOT_A_PACKET
+        if isinstance(packet, packets.WhoAreYou):
+            return packet
+        if packet.source == self.node_id:
+            return PacketDrop.OWN_ID
+        if isinstance(packet, packets.HandshakePacket):
+            return self._decode_handshake(packet, sender, now)
+        decrypted = self.sessions.decrypt(packet, sender)
+        if decrypted is None:
+            return packet
+        return (
+            PacketDrop.REPLAYED
+            if decrypted.plaintext is None
+            else _decode_message(packet.source, sender, decrypted.plaintext, None)
+        )
+
+    def _decode_handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
+        """Accepts the session of a handshake that answers one of our challenges; any other changes nothing."""
+        pending = self.challenges.pending(packet.source, sender, now)
+        if not pending:
+            return PacketDrop.UNSOLICITED
+        try:
+            sent_record = decode_enr(packet.record) if packet.record else None
+        except EnrError:
+            return PacketDrop.BAD_HANDSHAKE
+        for challenge in pending:
+            record = sent_record or challenge.record
+            if (
+                record is None
+                or record.node_id != packet.source
+                or not self._verify_id_signature(packet, challenge, record)
+            ):
+                continue
+            return self._accept_handshake(packet, sender, challenge, record)
+        return PacketDrop.BAD_HANDSHAKE
+
+    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
+        digest = crypto.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
+        return crypto.verify(record.public_key, packet.id_signature, digest)
+
+    def _accept_handshake(
+        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr
+    ) -> DecodedPacket:
+        try:
+            shared = crypto.ecdh(packet.ephemeral_public_key, self._secret)
+        except crypto.CryptoError:
+            return PacketDrop.BAD_HANDSHAKE
+        read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
+        plaintext = crypto.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+        if plaintext is None:
+            return PacketDrop.BAD_HANDSHAKE
+        session = Discv5Session(write_key, read_key)
+        session.accept_nonce(packet.nonce)
+        self.sessions.add(packet.source, sender, session)
+        self.challenges.remove(packet.source, sender)
+        return _decode_message(packet.source, sender, plaintext, record)
+
+    def _ephemeral_key(self) -> tuple[bytes, bytes]:
+        """A new private key and its public key."""
+        while True:
+            secret = self._random(32)
+            try:
+                return secret, crypto.public_key(secret)
+            except crypto.CryptoError:
+                continue
+
+
+def _decode_message(node: NodeId, endpoint: Endpoint, plaintext: bytes, record: Enr | None) -> DecodedPacket:
+    try:
+        return AuthenticMessage(node, endpoint, messages.decode(plaintext), record)
+    except messages.MessageError:
+        return PacketDrop.NOT_A_MESSAGE

@@ -1,0 +1,169 @@
+"""Messages from arrival to validation result. Each message is validated once, however many peers send it; what has no
+use, duplicates and rejected messages, is charged to its sender's wasted-bytes budget."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import (
+    MessageId,
+    MessageIdScheme,
+    UnvalidatedMessage,
+    ValidationResult,
+    message_id,
+)
+from rollup_node.stages.p2p.gossipsub.params import (
+    MAX_PENDING_BYTES,
+    MAX_PENDING_MESSAGES,
+    MAX_SEEN,
+    VALIDATION_TIMEOUT,
+    GossipParams,
+)
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable
+from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
+from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+@dataclass
+class PendingMessage:
+    """A message from arrival to validation result; `senders` are all peers that sent it, the first one first."""
+
+    topic: str
+    data: bytes
+    size: int
+    received_at: float
+    senders: dict[PeerId, None] = field(default_factory=dict)
+
+    @property
+    def sender(self) -> PeerId:
+        """The peer that sent it first."""
+        return next(iter(self.senders))
+
+
+class PendingMessages:
+    """Messages whose validation is pending, by id, oldest first; bounded in number and bytes."""
+
+    def __init__(self) -> None:
+        self._messages: dict[MessageId, PendingMessage] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def get(self, message_id: MessageId) -> PendingMessage | None:
+        """The message, None if it is not pending."""
+        return self._messages.get(message_id)
+
+    def add(self, message_id: MessageId, message: PendingMessage) -> bool:
+        """Adds a message; False if there is no room."""
+        if len(self._messages) >= MAX_PENDING_MESSAGES or self.bytes + message.size > MAX_PENDING_BYTES:
+            return False
+        self._messages[message_id] = message
+        self.bytes += message.size
+        return True
+
+    def take(self, message_id: MessageId) -> PendingMessage | None:
+        """Removes the message and returns it; None if it is not pending."""
+        message = self._messages.pop(message_id, None)
+        if message is not None:
+            self.bytes -= message.size
+        return message
+
+    def older_than(self, time: float) -> Iterator[MessageId]:
+        """Ids of messages received before `time`."""
+        return iter([each for each, message in self._messages.items() if message.received_at < time])
+
+
+class _DecodedMessage(NamedTuple):
+    id: MessageId
+    content: bytes | SnappyFailure
+    size: int
+
+
+class ValidationQueue:
+    """The seen cache, and the messages whose validation is pending."""
+
+    def __init__(
+        self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
+    ) -> None:
+        self._params = params
+        self._peers = peers
+        self._promises = promises
+        self._id_scheme = id_scheme
+        self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
+        self.pending = PendingMessages()
+
+    def has_seen(self, message_id: MessageId, now: float) -> bool:
+        """Whether a message was received or published within the seen TTL."""
+        return self.seen.has(message_id, now)
+
+    def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
+        """Marks a message of our own as seen; returns its id, None if it was seen before."""
+        message_id = self._decode(topic, data).id
+        return message_id if self.seen.add(message_id, now) else None
+
+    def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
+        """Takes a message in a joined topic; returns it if it must be validated. A signed message is rejected
+        [GSP4]."""
+        if self._peers.states[peer].wasted_bytes_budget <= 0:
+            return None
+        if message.is_signed:
+            self._reject(peer, len(message.data))
+            return None
+        decoded = self._decode(message.topic, message.data)
+        if self.seen.has(decoded.id, now):
+            self._add_duplicate(peer, decoded)
+            return None
+        self._promises.fulfill(decoded.id)
+        pending = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
+        if not self.pending.add(decoded.id, pending):
+            self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+            return None
+        self.seen.add(decoded.id, now)
+        return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
+
+    def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
+        """Ends the validation of a message; returns it if it is to be forwarded."""
+        pending = self.pending.take(message_id)
+        if pending is None:
+            return None
+        if result is ValidationResult.ACCEPT:
+            self._peers.event_counts[TraceEvent.DELIVER_MESSAGE] += 1
+            return pending
+        self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+        if result is ValidationResult.REJECT:
+            self._charge_wasted_bytes(pending.senders, pending.size)
+        return None
+
+    def heartbeat(self, now: float) -> None:
+        """Expires the seen cache, and ignores messages whose validation takes too long."""
+        self.seen.remove_expired(now)
+        for expired in self.pending.older_than(now - VALIDATION_TIMEOUT):
+            self.finish(expired, ValidationResult.IGNORE)
+
+    def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
+        content = snappy.decompress(data)
+        size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
+        return _DecodedMessage(message_id(self._id_scheme, topic, data, content), content, size)
+
+    def _reject(self, peer: PeerId, size: int) -> None:
+        self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+        self._charge_wasted_bytes((peer,), size)
+
+    def _add_duplicate(self, peer: PeerId, message: _DecodedMessage) -> None:
+        self._peers.event_counts[TraceEvent.DUPLICATE_MESSAGE] += 1
+        self._charge_wasted_bytes((peer,), message.size)
+        pending = self.pending.get(message.id)
+        if pending is not None:
+            pending.senders[peer] = None
+
+    def _charge_wasted_bytes(self, peers: Iterable[PeerId], size: int) -> None:
+        for peer in peers:
+            state = self._peers.states.get(peer)
+            if state is not None:
+                state.wasted_bytes_budget -= size + self._params.wasted_message_overhead

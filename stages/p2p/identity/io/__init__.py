@@ -1,0 +1,1 @@
+"""The file of the node's network key."""

@@ -1,0 +1,72 @@
+"""The server of `p2p.blocks`: blocks of peers go to the engine process at once, blocks that it sequenced are published
+once each."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
+
+MAX_RECENT = 16
+MAX_RESPONSES = 64
+
+
+class UnsafeBlocksServer:
+    """`publish` returns an error or None, and is called only while `is_ready`; `on_gap` is called with the head's
+    number and the block above a gap. A restarted engine process gets the latest blocks again, its own included: a block
+    that was published but not inserted when it died must not be sequenced a second time."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        publish: Callable[[ExecutionPayload], str | None],
+        is_ready: Callable[[], bool],
+        on_gap: Callable[[int, GapEnd], None],
+    ) -> None:
+        self._publish, self._is_ready, self._on_gap = publish, is_ready, on_gap
+        self._engine: ProcessId | None = None
+        self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
+        self._responses: OrderedDict[int, PublishResponse] = OrderedDict()
+        self.published = 0
+        self._server = bus.serve("p2p.blocks", self._on_message)
+
+    def send_block(self, payload: ExecutionPayload) -> None:
+        """Sends a block to the engine process."""
+        self._store_recent(payload)
+        if self._engine is not None:
+            self._server.send(self._engine, UnsafeBlock(payload))
+
+    def _on_message(self, engine: ProcessId, message: Any) -> None:
+        if self._engine is None or engine.incarnation > self._engine.incarnation:
+            self._engine = engine
+            self._responses.clear()
+            for payload in self._recent.values():
+                self._server.send(engine, UnsafeBlock(payload))
+        elif engine.incarnation < self._engine.incarnation:
+            return
+        if isinstance(message, PublishRequest):
+            self._publish_block(engine, message)
+        elif isinstance(message, UnsafeBlocksRequest) and message.gap_end is not None:
+            self._on_gap(message.head, message.gap_end)
+
+    def _publish_block(self, engine: ProcessId, message: PublishRequest) -> None:
+        done = self._responses.get(message.id)
+        if done is None and not self._is_ready():
+            return
+        if done is None:
+            done = self._responses[message.id] = PublishResponse(message.id, self._publish(message.payload))
+            if done.error is None:
+                self.published += 1
+                self._store_recent(message.payload)
+            # Responses are kept to answer repeated requests: a block is published once.
+            if len(self._responses) > MAX_RESPONSES:
+                self._responses.popitem(last=False)
+        self._server.send(engine, done)
+
+    def _store_recent(self, payload: ExecutionPayload) -> None:
+        self._recent[payload.block_hash] = payload
+        if len(self._recent) > MAX_RECENT:
+            self._recent.popitem(last=False)

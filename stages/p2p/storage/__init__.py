@@ -1,0 +1,1 @@
+"""SQLite files for what should survive a restart."""

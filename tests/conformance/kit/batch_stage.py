@@ -1,0 +1,79 @@
+"""A batch stage on its own, with batches from a list, for what cannot happen behind the stages before it."""
+
+from collections import deque
+from typing import Any
+
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import decode_batch
+from rollup_node.stages.derivation.pipeline.base_batch_stage import BatchStageContext, StageOutput
+from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
+from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
+from rollup_node.stages.derivation.pipeline.outputs import Flow
+from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
+from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
+from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.conformance.kit.chain import GENESIS, L1Blocks, rollup
+
+
+class BatchList:
+    """A NextBatchProvider that gives what is in the list, and then has no more data."""
+
+    def __init__(self) -> None:
+        self.items: deque[SingularBatch | SpanBatch | Flow] = deque()
+
+    def next_batch(self) -> SingularBatch | SpanBatch | Flow:
+        return self.items.popleft() if self.items else Flow.OUT_OF_DATA
+
+    def discard_block(self) -> None:
+        self.items.clear()
+
+    def flush_channel(self) -> None:
+        self.items.clear()
+
+
+class BatchStageHarness:
+    """A stage that has seen the L1 blocks up to `last`, by their distance from genesis' origin."""
+
+    def __init__(
+        self,
+        stage: type[BatchQueue] | type[BatchStage],
+        forks: dict[str, int],
+        last: int = 1,
+        span_checks: type[SpanBatchChecks] = SpanBatchChecks,
+        **changes: Any,
+    ) -> None:
+        self.config = rollup(forks, **changes)
+        self.l1 = L1Blocks()
+        self.l1.skip(last)
+        self.l1_window = L1OriginWindow(self.l1.blocks[0])
+        self.events = PipelineEvents()
+        self._provider = BatchList()
+        schedule, overlap_blocks = self.config.schedule(), OverlapBlocks()
+        context = BatchStageContext(
+            self.config,
+            SingularBatchChecks(self.config, schedule),
+            span_checks(self.config, schedule, overlap_blocks),
+            self.l1_window,
+            overlap_blocks,
+            self._provider,
+            self.events,
+            True,
+        )
+        self.stage = stage(context)
+        for block in self.l1.blocks:
+            self.l1_window.advance_origin(block, GENESIS)
+
+    def feed(self, *items: bytes | Flow) -> None:
+        """Appends encoded batches to the list."""
+        for item in items:
+            batch = item if isinstance(item, Flow) else decode_batch(item, span_rules(self.config))
+            assert isinstance(batch, SingularBatch | SpanBatch | Flow)
+            self._provider.items.append(batch)
+
+    def next(self, parent: L2BlockRef = GENESIS) -> StageOutput:
+        """One step of the stage at the newest L1 block."""
+        return self.stage.next(parent, self.l1.last)

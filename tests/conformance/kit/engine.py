@@ -1,0 +1,55 @@
+"""The engine side: attributes as the block that an engine would seal, and the driver that brings them in."""
+
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.core.driver import Driver
+from rollup_node.stages.messages.engine import AttributesReady
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.eip1559 import encode_extra_data
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
+from tests.conformance.kit.chain import GENESIS, SYSTEM_CONFIG
+
+
+def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttributes) -> ExecutionPayload:
+    """The block of these attributes, with made-up roots."""
+    rules = config.schedule().l2(attributes.timestamp)
+    assert config.chain_op_config is not None
+    extra = encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config)
+    return ExecutionPayload(
+        parent_hash=parent.hash,
+        fee_recipient=attributes.fee_recipient,
+        state_root=ZERO_HASH,
+        receipts_root=ZERO_HASH,
+        logs_bloom=bytes(256),
+        prev_randao=attributes.prev_randao,
+        block_number=parent.number + 1,
+        gas_limit=attributes.gas_limit,
+        gas_used=0,
+        timestamp=attributes.timestamp,
+        extra_data=extra,
+        base_fee=7,
+        block_hash=keccak256(parent.hash + b"".join(attributes.transactions)),
+        transactions=attributes.transactions,
+        withdrawals=attributes.withdrawals,
+        blob_gas_used=0 if rules.beacon_root else None,
+        excess_blob_gas=0 if rules.beacon_root else None,
+        withdrawals_root=EMPTY_ROOT if rules.withdrawals_root else None,
+        parent_beacon_root=attributes.parent_beacon_root,
+    )
+
+
+def driver_with(config: RollupConfig, found: AttributesWithParent) -> Driver:
+    """A driver whose engine knows genesis only, with these attributes as the job in hand."""
+    driver = Driver(config)
+    driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
+    call = driver.settle()
+    assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
+    assert (
+        driver.offer(AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding))
+        is None
+    )
+    return driver

@@ -1,0 +1,50 @@
+"""The stages from data items to complete channels, driven by L1 blocks."""
+
+from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.types import InboxTransaction
+from tests.conformance.kit.chain import BATCHER, FIRST_L1, L1Blocks, rollup
+from tests.conformance.kit.notation import item, parts
+
+
+class IngestionHarness:
+    """Reads L1 blocks one by one. Texts are notation of frames, one data item each."""
+
+    def __init__(self, forks: dict[str, int], **values: int) -> None:
+        self.config: RollupConfig = rollup(forks, **values)
+        self.l1 = L1Blocks()
+        self.batcher = BATCHER
+        self.dropped: list[Dropped] = []
+        self._schedule = self.config.schedule()
+        self._events = PipelineEvents()
+        self.ingestion = FrameIngestion(self._schedule.l1(self.l1.last.header.timestamp), self._events)
+
+    def take_reasons(self) -> list[type[Reason]]:
+        """The reasons of what was dropped since the last call."""
+        found, self.dropped = [type(each.reason) for each in self.dropped], []
+        return found
+
+    def channels(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[ReadyChannel]:
+        """The channels that come out of a new block with these items. `number` counts from the first block; blocks that
+        are left out have no data."""
+        if number is not None:
+            while len(self.l1.blocks) < number:
+                self.channels()
+        block = self.l1.add(*(item(each) if isinstance(each, str) else each for each in items))
+        rules = self._schedule.l1(block.header.timestamp)
+        self.ingestion.open(block, self.batcher, rules)
+        found = []
+        while (channel := self.ingestion.next_channel(block.ref, rules)) is not None:
+            assert isinstance(channel, ReadyChannel)
+            found.append(channel)
+        self.dropped.extend(self._events.drops)
+        self._events.drops.clear()
+        assert number is None or block.header.number == FIRST_L1 + number
+        return found
+
+    def read(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[str]:
+        """As `channels`, in the notation of their frames."""
+        return [parts(channel.body) for channel in self.channels(*items, number=number)]

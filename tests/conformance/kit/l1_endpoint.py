@@ -1,0 +1,166 @@
+"""An L1 endpoint with a made-up chain whose hashes and roots are correct: its blocks and receipts in JSON."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import rlp
+
+from rollup_node.stages.l1.filter import L1Filter
+from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
+from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encode_header, header_hash
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.types import Hash, L1Block, Log
+from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
+from tests.conformance.kit.chain import (
+    FIRST_L1,
+    GENESIS_TIME,
+    INBOX,
+    L1_BLOCK_TIME,
+    L1_CHAIN_ID,
+    SYSTEM_CONFIG_CONTRACT,
+    batcher_update,
+)
+
+L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
+GAS = 100_000
+
+
+class EndpointTransaction(NamedTuple):
+    """A transaction's bytes and what it did."""
+
+    raw: bytes
+    logs: tuple[Log, ...] = ()
+    succeeded: bool = True
+
+
+class EndpointBlock(NamedTuple):
+    """A block of the endpoint."""
+
+    header: Header
+    transactions: tuple[EndpointTransaction, ...]
+    receipts: tuple[bytes, ...]
+
+    @property
+    def number(self) -> int:
+        return self.header.number
+
+    @property
+    def hash(self) -> Hash:
+        return header_hash(self.header)
+
+
+def config_event(batcher: bytes = b"\xbb" * 20) -> Log:
+    """An event that changes the batcher."""
+    return batcher_update(batcher)
+
+
+class L1Endpoint:
+    """Blocks from `FIRST_L1` on, and the methods that give them."""
+
+    def __init__(self) -> None:
+        self.blocks: list[EndpointBlock] = []
+        self.add()
+
+    def add(self, *transactions: EndpointTransaction, branch: int = 0) -> EndpointBlock:
+        """Another block."""
+        number = FIRST_L1 + len(self.blocks)
+        receipts = tuple(_receipt(each, GAS * place) for place, each in enumerate(transactions, start=1))
+        bloom = 0
+        for each in transactions:
+            bloom |= _bloom(each.logs)
+        header = Header(
+            parent_hash=self.blocks[-1].hash if self.blocks else bytes(32),
+            uncles_hash=EMPTY_UNCLES_HASH,
+            miner=branch.to_bytes(20, "big"),
+            state_root=bytes(32),
+            transactions_root=ordered_root([each.raw for each in transactions]),
+            receipts_root=ordered_root(receipts),
+            logs_bloom=bloom.to_bytes(256, "big"),
+            difficulty=0,
+            number=number,
+            gas_limit=30_000_000,
+            gas_used=GAS * len(transactions),
+            timestamp=GENESIS_TIME + L1_BLOCK_TIME * len(self.blocks),
+            extra_data=b"",
+            mix_hash=bytes(32),
+            nonce=bytes(8),
+            base_fee=7,
+        )
+        self.blocks.append(EndpointBlock(header, transactions, receipts))
+        return self.blocks[-1]
+
+    def replace(self, depth: int, length: int) -> None:
+        """Another branch in place of the last blocks, without transactions."""
+        del self.blocks[len(self.blocks) - depth :]
+        for _ in range(length):
+            self.add(branch=1)
+
+    def block(self, number: int) -> Any:
+        """A block with full transactions in JSON."""
+        found = self.blocks[number - FIRST_L1]
+        transactions = [
+            transaction_json(each.raw, index, found.hash, number, found.header.base_fee or 0)
+            for index, each in enumerate(found.transactions)
+        ]
+        encoded = encode_header(found.header)
+        return block_json(header_json(found.hash, encoded), encoded, transactions)
+
+    def receipts(self, block_hash: Hash) -> Any:
+        """A block's receipts in JSON; None for a block that is not of this chain."""
+        found = next((each for each in self.blocks if each.hash == block_hash), None)
+        if found is None:
+            return None
+        receipts, logs = [], 0
+        for index, raw in enumerate(found.receipts):
+            transaction = self.block(found.number)["transactions"][index]
+            receipts.append(receipt_json(raw, transaction, logs, GAS * index))
+            logs += len(found.transactions[index].logs)
+        return receipts
+
+    def verified(self, number: int) -> L1Block:
+        """The block as the l1 process hands it out."""
+        result = run(VerifyBlock(number, _answer(self.block(number)), False, L1_FILTER))
+        if isinstance(result, NeedsReceipts):
+            receipts = self.receipts(result.block.header.hash)
+            result = run(VerifyReceipts(result.block, _answer(receipts), L1_FILTER))
+        assert isinstance(result, Verified), result
+        return result.block
+
+    def methods(self) -> dict[str, Callable[..., Any]]:
+        """By name, as a JSON-RPC server takes them."""
+
+        def by_number(number: str, full: bool) -> Any:
+            last = FIRST_L1 + len(self.blocks) - 1
+            requested = last if number == "latest" else FIRST_L1 if number in ("safe", "finalized") else int(number, 16)
+            return self.block(requested) if FIRST_L1 <= requested <= last else None
+
+        return {
+            "eth_chainId": lambda: hex(L1_CHAIN_ID),
+            "eth_getBlockByNumber": by_number,
+            "eth_getBlockReceipts": lambda block_hash: self.receipts(bytes.fromhex(block_hash[2:])),
+        }
+
+
+def _answer(result: Any) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+def _receipt(transaction: EndpointTransaction, cumulative_gas: int) -> bytes:
+    kind = transaction.raw[0] if transaction.raw[0] < 0x80 else 0
+    logs = [[log.address, list(log.topics), log.data] for log in transaction.logs]
+    bloom = _bloom(transaction.logs).to_bytes(256, "big")
+    body: bytes = rlp.encode([int(transaction.succeeded), cumulative_gas, bloom, logs])
+    return bytes((kind,)) + body if kind else body
+
+
+def _bloom(logs: Sequence[Log]) -> int:
+    """Three of 2,048 bits for each address and topic (the Yellow Paper's M3:2048)."""
+    found = 0
+    for log in logs:
+        for value in (log.address, *log.topics):
+            digest = keccak256(value)
+            for at in (0, 2, 4):
+                found |= 1 << (int.from_bytes(digest[at : at + 2], "big") & 2047)
+    return found

@@ -1,0 +1,83 @@
+"""L1 transactions as their bytes, signed here, well or badly; `by_the_book` has an outside library sign them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import coincurve
+import rlp
+
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import Address, Hash
+from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID
+from tests.conformance.kit.notation import item
+
+SECRET, OTHER_SECRET = b"\x11" * 32, b"\x22" * 32
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+DATA = item("A0!")
+LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
+
+Signature = tuple[int, int, int]
+
+
+def address_of(secret: bytes) -> Address:
+    """The account of a secret key."""
+    return keccak256(coincurve.PrivateKey(secret).public_key.format(compressed=False)[1:])[12:]
+
+
+SIGNER, OTHER_SIGNER = address_of(SECRET), address_of(OTHER_SECRET)
+
+
+def high_s(signature: Signature) -> Signature:
+    """The other signature that the curve allows, with s in the upper half."""
+    parity, r, s = signature
+    return 1 - parity, r, ORDER - s
+
+
+def zero_r(signature: Signature) -> Signature:
+    parity, _, s = signature
+    return parity, 0, s
+
+
+def signed(
+    kind: int,
+    *,
+    to: Address | None = INBOX,
+    data: bytes = DATA,
+    chain_id: int = L1_CHAIN_ID,
+    secret: bytes = SECRET,
+    value: int = 0,
+    nonce: int = 0,
+    protected: bool = True,
+    blob_hashes: tuple[Hash, ...] = (),
+    change: Callable[[Signature], Signature] = lambda signature: signature,
+) -> bytes:
+    """A transaction of types 0 to 5; type 5 is as type 2."""
+    fees: list[Any] = [10**9] if kind in (LEGACY, ACCESS_LIST) else [1, 10**9]
+    fields: list[Any] = [] if kind == LEGACY else [chain_id]
+    fields += [nonce, *fees, 100_000, to or b"", value, data]
+    if kind != LEGACY:
+        fields.append([])
+    if kind == BLOB:
+        fields += [1, list(blob_hashes)]
+    if kind == SET_CODE:
+        fields.append([[chain_id, b"\x44" * 20, 0, 0, 1, 1]])
+    protection = [chain_id, 0, 0] if kind == LEGACY and protected else []
+    prefix = b"" if kind == LEGACY else bytes((kind,))
+    parity, r, s = change(_sign(keccak256(prefix + rlp.encode([*fields, *protection])), secret))
+    v = parity if kind != LEGACY else parity + (35 + 2 * chain_id if protected else 27)
+    return prefix + bytes(rlp.encode([*fields, v, r, s]))
+
+
+def _sign(digest: Hash, secret: bytes) -> Signature:
+    found = coincurve.PrivateKey(secret).sign_recoverable(digest, hasher=None)
+    return found[64], int.from_bytes(found[:32], "big"), int.from_bytes(found[32:64], "big")
+
+
+def by_the_book(kind: int) -> bytes:
+    """The transaction that `signed(kind)` makes, as eth-account makes it."""
+    from eth_account import Account
+
+    fees = {"gasPrice": 10**9} if kind < DYNAMIC_FEE else {"maxPriorityFeePerGas": 1, "maxFeePerGas": 10**9}
+    types = {} if kind == LEGACY else {"type": kind, "accessList": []}
+    common = {"chainId": L1_CHAIN_ID, "nonce": 0, "gas": 100_000, "to": INBOX, "value": 0, "data": DATA}
+    return bytes(Account.sign_transaction({**common, **fees, **types}, SECRET).raw_transaction)

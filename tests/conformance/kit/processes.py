@@ -1,0 +1,210 @@
+"""The l1 and blobs processes over real messages, with endpoints on loopback that fail as a test says."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ckzg
+from aiohttp import web
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
+from rollup_node.stages.blobs.process import stage as blobs_process
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.compute.process import stage as compute
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.process import stage as l1_process
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.blobs import BlobsRequest
+from rollup_node.stages.protocol.types import BlobRef, Hash
+from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.devnet.l1 import beacon
+from rollup_node.tools.devnet.l1.sidecars import Blob
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
+
+ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
+ROLLUP = rollup(forks_until("ecotone"))
+TIMEOUT = 0.3
+REPEAT_SECONDS = 0.2
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Requester:
+    """Derivation's end of a channel: sends a request until the answer has come. `ended` is the end of the process."""
+
+    def __init__(self, bus: Bus, channel: str) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answers: list[Message] = []
+        self._news = asyncio.Event()
+        self._client = bus.connect(channel, self._receive)
+
+    def end(self, error: BaseException) -> None:
+        """The process has ended with this error."""
+        self.ended.set_exception(error)
+        self._news.set()
+
+    def _receive(self, answer: Message) -> None:
+        self._answers.append(answer)
+        self._news.set()
+
+    async def until(
+        self, request: Message, kind: type[Answer], condition: Callable[[Answer], bool] = lambda answer: True
+    ) -> Answer:
+        """The first answer of this kind for which the condition holds. Raises what ends the process before."""
+        while True:
+            self._news.clear()
+            self._client.send(request)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPEAT_SECONDS):
+                    await self._news.wait()
+            if self.ended.done():
+                self.ended.result()
+            for answer in self._answers:
+                if isinstance(answer, kind) and condition(answer):
+                    return answer
+
+
+@asynccontextmanager
+async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Requester]:
+    """The l1 process with this endpoint."""
+    async with AsyncExitStack() as stack:
+        url = await _serving(application(JsonRpc(methods)), stack)
+        config = L1Config((url,), ROLLUP, poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
+        buses, meter = _buses(stack), Meter("l1")
+        stage = l1_process.build(config, buses["l1"], meter)
+        requester = Requester(buses["derivation"], "l1.blocks")
+        async with _running(stage, buses, meter, "l1", requester):
+            yield requester
+
+
+@asynccontextmanager
+async def blobs_running(app: web.Application) -> AsyncIterator[Requester]:
+    """The blobs process with this Beacon API, which must answer within 0.3 s."""
+    async with AsyncExitStack() as stack:
+        url = await _serving(app, stack)
+        buses, meter = _buses(stack), Meter("blobs")
+        stage = blobs_process.build(BlobsConfig(url, ROLLUP, timeout=TIMEOUT), buses["blobs"], meter)
+        requester = Requester(buses["derivation"], "blobs.contents")
+        async with _running(stage, buses, meter, "blobs", requester):
+            yield requester
+
+
+async def step_on_request(request: BlobsRequest) -> None:
+    """One step of a blobs process without an endpoint, after it has received this request. Raises as the step does."""
+    async with AsyncExitStack() as stack:
+        buses = _buses(stack)
+        stage = blobs_process.build(BlobsConfig(None, ROLLUP), buses["blobs"], Meter("blobs"))
+        client = buses["derivation"].connect("blobs.contents", lambda message: None)
+        (task,) = stage.periodic_tasks
+        async with running_buses(buses):
+            while not task.wake.is_set():
+                client.send(request)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(REPEAT_SECONDS):
+                        await task.wake.wait()
+            try:
+                await task.step()
+            finally:
+                await stage.close()
+
+
+def bounded(use: Callable[[], Awaitable[None]]) -> None:
+    """Runs it for at most 20 seconds."""
+
+    async def run() -> None:
+        async with asyncio.timeout(20):
+            await use()
+
+    asyncio.run(run())
+
+
+async def _serving(app: web.Application, stack: AsyncExitStack) -> str:
+    listener = Listener(app, 0)
+    await listener.start()
+    stack.push_async_callback(listener.stop)
+    url: str = listener.url
+    return url
+
+
+def _buses(stack: AsyncExitStack) -> dict[str, Bus]:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rn-")))
+    buses = in_process_buses(CHANNELS, folder, ROLES)
+    compute.build(ComputeConfig(kzg=False), buses["compute"], Meter("compute"))
+    return buses
+
+
+@asynccontextmanager
+async def _running(
+    stage: Any, buses: dict[str, Bus], meter: Meter, role: str, requester: Requester
+) -> AsyncIterator[None]:
+    """Drives a stage as the runtime does; what ends one of its tasks ends `requester`."""
+    async with running_buses(buses):
+        await stage.start()
+        driver = TaskRunner(stage, meter, Problems(stage, meter), role)
+        running = [asyncio.create_task(driver.run(task)) for task in driver.periodic_tasks]
+        for task in running:
+            task.add_done_callback(lambda ended: _forward(ended, requester))
+        try:
+            yield
+        finally:
+            driver.stop()
+            await asyncio.wait(running, timeout=1.0)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await stage.close()
+    if requester.ended.done():
+        requester.ended.result()
+
+
+def _forward(task: asyncio.Task[None], requester: Requester) -> None:
+    if not task.cancelled() and not requester.ended.done() and (error := task.exception()) is not None:
+        requester.end(error)
+
+
+class FaultyBeacon:
+    """A Beacon API with some blobs in slot 1. `delays` are the seconds by which the next answers about blobs are late;
+    without `has_blobs` it has none."""
+
+    def __init__(self, contents: Sequence[bytes]) -> None:
+        self.genesis_time, self.slot_seconds = GENESIS_TIME, L1_BLOCK_TIME
+        self.has_blobs = True
+        self.delays: list[float] = []
+        self._blobs = [_sidecar(content) for content in contents]
+
+    @property
+    def refs(self) -> tuple[BlobRef, ...]:
+        return tuple(BlobRef(index, name) for index, (name, _) in enumerate(self._blobs))
+
+    def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
+        """As the embedded L1's Beacon API asks for them."""
+        return self._blobs if slot == 1 and self.has_blobs else None
+
+    def app(self) -> web.Application:
+        """The API with its delays."""
+
+        @web.middleware
+        async def late(request: web.Request, handler: Any) -> Any:
+            if "/blob" in request.path and self.delays:
+                await asyncio.sleep(self.delays.pop(0))
+            return await handler(request)
+
+        app = beacon.application(self)
+        app.middlewares.append(late)
+        return app
+
+
+def _sidecar(content: bytes) -> tuple[Hash, Blob]:
+    setup = load_setup()
+    commitment = bytes(ckzg.blob_to_kzg_commitment(content, setup))
+    proof = bytes(ckzg.compute_blob_kzg_proof(content, commitment, setup))
+    return versioned_hash(commitment), Blob(content, commitment, proof)

@@ -1,0 +1,229 @@
+"""The deriver on a made-up chain: what a test puts on L1 is derived, and what is derived becomes the next safe head."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
+from rollup_node.stages.derivation.pipeline.outputs import (
+    AttributesWithParent,
+    NeedBlobs,
+    NeedDecoded,
+    NeedL1Block,
+    NeedL2Blocks,
+    NeedReset,
+)
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.attributes import deposits_only, system_config_after
+from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.deposits import is_deposit
+from rollup_node.stages.protocol.l1_info import l1_info_of_block
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import (
+    Address,
+    BlockId,
+    Hash,
+    InboxTransaction,
+    L1Block,
+    L2BlockContent,
+    L2BlockRef,
+    Log,
+)
+from tests.conformance.kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    GENESIS,
+    L1_CHAIN,
+    SYSTEM_CONFIG,
+    L1Blocks,
+    calldata,
+    rollup,
+)
+from tests.conformance.kit.planning import Planned, l2_hash
+
+
+@dataclass(frozen=True)
+class DerivedBlock:
+    """A block of the safe chain with the system config that it carries and the attributes that it was built from."""
+
+    ref: L2BlockRef
+    transactions: tuple[bytes, ...]
+    config: SystemConfig
+    output: AttributesWithParent | None
+
+    @property
+    def users(self) -> tuple[bytes, ...]:
+        return tuple(each for each in self.transactions if not is_deposit(each))
+
+    @property
+    def inclusion(self) -> int:
+        """The number of the L1 block that it was derived from."""
+        assert self.output is not None
+        return self.output.derived_from.number
+
+    @property
+    def concluding(self) -> bool:
+        assert self.output is not None
+        return self.output.concluding
+
+
+@dataclass(frozen=True)
+class _ResetPoint:
+    base: BlockId
+    base_config: SystemConfig
+
+
+class RollupChain:
+    """State: the L1 chain, the L2 chain as far as it is derived, and everything that the deriver put out. `withheld`
+    are numbers of L2 blocks that are unavailable; the engine finds attributes invalid or refuses them as the two
+    callables say."""
+
+    def __init__(self, forks: Mapping[str, int], *, overlap_check: bool = True, **changes: Any) -> None:
+        self.config = rollup(dict(forks), **changes)
+        self.deriver = Deriver(self.config, L1_CHAIN, span_overlap_check=overlap_check)
+        self.l1 = L1Blocks()
+        self.l2 = [DerivedBlock(GENESIS, (), SYSTEM_CONFIG, None)]
+        self.blobs: dict[Hash, bytes | None] = {}
+        self.withheld: set[int] = set()
+        self.is_invalid: Callable[[PayloadAttributes], bool] = lambda attributes: False
+        self.is_refused: Callable[[PayloadAttributes], bool] = lambda attributes: False
+        self.dropped: list[Dropped] = []
+        self.last_output: Output | None = None
+        self._begin(FIRST_L1, SYSTEM_CONFIG)
+
+    @property
+    def safe(self) -> L2BlockRef:
+        """The safe head: the newest derived block."""
+        return self.l2[-1].ref
+
+    @property
+    def head(self) -> int:
+        """The number of the newest L1 block."""
+        return self.l1.last.header.number
+
+    @property
+    def reset_reason(self) -> Reason | None:
+        """Why the deriver needs a reset, if it does."""
+        return self.last_output.reason if isinstance(self.last_output, NeedReset) else None
+
+    def take_reasons(self, *effects: DropEffect) -> list[type[Reason]]:
+        """The reasons of what was dropped since the last call, or only of drops with these effects."""
+        found = [type(each.reason) for each in self.dropped if not effects or each.effect in effects]
+        self.dropped.clear()
+        return found
+
+    def take_drops(self) -> list[tuple[DropEffect, type[Reason]]]:
+        """Effects and reasons of what was dropped since the last call."""
+        found = [(each.effect, type(each.reason)) for each in self.dropped]
+        self.dropped.clear()
+        return found
+
+    # --- L1 --------------------------------------------------------------------------------------------------------
+
+    def mine(
+        self,
+        *items: bytes,
+        time: int | None = None,
+        sender: Address = BATCHER,
+        updates: Iterable[Log] = (),
+        deposits: Iterable[Log] = (),
+        inbox: Iterable[InboxTransaction] = (),
+    ) -> L1Block:
+        """The next L1 block, each item the calldata of a transaction; `time` is in seconds after genesis."""
+        transactions = [calldata(item, sender) for item in items]
+        return self.l1.add(*transactions, *inbox, updates=updates, deposits=deposits, time=time)
+
+    def mine_until(self, number: int) -> None:
+        """L1 blocks without data up to this number."""
+        while self.head < number:
+            self.mine()
+
+    # --- L2 --------------------------------------------------------------------------------------------------------
+
+    def extend(self, blocks: Iterable[Planned]) -> None:
+        """Blocks of the safe chain that are there before derivation starts."""
+        for block in blocks:
+            self.l2.append(DerivedBlock(block.ref, (b"\x7e\xc0", *block.transactions), SYSTEM_CONFIG, None))
+        self._known = len(self.l2)
+
+    # --- derivation ------------------------------------------------------------------------------------------------
+
+    def run(self, most: int | None = None, until: Callable[[Output], bool] | None = None) -> list[DerivedBlock]:
+        """Derives until the deriver waits, until there are `most` more L2 blocks, or up to an output (which is not
+        handled); the new blocks."""
+        known = len(self.l2)
+        for _ in range(200_000):
+            if most is not None and len(self.l2) == known + most:
+                return self.l2[known:]
+            self.last_output = self.deriver.step(self.safe, self.l2[-1].config)
+            if (until is not None and until(self.last_output)) or not self._handle(self.last_output):
+                return self.l2[known:]
+        raise AssertionError("derivation does not come to rest")
+
+    def reset(self, base: int, config: SystemConfig = SYSTEM_CONFIG, safe: int | None = None) -> None:
+        """Starts again at L1 block `base`, on L2 block number `safe` or the newest one."""
+        if safe is not None:
+            del self.l2[safe + 1 :]
+        self._begin(base, config)
+
+    def _begin(self, base: int, config: SystemConfig) -> None:
+        self._known = len(self.l2)
+        self.deriver.reset(_ResetPoint(BlockId(base, self.l1[base].header.hash), config))
+
+    def _handle(self, output: Output) -> bool:
+        deriver = self.deriver
+        match output:
+            case Dropped():
+                self.dropped.append(output)
+                return True
+            case NeedL1Block(number=number):
+                return number <= self.head and deriver.add_l1_block(self.l1[number])
+            case NeedDecoded(key=key, task=task):
+                return deriver.add_decoded(key, tasks.run(task))
+            case NeedBlobs(block=block, blobs=blobs):
+                contents = [self.blob(blob.hash) for blob in blobs]
+                return None not in contents and deriver.add_blobs(block.hash, [each for each in contents if each])
+            case NeedL2Blocks(first=first, last=last):
+                return deriver.add_l2_blocks(first, last, self._contents(first, last))
+            case AttributesWithParent():
+                self._build(output)
+                return True
+        return False
+
+    def blob(self, key: Hash) -> BlobContent | None:
+        """The content of a blob; None if no source has it."""
+        if key not in self.blobs:
+            return None
+        data = self.blobs[key]
+        return BlobContent(key, data, "made up" if data is None else None)
+
+    def _contents(self, first: int, last: int) -> list[L2BlockContent] | None:
+        if self.withheld & set(range(first, last + 1)):
+            return None
+        return [L2BlockContent(each.ref, each.transactions) for each in self.l2[first : last + 1]]
+
+    def _build(self, output: AttributesWithParent) -> None:
+        """What an engine builds of the attributes."""
+        attributes = output.attributes
+        if self.is_refused(attributes):
+            self._remove_pending()
+            self.deriver.attributes_refused()
+            return
+        if self.is_invalid(attributes):
+            attributes = deposits_only(attributes)
+            self.deriver.flush_for_deposits_only()
+        parent = output.parent
+        info = l1_info_of_block(attributes.transactions, self.config.schedule().l1_info_format(attributes.timestamp))
+        users = [each for each in attributes.transactions if not is_deposit(each)]
+        key = l2_hash(parent.hash, attributes.timestamp, info.origin, users)
+        ref = L2BlockRef(key, parent.number + 1, parent.hash, attributes.timestamp, info.origin, info.sequence_number)
+        config = system_config_after(self.config, attributes, ref.number)
+        self.l2.append(DerivedBlock(ref, attributes.transactions, config, output))
+
+    def _remove_pending(self) -> None:
+        """The engine goes back to the last block that concluded its batch."""
+        while len(self.l2) > self._known and not self.l2[-1].concluding:
+            self.l2.pop()

@@ -1,0 +1,482 @@
+"""Forked processes for kill tests: run as `python forked_processes.py SCENARIO DIRECTORY`, prints one line of JSON.
+
+This process acts as the supervisor: it creates liveness table and arenas, forks, kills and restarts. It has no thread
+and no ZeroMQ context of its own; each child reports through a pipe, a line of JSON at a time."""
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import hashlib
+import itertools
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId, TaskFailed
+from rollup_node.ipc.bus.channels import Channel, Pattern
+from rollup_node.ipc.shared_memory.arena import Arena, Descriptor
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+
+PR_SET_PDEATHSIG = 1
+
+
+class PayloadRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+
+
+class Payload(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+    digest: bytes
+    data: bytes
+
+
+class DigestTask(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+    data: bytes
+
+
+class DigestResult(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+    digest: bytes
+    data: bytes
+
+
+class CountState(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+
+
+PAYLOADS, WORK, COUNT = "producer.payloads", "producer.work", "producer.count"
+CHANNELS = (
+    Channel(PAYLOADS, Pattern.REQUEST, "producer", ("reader",), up=PayloadRequest, down=Payload),
+    Channel(WORK, Pattern.WORK, "producer", ("worker",), down=DigestTask, up=DigestResult),
+    Channel(COUNT, Pattern.STATUS, "producer", ("reader",), down=CountState),
+)
+PRODUCER, READERS, WORKERS = 0, (1, 2), (3, 4)
+SLOTS = {"producer": [PRODUCER], "reader": [*READERS], "worker": [*WORKERS]}
+ROLES = {slot: role for role, slots in SLOTS.items() for slot in slots}
+Report = dict[str, Any]
+Reporter = Callable[..., None]
+Main = Callable[[Bus, Reporter], Coroutine[Any, Any, None]]
+
+
+class ForkedProcesses:
+    """The processes of one scenario; `reports` are what they reported, each with its slot."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.liveness = LivenessTable(len(ROLES))
+        self.arenas = {slot: Arena(len(ROLES)) for slot in ROLES}
+        self.pids: dict[int, int] = {}
+        self.pipes: dict[int, int] = {}
+        self.partial: dict[int, bytes] = {}
+        self.reports: list[tuple[int, Report]] = []
+
+    def start(self, slot: int, main: Main) -> None:
+        incarnation = self.liveness.incarnation(slot) + 1
+        self.liveness.start(slot, incarnation)
+        reading, writing = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._child(ProcessId(slot, incarnation), writing, parent, main)
+        os.close(writing)
+        self.pids[slot], self.pipes[slot] = pid, reading
+
+    def _child(self, process_id: ProcessId, pipe: int, parent: int, main: Main) -> None:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        status = 1
+        try:
+            if os.getppid() == parent:
+                keep = {0, 1, 2, pipe, self.liveness.fd, *(arena.fd for arena in self.arenas.values())}
+                for fd in map(int, os.listdir("/proc/self/fd")):
+                    if fd not in keep:
+                        with contextlib.suppress(OSError):
+                            os.close(fd)
+                role = ROLES[process_id.slot]
+                bus = Bus(CHANNELS, role, process_id, SLOTS, self.liveness, self.arenas, self.directory)
+                asyncio.run(self._run(bus, main, lambda **report: write_report(pipe, report)))
+                status = 0
+        finally:
+            os._exit(status)
+
+    async def _run(self, bus: Bus, main: Main, report: Reporter) -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.create_task(bus.run()),
+            asyncio.create_task(main(bus, report)),
+            asyncio.create_task(stop.wait()),
+        ]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        bus.close()
+        for task in done:
+            task.result()
+
+    def kill(self, slot: int, number: signal.Signals = signal.SIGKILL) -> int:
+        """Ends a process and reads its last reports; its exit status."""
+        pid, pipe = self.pids.pop(slot), self.pipes.pop(slot)
+        os.kill(pid, number)
+        while self._read_pipe(slot, pipe):
+            pass
+        os.close(pipe)
+        self.partial.pop(slot, None)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def restart(self, slot: int, main: Main) -> None:
+        self.kill(slot)
+        self.start(slot, main)
+
+    def read(self, seconds: float) -> None:
+        """Collects reports for that long."""
+        end = time.monotonic() + seconds
+        slots = {pipe: slot for slot, pipe in self.pipes.items()}
+        while (left := end - time.monotonic()) > 0:
+            for pipe in select.select(list(slots), [], [], left)[0]:
+                if not self._read_pipe(slots[pipe], pipe):
+                    raise RuntimeError(f"the process in slot {slots[pipe]} ended by itself")
+
+    def _read_pipe(self, slot: int, pipe: int) -> bool:
+        data = os.read(pipe, 1 << 20)
+        *lines, self.partial[slot] = (self.partial.get(slot, b"") + data).split(b"\n")
+        self.reports += [(slot, json.loads(line)) for line in lines]
+        return bool(data)
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 30) -> bool:
+        """Collects reports until the condition holds; False when it does not in time."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                return False
+            self.read(0.02)
+        return True
+
+    def total(self, name: str) -> int:
+        """The sum of what was reported under that name."""
+        return sum(report.get(name, 0) for _, report in self.reports)
+
+    def values(self, name: str) -> list[Any]:
+        """Everything that was reported under that name."""
+        return [report[name] for _, report in self.reports if name in report]
+
+    def wait_for_progress(self, name: str, count: int) -> bool:
+        """Waits until the total has risen that much: on a slow machine nothing happens between two kills."""
+        before = self.total(name)
+        return self.wait_for(lambda: self.total(name) >= before + count)
+
+    def stop(self) -> list[int]:
+        """Stops all, the last slot first; their exit statuses."""
+        return [self.kill(slot, signal.SIGTERM) for slot in sorted(self.pids, reverse=True)]
+
+
+def write_report(pipe: int, report: Report) -> None:
+    os.write(pipe, json.dumps(report).encode() + b"\n")
+
+
+# What the processes run.
+
+
+@functools.cache
+def payload(number: int) -> Payload:
+    data = random.Random(number).randbytes(1 << 14) * (5 + 2 * number)
+    return Payload(number, hashlib.sha256(data).digest(), data)
+
+
+async def produce(bus: Bus, report: Reporter) -> None:
+    """Responds to each request with a large payload; reports its free chunks less all its chunks."""
+    server = bus.serve(PAYLOADS, lambda reader, message: server.send(reader, payload(message.number)))
+    arena = bus.transport.arenas[PRODUCER]
+    while True:
+        await asyncio.sleep(0.1)
+        arena.reap()
+        report(free_chunks=arena.free - arena.chunks, inline=bus.counters["arena_full_inline"])
+
+
+async def read_payloads(bus: Bus, report: Reporter) -> None:
+    """Keeps six requests outstanding, repeats them, and checks the responses."""
+    numbers = random.Random(os.getpid())
+    outstanding: dict[int, float] = {}
+
+    def on_payload(message: Payload) -> None:
+        right = hashlib.sha256(message.data).digest() == message.digest and message == payload(message.number)
+        outstanding.pop(message.number, None)
+        report(right=int(right), wrong=int(not right))
+
+    client = bus.connect(PAYLOADS, on_payload)
+    lost = 0
+    while True:
+        await asyncio.sleep(0.005)
+        if numbers.random() < 0.2:
+            time.sleep(0.03)
+        while len(outstanding) < 6:
+            outstanding[numbers.randrange(40)] = 0.0
+        now = time.monotonic()
+        for number in [number for number, when in outstanding.items() if now - when > 0.2]:
+            outstanding[number] = now
+            client.send(PayloadRequest(number))
+        lost_now = bus.counters["messages_void"] + bus.counters["messages_stale"]
+        if lost_now > lost:
+            report(lost=lost_now - lost)
+            lost = lost_now
+
+
+async def request_and_hang(bus: Bus, report: Reporter) -> None:
+    """Requests twenty payloads and receives none of them, so that they stay in the arena."""
+    client = bus.connect(PAYLOADS, lambda message: None)
+    for number in range(20):
+        client.send(PayloadRequest(number))
+    report(requested=20)
+    time.sleep(60)
+
+
+async def write_forever(bus: Bus, report: Reporter) -> None:
+    """Writes values of up to ten chunks, each one number repeated."""
+    arena, chance = bus.transport.arenas[PRODUCER], random.Random()
+    for number in itertools.count():
+        data = number.to_bytes(8, "big") * chance.randrange(1, 160_000)
+        descriptor = arena.put(data, (1,))
+        if descriptor is not None:
+            report(length=descriptor.length, chunks=descriptor.chunks)
+
+
+async def idle(bus: Bus, report: Reporter) -> None:
+    report(idle=1)
+    await asyncio.sleep(60)
+
+
+TASKS = 400
+
+
+def digest_task(number: int) -> DigestTask:
+    size = (100, 3_000, 100_000, 400_000)[number % 4]
+    return DigestTask(number, number.to_bytes(4, "big") * (size // 4))
+
+
+def run_task(task: DigestTask) -> DigestResult:
+    """The result of a task, after 4 ms of CPU time."""
+    end = time.process_time() + 0.004
+    while time.process_time() < end:
+        pass
+    return DigestResult(task.number, hashlib.sha256(task.data).digest(), task.data[::-1])
+
+
+async def work(bus: Bus, report: Reporter) -> None:
+    bus.work({WORK: run_task})
+    await asyncio.sleep(600)
+
+
+def dispatch_all_but(done: set[int]) -> Main:
+    """A dispatcher of the tasks that are not done yet, at most 30 at once."""
+
+    async def dispatch(bus: Bus, report: Reporter) -> None:
+        dispatcher = bus.dispatch(WORK)
+        dispatcher.scheduler.max_deaths = 1000  # the killer is not among the tasks here
+        room = asyncio.Semaphore(30)
+
+        async def run(number: int) -> None:
+            async with room:
+                task = digest_task(number)
+                try:
+                    result = await dispatcher.run(task)
+                except TaskFailed as failed:
+                    report(failed=failed.reason)
+                    return
+                right = result == DigestResult(number, hashlib.sha256(task.data).digest(), task.data[::-1])
+                report(done=(bus.process_id.incarnation, number), right=int(right))
+
+        await asyncio.gather(*(run(number) for number in range(TASKS) if number not in done))
+        report(end={"outstanding": dispatcher.scheduler.outstanding, **bus.counters})
+        await asyncio.sleep(60)
+
+    return dispatch
+
+
+# Scenarios: what is killed, and what is reported of it.
+
+
+def killed_in_mid_write(processes: ForkedProcesses) -> Report:
+    """The writer is killed at any instruction; what its descriptors give is whole or nothing, also much later."""
+    arena, chance, counts = processes.arenas[PRODUCER], random.Random(8), Counter[str]()
+    late: list[Descriptor] = []
+
+    def check(descriptor: Descriptor) -> None:
+        data = arena.get(descriptor)
+        arena.ack(1, descriptor)
+        if data is None:
+            counts["void"] += 1
+        else:
+            counts["right" if data == data[:8] * (len(data) // 8) else "wrong"] += 1
+
+    for _ in range(60):
+        processes.start(PRODUCER, write_forever)
+        processes.wait_for(lambda: len(processes.reports) >= 5)
+        processes.read(chance.uniform(0.0, 0.01))
+        processes.kill(PRODUCER)
+        for descriptor in late:
+            check(descriptor)
+        descriptors = [
+            Descriptor(report["length"], tuple(map(tuple, report["chunks"]))) for _, report in processes.reports
+        ]
+        processes.reports.clear()
+        late = descriptors[1::2]
+        for descriptor in descriptors[::2]:
+            check(descriptor)
+    return dict(counts)
+
+
+def producer_killed(processes: ForkedProcesses) -> Report:
+    """The producer is killed again and again while it writes and its two readers read."""
+    processes.start(PRODUCER, produce)
+    for slot in READERS:
+        processes.start(slot, read_payloads)
+    chance = random.Random(5)
+    processes.wait_for(lambda: processes.total("right") > 5)
+    for number in range(40):
+        processes.read(chance.uniform(0.01, 0.12))
+        if number % 3 == 0:
+            processes.wait_for_progress("right", 4)
+        processes.restart(PRODUCER, produce)
+    went_on = processes.wait_for_progress("right", 21)
+    return {name: processes.total(name) for name in ("right", "wrong", "lost")} | {"went_on": went_on}
+
+
+def reader_killed(processes: ForkedProcesses) -> Report:
+    """A reader is killed while twenty values for it lie in the arena, then both readers at random."""
+
+    def free() -> int:
+        """Free chunks, less all chunks: 0 when all are free."""
+        found: list[int] = processes.values("free_chunks")
+        return found[-1] if found else 0
+
+    processes.start(PRODUCER, produce)
+    processes.start(READERS[0], request_and_hang)
+    processes.wait_for(lambda: processes.total("requested") > 0 and free() < -10)
+    held = -free()
+    processes.restart(READERS[0], read_payloads)
+    freed = processes.wait_for(lambda: processes.total("right") > 10)
+    processes.start(READERS[1], read_payloads)
+    chance = random.Random(6)
+    for number in range(30):
+        processes.read(chance.uniform(0.01, 0.1))
+        if number % 3 == 0:
+            processes.wait_for_progress("right", 4)
+        processes.restart(chance.choice(READERS), read_payloads)
+    for slot in READERS:
+        processes.restart(slot, idle)
+    all_free = processes.wait_for(lambda: processes.total("idle") == 2 and free() == 0)
+    counts = {name: processes.total(name) for name in ("right", "wrong")}
+    return {"held": held, "freed": freed, "all_free": all_free, **counts}
+
+
+def workers_killed(processes: ForkedProcesses) -> Report:
+    """Workers killed and stopped at random, the dispatcher killed twice: each task has its right result once in each
+    life of the dispatcher, and none is missing."""
+
+    def done() -> set[int]:
+        return {number for _, number in processes.values("done")}
+
+    processes.start(PRODUCER, dispatch_all_but(set()))
+    for slot in WORKERS:
+        processes.start(slot, work)
+    chance = random.Random(7)
+    kills = stops = 0
+    for threshold in (TASKS // 4, TASKS // 2, TASKS):
+        while len(done()) < threshold - 40:
+            slot = chance.choice(WORKERS)
+            processes.read(chance.uniform(0.01, 0.06))
+            if kills % 3 == 0:
+                processes.wait_for_progress("right", 1)
+            if chance.random() < 0.2:
+                os.kill(processes.pids[slot], signal.SIGSTOP)
+                processes.read(0.1)
+                os.kill(processes.pids[slot], signal.SIGCONT)
+                stops += 1
+            else:
+                processes.restart(slot, work)
+                kills += 1
+            if kills > 200:
+                break
+        if threshold < TASKS:
+            processes.kill(PRODUCER)
+            processes.start(PRODUCER, dispatch_all_but(done()))
+    ended = processes.wait_for(lambda: bool(processes.values("end")))
+    pairs = [tuple(pair) for pair in processes.values("done")]
+    return {
+        "ended": ended,
+        "kills": kills,
+        "stops": stops,
+        "missing": TASKS - len(done()),
+        "doubled": max(Counter(pairs).values()) - 1,
+        "repeated": len(pairs) - len(done()),
+        "wrong": processes.values("right").count(0),
+        "failed": processes.values("failed"),
+        "last": processes.values("end")[-1] if ended else {},
+    }
+
+
+def restarted_server(processes: ForkedProcesses) -> Report:
+    """States go on after a publisher is killed; files of the dead are taken over and removed at a clean end."""
+
+    async def publish(bus: Bus, report: Reporter) -> None:
+        publisher = bus.publish(COUNT)
+        bus.serve(PAYLOADS, lambda reader, message: None)
+        for number in range(10**6):
+            publisher.set(CountState(bus.process_id.incarnation * 1000 + number))
+            await asyncio.sleep(0.002)
+
+    async def watch(bus: Bus, report: Reporter) -> None:
+        bus.subscribe(COUNT, lambda state: report(state=state.number))
+        bus.connect(PAYLOADS, lambda message: None)
+        await asyncio.sleep(60)
+
+    def newest() -> int:
+        return max(processes.values("state"), default=0)
+
+    processes.start(PRODUCER, publish)
+    processes.start(READERS[0], watch)
+    for incarnation in range(1, 6):
+        if not processes.wait_for(lambda wanted=incarnation: newest() >= wanted * 1000):  # type: ignore[misc]
+            return {"stuck": incarnation}
+        processes.restart(PRODUCER, publish)
+    processes.wait_for(lambda: newest() >= 6000)
+    states = processes.values("state")
+    return {"ordered": states == sorted(set(states)), "newest": newest() // 1000}
+
+
+def supervisor_killed(processes: ForkedProcesses) -> Report:
+    """Prints the children's pids and dies: they must die as well."""
+    for slot, main in ((PRODUCER, produce), (READERS[0], read_payloads), (WORKERS[0], work)):
+        processes.start(slot, main)
+    processes.wait_for(lambda: processes.total("right") > 0)
+    print(json.dumps({"pids": list(processes.pids.values())}), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+SCENARIOS = (killed_in_mid_write, producer_killed, reader_killed, workers_killed, restarted_server, supervisor_killed)
+
+
+def main() -> None:
+    scenario = {each.__name__: each for each in SCENARIOS}[sys.argv[1]]
+    processes = ForkedProcesses(Path(sys.argv[2]))
+    report = scenario(processes)
+    report["exits"] = processes.stop()
+    report["files"] = sorted(os.listdir(processes.directory))
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The flags of commands."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.commands.flags import FlagParser, block_number, chain_id, readable_file, timestamp, url
+from rollup_node.node.system.exit_codes import SetupError
+
+
+@pytest.fixture
+def parser() -> FlagParser:
+    parser = FlagParser("test", "A test.")
+    parser.add_argument("--from-l1", type=block_number, metavar="N")
+    return parser
+
+
+def test_flags_are_parsed(parser: FlagParser) -> None:
+    assert parser.parse_all(["--from-l1", "5"]).from_l1 == 5
+    assert parser.flags == ["h", "help", "from-l1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--from-l1", "x"], "argument --from-l1: 'x' is not a block number"),
+        (["--from-1", "5"], "unknown flag --from-1; did you mean --from-l1?"),
+        (["word"], "unexpected argument word"),
+        (["--from"], "unknown flag --from"),
+    ],
+)
+def test_errors_are_one_line(parser: FlagParser, words: list[str], error: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        parser.parse_all(words)
+    assert str(caught.value).startswith(error) and "\n" not in str(caught.value)
+
+
+def test_the_source_of_l2_blocks_is_an_endpoint_or_a_file(parser: FlagParser, tmp_path: Path) -> None:
+    (tmp_path / "blocks").touch()
+    parser.add_l2_source()
+    assert parser.parse_all(["--l2", "http://a"]).l2 == "http://a"
+    assert parser.parse_all(["--l2-blocks", f"{tmp_path}/blocks"]).l2_blocks == f"{tmp_path}/blocks"
+    with pytest.raises(SetupError, match=r"cannot read .*/absent.*: No such file"):
+        parser.parse_all(["--l2-blocks", f"{tmp_path}/absent"])
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "error"),
+    [
+        (url, "ftp://a", "is not an address such as"),
+        (readable_file, "/", "Is a directory"),
+        (block_number, "-1", "is not a block number"),
+        (block_number, str(1 << 63), "is not a block number"),
+        (timestamp, "soon", "is not a time in seconds"),
+        (chain_id, "0x1", "is not a chain id"),
+    ],
+)
+def test_invalid_values(read: Callable[[str], object], text: str, error: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=error):
+        read(text)
+
+
+def test_the_largest_numbers() -> None:
+    assert block_number(str((1 << 63) - 1)) == (1 << 63) - 1

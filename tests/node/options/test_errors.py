@@ -1,0 +1,19 @@
+"""How values are quoted in errors."""
+
+import pytest
+
+from rollup_node.node.options.errors import OptionError, reject_end_of_options, shown
+
+
+def test_the_end_of_options_is_no_value() -> None:
+    reject_end_of_options("-", "flag --l1")
+    with pytest.raises(OptionError, match='invalid value "--" for flag --l1'):
+        reject_end_of_options("--", "flag --l1")
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [("a b", '"a b"'), ('"', '"\\""'), ("a\nb", '"a\\nb"'), ("x" * 121, f'"{"x" * 120}"...')],
+)
+def test_values_are_quoted_escaped_and_cut(text: str, quoted: str) -> None:
+    assert shown(text) == quoted

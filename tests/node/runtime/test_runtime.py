@@ -1,0 +1,64 @@
+"""What the runtime does with errors, prints and results of a stage, in a toy node."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.support.toy_harness import StartNode
+
+
+def test_the_traceback_of_a_bug_is_in_the_log(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    node.order("left", "crash")
+    line = node.wait_for_line("a bug ends this process", "left")
+    assert line["trace"].startswith("Traceback")
+    assert "ValueError: a toy's bug" in line["trace"]
+    node.wait_for_restart("left")
+    node.stop()
+
+
+def test_a_critical_error_stops_the_node(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    node.order("left", "critical")
+    code, text = node.wait_for_exit()
+    assert code == 70
+    assert text == "rollup-node: process left failed with a critical error: see its last log lines\n"
+    assert node.logged("critical error", "left", error="a toy contradicts itself")
+    assert node.stop_order()[2:] == ["right"]
+
+
+def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    node.order("left", "temporary")
+    node.wait_for_line("toy reports", "left", problems="orders: the toy endpoint is away")
+    node.order("right", "reset")
+    node.wait_for_line("toy reset", "right", reason="the toy ground moved")
+    node.wait_for_line("toy reports", "left", problems="none")
+    node.wait_for_line("recovered", "left", task="orders", failed_attempts=1)
+    assert not node.logged("process died")
+    node.stop()
+
+
+def test_prints_and_fault_dumps_reach_the_log(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    node.order("left", "print")
+    printed = {b"printed\n", b"by hand\n", b"written past Python\n"}
+    node.wait(lambda: printed <= set(node.raw), "the printed lines")
+    os.kill(node.processes()["left"]["pid"], signal.SIGUSR2)
+    node.wait(lambda: any(line.startswith(b"Current thread") for line in node.raw), "the stack")
+    node.stop()
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_one_shot_process_ends_the_node_with_its_code(start: StartNode, code: int) -> None:
+    node = start({"job": code})
+    node.order("job", "finish")
+    ended, text = node.wait_for_exit()
+    assert ended == code
+    assert node.raw == [b"the result\n"], "stdout has nothing but the result"
+    *log, last = text.splitlines()
+    lines = [json.loads(line) for line in (log if code else text.splitlines())]
+    assert next(line["name"] for line in lines if line["msg"] == "process ended") == "job"
+    assert code == 0 or last == "rollup-node: process job ended with exit code 5: see its last log lines"

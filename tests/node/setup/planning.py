@@ -1,0 +1,37 @@
+"""Planned nodes, from words of a command line, for the tests of set-up."""
+
+from typing import NamedTuple
+
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.setup.notices import Notice
+from rollup_node.node.setup.plan import NodeConfigs, NodePlan, NodeSecrets, node_configs, plan_node
+from rollup_node.node.setup.secrets import load_secrets
+from rollup_node.node.setup.state_files import check_state_files
+
+NETWORK = ("--network=op-sepolia",)
+REQUIRED = ("--l2=http://e:8551", "--l1.beacon=http://b:5052")
+JWT = b"\x11" * 32
+
+
+class PreparedNode(NamedTuple):
+    """A node after all steps before its start."""
+
+    plan: NodePlan
+    secrets: NodeSecrets
+    configs: NodeConfigs
+    notices: list[str]
+
+
+def plan_of(*words: str, chain: tuple[str, ...] = NETWORK) -> NodePlan:
+    """The plan alone."""
+    return plan_node(parse_options([*chain, *REQUIRED, *words], {}).values)
+
+
+def prepare(*words: str, chain: tuple[str, ...] = NETWORK) -> PreparedNode:
+    """Plan, secrets, state files and configurations, in the order of a start."""
+    plan = plan_of(*words, chain=chain)
+    notices: list[Notice] = [*plan.notices]
+    secrets = load_secrets(plan, notices.append)
+    if plan.p2p is not None:
+        check_state_files(plan.p2p)
+    return PreparedNode(plan, secrets, node_configs(plan, secrets), [notice.text for notice in notices])

@@ -1,0 +1,64 @@
+"""The secrets of a node are read, or created where they are missing."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.system.exit_codes import SetupError
+from tests.node.setup.planning import JWT, plan_of, prepare
+
+
+def test_secrets_are_read(working_directory: Path) -> None:
+    node = prepare(f"--p2p.priv.raw={'12' * 32}", "--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
+    assert (node.secrets.jwt, node.secrets.jwt_path) == (JWT, working_directory / "node_jwt.txt")
+    assert node.secrets.network_key == b"\x12" * 32
+    assert node.notices == [] and [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
+
+
+def test_missing_secrets_are_created_once_with_a_notice(working_directory: Path) -> None:
+    (working_directory / "node_jwt.txt").unlink()
+    first, second = prepare(), prepare()
+    assert first.notices == [
+        f"created a new JWT secret in {working_directory}/node_jwt.txt: the execution engine needs it",
+        "created a new network key in node_p2p_priv.txt",
+    ]
+    assert second.notices == [] and second.secrets == first.secrets
+    assert (working_directory / "node_jwt.txt").read_text().strip() == f"0x{first.secrets.jwt.hex()}"
+    key = (working_directory / "node_p2p_priv.txt").read_text().strip()
+    assert first.secrets.network_key == bytes.fromhex(key)
+    assert first.configs.p2p is not None and first.configs.p2p.priv_raw == bytes.fromhex(key)
+
+
+def test_without_peers_there_is_no_network_key(working_directory: Path) -> None:
+    assert prepare("--p2p.disable").secrets.network_key is None
+    assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
+
+
+def test_a_malformed_option_leaves_no_new_network_key(working_directory: Path) -> None:
+    with pytest.raises(OptionError, match=r"p2p\.bootnodes"):
+        prepare("--p2p.bootnodes=enr:-nonsense")
+    assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--l2.jwt-secret=bad.txt", "--p2p.bootnodes=x", "--p2p.priv.path=bad.txt"), "JWT secret file bad.txt"),
+        (("--p2p.bootnodes=x", "--p2p.priv.path=bad.txt", "--p2p.static=x"), "p2p.bootnodes"),
+        (("--p2p.priv.path=bad.txt", "--p2p.static=x", "--p2p.peerstore.path=bad.txt"), "network key file bad.txt"),
+        (("--p2p.static=x", "--p2p.peerstore.path=bad.txt"), "p2p.static"),
+        (("--p2p.peerstore.path=bad.txt", "--p2p.discovery.path=bad.txt"), "p2p.peerstore.path"),
+        (("--network=op-none", "--l2.jwt-secret=bad.txt"), "invalid network"),
+    ],
+)
+def test_the_first_of_several_errors_is_reported(working_directory: Path, words: tuple[str, ...], error: str) -> None:
+    """In this order: options and chain, JWT secret, texts, network key, static peers, databases."""
+    (working_directory / "bad.txt").write_text("not what it should be, and long enough to be looked at" * 4)
+    with pytest.raises(SetupError, match=error):
+        prepare(*words)
+
+
+def test_planning_alone_reads_no_secret(working_directory: Path) -> None:
+    (working_directory / "node_jwt.txt").write_text("malformed")
+    assert plan_of().p2p is not None

@@ -1,0 +1,58 @@
+"""The start of a node, up to the supervisor."""
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.setup import start
+from rollup_node.node.setup.start import start_node
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.process_table import ProcessSpec
+from tests.node.setup.planning import NETWORK, REQUIRED
+
+Started = list[tuple[Sequence[ProcessSpec], NodeSettings]]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The nodes that the supervisor would run."""
+    calls: Started = []
+
+    def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
+        calls.append((specs, settings))
+        return 7
+
+    monkeypatch.setattr(start, "run_node", run_node)
+    return calls
+
+
+def run(*words: str) -> int:
+    return start_node(parse_options([*NETWORK, *REQUIRED, *words], {}).values, ["a variable is unknown"])
+
+
+def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
+    started: Started, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert run("--rpc.port=0", "--p2p.listen.tcp=0", "--runtime.dir=run") == 7
+    ((specs, settings),) = started
+    assert [spec.role for spec in specs][-2:] == ["p2p", "rpc"]
+    assert settings.runtime_dir == Path.cwd() / "run" and settings.precheck is not None
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert [line.partition("msg=")[2] for line in lines] == [
+        '"a variable is unknown"',
+        '"created a new network key in node_p2p_priv.txt"',
+    ]
+
+
+def test_a_port_in_use_ends_the_start(started: Started) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        port = listener.getsockname()[1]
+        with pytest.raises(SetupError, match=f"port {port} is in use"):
+            run("--rpc.addr=127.0.0.1", f"--rpc.port={port}", "--p2p.disable")
+    assert started == []

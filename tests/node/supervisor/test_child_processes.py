@@ -1,0 +1,61 @@
+"""What forked processes inherit, and how their end is described."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.supervisor.child_processes import exit_text
+from tests.support.toy_harness import StartNode
+
+
+def open_files(pid: int) -> list[str]:
+    """The files that the descriptors of a process refer to; it opens and closes its metrics file all the time."""
+    links = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(path))
+    return links
+
+
+def test_children_have_no_descriptor_of_others(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    processes = node.processes()
+    for name in ("left", "copy-1"):
+        links = open_files(processes[name]["pid"])
+        shared = [link for link in links if link.startswith("/memfd:")]
+        assert len(shared) == 5, "the liveness table, and an arena per process"
+        pipes = {link for link in links if link.startswith("pipe:")}
+        assert len(pipes) == 1, "its own log pipe"
+        assert not [link for link in links if "lock" in link]
+    sweeper = open_files(processes["sweeper"]["pid"])
+    assert sorted(sweeper)[:3] == ["/dev/null"] * 3
+    assert len(sweeper) == 4
+    assert len(list(Path(f"/proc/{processes['supervisor']['pid']}/task").iterdir())) == 1
+    node.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(0, "exit code 0"), (70, "exit code 70"), (-9, "signal SIGKILL"), (-34, "signal SIGRTMIN"), (-60, "signal 60")],
+)
+def test_exit_codes_as_text(code: int, text: str) -> None:
+    assert exit_text(code) == text
+
+
+def test_all_other_descriptors_are_closed() -> None:
+    """In a process of its own, because it would close those of pytest."""
+    code = """
+import os
+from rollup_node.node.supervisor.child_processes import close_all_but
+kept, closed = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
+close_all_but({0, 1, 2, kept})
+os.fstat(kept)
+print("kept", flush=True)
+os.fstat(closed)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "kept\n" and "Bad file descriptor" in done.stderr

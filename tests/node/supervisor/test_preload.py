@@ -1,0 +1,35 @@
+"""What is loaded before the first fork."""
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from rollup_node.node.supervisor.preload import freeze_heap, preload
+from rollup_node.node.system.process_table import ProcessSpec
+
+
+@pytest.fixture(autouse=True)
+def unfrozen_heap() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_modules_are_imported_and_the_preparation_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("colorsys", "sndhdr", "wave"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    prepared: list[bool] = []
+    spec = ProcessSpec("x", "colorsys:rgb_to_hls", None, preload=("wave",), prepare=lambda: prepared.append(True))
+    preload(spec)
+    assert prepared == [True] and {"colorsys", "wave"} <= set(sys.modules)
+
+
+def test_a_missing_module_is_an_error() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        preload(ProcessSpec("x", "no_such_module:build", None))
+
+
+def test_the_heap_is_excluded_from_collection() -> None:
+    freeze_heap()
+    assert gc.get_freeze_count() > 1000

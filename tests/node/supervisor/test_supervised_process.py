@@ -1,0 +1,44 @@
+"""What is known of a process over its incarnations."""
+
+from collections import deque
+
+import pytest
+
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess, record_death
+from rollup_node.node.supervisor.watchdog import RestartPolicy
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.procfs import ProcessStat
+
+POLICY = RestartPolicy(deaths=2, window=60.0, stopped=1.0)
+
+
+@pytest.fixture
+def process() -> SupervisedProcess:
+    return SupervisedProcess(ProcessSpec("compute", "m:f", None, copies=2, numbered=True), 1, 4, POLICY)
+
+
+def test_a_process_that_does_not_run_has_no_entry(process: SupervisedProcess) -> None:
+    assert (process.name, process.slot, process.incarnation) == ("compute-1", 4, 0)
+    assert process.entry() is None
+
+
+def test_an_incarnation_begins_without_the_state_of_the_last(process: SupervisedProcess) -> None:
+    process.begin_incarnation(10.0)
+    process.kill_at, process.kill_reason, process.restart_at, process.stop_requested = 11.0, "hangs", 12.0, True
+    stopped = ProcessStat("T", 0.0, 1, 1)
+    assert process.watchdog.check(0.0, stopped, 1) is None and process.watchdog.check(9.0, stopped, 1) is not None
+    process.begin_incarnation(20.0)
+    assert (process.incarnation, process.started) == (2, 20.0)
+    assert process.kill_at is None and process.restart_at is None
+    assert (process.kill_reason, process.stop_requested) == ("", False)
+    assert process.watchdog.check(9.0, stopped, 1) is None
+
+
+def test_deaths_count_within_the_window(process: SupervisedProcess) -> None:
+    assert [process.record_death(now) for now in (0.0, 10.0, 61.0, 62.0)] == [False, False, False, True]
+    assert list(process.deaths) == [10.0, 61.0, 62.0]
+
+
+def test_more_deaths_than_allowed() -> None:
+    deaths: deque[float] = deque()
+    assert [record_death(deaths, now, POLICY) for now in (0.0, 1.0, 2.0)] == [False, False, True]

@@ -1,0 +1,57 @@
+"""What a killed supervisor leaves behind."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.support.leftovers import Leftovers
+from tests.support.toy_harness import StartNode
+
+
+def test_a_killed_supervisor_leaves_nothing(start: StartNode, leftovers: Leftovers) -> None:
+    node = start().wait_until_ready()
+    directory, processes = node.directory, node.processes()
+    os.kill(processes["copy-0"]["pid"], signal.SIGSTOP)
+    node.order("left", "spin")
+    node.wait_for_line("toy acts", "left")
+    node.program.kill()
+    node.program.wait()
+    assert leftovers.wait_until_gone() == []
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.003, 0.01, 0.03])
+def test_a_supervisor_killed_while_it_starts_leaves_nothing(
+    start: StartNode, leftovers: Leftovers, pause: float
+) -> None:
+    node = start({"precheck": ""})
+    node.wait_for_line("starting node")
+    time.sleep(pause)
+    node.program.kill()
+    node.program.wait()
+    assert leftovers.wait_until_gone() == []
+
+
+def test_a_killed_supervisor_leaves_a_given_directory(start: StartNode, leftovers: Leftovers) -> None:
+    given = leftovers.folder / "run"
+    given.mkdir()
+    node = start({"runtime_dir": str(given)}).wait_until_ready()
+    node.program.kill()
+    node.program.wait()
+    assert leftovers.wait_until_gone() == []
+    assert list(given.iterdir()) == []
+
+
+def test_a_node_killed_with_its_sweeper_is_swept_by_the_next(start: StartNode, leftovers: Leftovers) -> None:
+    given = leftovers.folder / "run"
+    node = start({"runtime_dir": str(given), "restart_policy": {"stopped": 60.0}}).wait_until_ready()
+    sweeper = node.processes()["sweeper"]["pid"]
+    os.kill(sweeper, signal.SIGSTOP)
+    node.program.kill()
+    node.program.wait()
+    os.kill(sweeper, signal.SIGKILL)
+    assert (given / "processes.json").exists()
+    again = start({"runtime_dir": str(given)}).wait_until_ready()
+    again.stop()

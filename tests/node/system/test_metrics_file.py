@@ -1,0 +1,38 @@
+"""The metrics file of a process."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from rollup_node.node.system import metrics_file
+from rollup_node.node.system.metrics_file import MetricsFile, metrics_path
+from rollup_node.stages.io.metrics import Meter
+from tests.support import virtual_time
+
+
+def test_the_meter_is_updated_before_each_write(tmp_path: Path) -> None:
+    meter = Meter("l1")
+    file = MetricsFile(tmp_path, "l1", meter, lambda: meter.count("pipeline_resets"))
+    file.write()
+    file.write()
+    text = metrics_path(tmp_path, "l1").read_text()
+    assert "op_node_default_pipeline_resets_total 2.0" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["l1.prom"]
+
+
+def test_a_folder_that_is_gone_is_ignored(tmp_path: Path) -> None:
+    MetricsFile(tmp_path / "gone", "l1", Meter("l1"), lambda: None).write()
+
+
+def test_it_is_written_every_two_seconds(tmp_path: Path) -> None:
+    times: list[float] = []
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        file = MetricsFile(tmp_path, "l1", Meter("l1"), lambda: times.append(loop.time()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.5 * metrics_file.WRITE_SECONDS):
+                await file.repeat()
+
+    virtual_time.run(scene())
+    assert times == [0.0, 2.0, 4.0]

@@ -1,0 +1,93 @@
+"""The process table."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.node.system.process_table import (
+    PROCESSES,
+    ProcessSpec,
+    ProcessTemplate,
+    command_processes,
+    load,
+    node_processes,
+)
+from rollup_node.stages.blobs.process import stage as blobs_stage
+from rollup_node.stages.compute.process import stage as compute_stage
+from rollup_node.stages.derivation.process import stage as derivation_stage
+from rollup_node.stages.engine.process import stage as engine_stage
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import Stage
+from rollup_node.stages.l1.process import stage as l1_stage
+from rollup_node.stages.p2p.process import stage as p2p_stage
+from rollup_node.stages.rpc.process import stage as rpc_stage
+from rollup_node.stages.topology import CHANNELS
+
+ROLES = ("l1", "blobs", "derivation", "compute", "engine", "rpc")
+
+
+def test_processes_stand_in_start_order() -> None:
+    specs = node_processes({role: f"config of {role}" for role in ROLES}, workers=3)
+    assert tuple(spec.role for spec in specs) == ROLES
+    assert [spec.copies for spec in specs] == [1, 1, 1, 3, 1, 1]
+    assert [spec.config for spec in specs] == [f"config of {role}" for role in ROLES]
+    assert [specs[3].name(copy) for copy in range(3)] == ["compute-0", "compute-1", "compute-2"]
+    assert specs[0].name(0) == "l1"
+
+
+def test_the_p2p_process_comes_after_the_engine_if_there_is_one() -> None:
+    specs = node_processes({role: None for role in (*ROLES, "p2p")}, workers=1)
+    assert [spec.role for spec in specs][4:] == ["engine", "p2p", "rpc"]
+
+
+@pytest.mark.parametrize("roles", [("l1",), (*ROLES, "another")])
+def test_a_missing_or_unknown_config_is_an_error(roles: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="required are blobs, compute, derivation, engine, l1, rpc"):
+        node_processes(dict.fromkeys(roles), workers=1)
+
+
+def test_a_command_may_do_with_fewer_processes() -> None:
+    specs = command_processes({"compute": "config", "l1": "config"}, workers=2)
+    assert [(spec.role, spec.copies) for spec in specs] == [("l1", 1), ("compute", 2)]
+
+
+def test_channels_connect_exactly_these_roles() -> None:
+    connected = {role for channel in CHANNELS for role in (channel.server, *channel.clients)}
+    assert connected == {template.role for template in PROCESSES}
+
+
+def test_every_stage_is_what_the_runtime_runs() -> None:
+    """mypy checks the builders: each returns a Stage."""
+    builders: dict[str, Callable[[Any, Bus, Meter], Stage]] = {
+        "l1": l1_stage.build,
+        "blobs": blobs_stage.build,
+        "derivation": derivation_stage.build,
+        "compute": compute_stage.build,
+        "engine": engine_stage.build,
+        "p2p": p2p_stage.build,
+        "rpc": rpc_stage.build,
+    }
+    assert {template.role: load(template.build) for template in PROCESSES} == builders
+
+
+@pytest.mark.parametrize("template", PROCESSES, ids=lambda template: template.role)
+def test_what_a_process_loads_is_installed(template: ProcessTemplate) -> None:
+    for module in template.preload:
+        assert importlib.util.find_spec(module) is not None
+    if template.prepare:
+        assert callable(load(template.prepare))
+    assert callable(load(template.build))
+
+
+def test_an_import_path_names_a_function() -> None:
+    assert load("json:dumps")([1]) == "[1]"
+    with pytest.raises(AttributeError):
+        load("json:absent")
+
+
+def test_a_name_has_the_number_of_the_copy_only_when_numbered() -> None:
+    assert ProcessSpec("x", "m:f", None, copies=2, numbered=True).name(1) == "x-1"
+    assert ProcessSpec("x", "m:f", None).name(0) == "x"

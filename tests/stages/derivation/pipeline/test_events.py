@@ -1,0 +1,18 @@
+"""Drops in their order, with the L1 block being read."""
+
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.frames import FramesEmpty, FramesMissing
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.messages.derivation import DropEffect
+from tests.conformance.kit.chain import L1Blocks
+
+
+def test_drops_carry_the_origin() -> None:
+    events, origin = PipelineEvents(), L1Blocks().last.ref
+    events.drop(DropEffect.IGNORED, FramesEmpty())
+    events.origin = origin
+    events.drop(DropEffect.DROPPED, FramesMissing())
+    assert list(events.drops) == [
+        Dropped(DropEffect.IGNORED, FramesEmpty(), None),
+        Dropped(DropEffect.DROPPED, FramesMissing(), origin),
+    ]

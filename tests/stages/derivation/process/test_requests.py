@@ -1,0 +1,93 @@
+"""Requests are repeated, blobs ahead of need are bounded."""
+
+from typing import cast
+
+from rollup_node.ipc.bus.bus import Client
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL2Blocks
+from rollup_node.stages.derivation.process.requests import (
+    BLOB_BYTES,
+    MAX_PREFETCHED,
+    PREFETCH_SECONDS,
+    REPEAT_SECONDS,
+    Requests,
+)
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.blobs import BlobsRequest
+from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.l1 import L1BlocksRequest
+from rollup_node.stages.protocol.types import BlobRef
+from tests.conformance.kit.chain import L1Blocks
+
+
+class Sent:
+    """A client that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        self.messages.append(message)
+
+    def take(self) -> list[Message]:
+        found, self.messages = self.messages, []
+        return found
+
+
+class RequestsHarness:
+    """Requests with clients that keep what is sent."""
+
+    def __init__(self) -> None:
+        self.l1, self.blobs, self.engine = Sent(), Sent(), Sent()
+        self.requests = Requests(cast(Client, self.l1), cast(Client, self.blobs), cast(Client, self.engine))
+
+
+def _need(number: int, count: int) -> NeedBlobs:
+    l1 = L1Blocks()
+    l1.skip(number)
+    return NeedBlobs(l1.last.ref, tuple(BlobRef(index, bytes((index,)) * 32) for index in range(count)))
+
+
+def _ahead(need: NeedBlobs) -> BlobsRequest:
+    return BlobsRequest(need.block, need.blobs, False)
+
+
+def test_requests_are_repeated_and_new_ones_sent_at_once() -> None:
+    harness = RequestsHarness()
+    for now in (0.0, REPEAT_SECONDS / 2, REPEAT_SECONDS):
+        harness.requests.start(1, None, now)
+        harness.requests.l1_blocks(5, 3, now)
+    harness.requests.l1_blocks(6, 3, REPEAT_SECONDS)
+    assert harness.engine.take() == [StartRequest(1, None)] * 2
+    assert harness.l1.take() == [L1BlocksRequest(5, 3)] * 2 + [L1BlocksRequest(6, 3)]
+    harness.requests.l2_blocks(1, NeedL2Blocks(3, 4), REPEAT_SECONDS)
+    assert harness.engine.take() == [L2BlocksRequest(1, 3, 4)]
+
+
+def test_after_a_restart_everything_is_due() -> None:
+    harness = RequestsHarness()
+    need = _need(1, 1)
+    for _ in range(2):
+        harness.requests.restart()
+        harness.requests.l1_blocks(5, 3, 0.0)
+        harness.requests.prefetch_blobs([need], None, 0, 0.0)
+    assert len(harness.l1.take()) == len(harness.blobs.take()) == 2
+
+
+def test_blobs_are_prefetched_up_to_the_bound() -> None:
+    harness = RequestsHarness()
+    needs = [_need(number, 60) for number in (1, 2, 3, 4, 5)]
+    fits = MAX_PREFETCHED // (60 * BLOB_BYTES) + 1
+    harness.requests.prefetch_blobs(needs, None, 0, 0.0)
+    assert harness.blobs.take() == [_ahead(need) for need in needs[:fits]]
+    harness.requests.prefetch_blobs(needs, None, MAX_PREFETCHED + 1, 0.0)
+    assert harness.blobs.take() == []
+
+
+def test_the_urgent_need_is_not_prefetched() -> None:
+    harness = RequestsHarness()
+    urgent, later = _need(1, 1), _need(2, 1)
+    harness.requests.blobs(urgent, 0.0)
+    harness.requests.prefetch_blobs([urgent, later], urgent, 0, 0.0)
+    assert harness.blobs.take() == [BlobsRequest(urgent.block, urgent.blobs, True), _ahead(later)]
+    harness.requests.prefetch_blobs([urgent, later], urgent, 0, PREFETCH_SECONDS)
+    assert harness.blobs.take() == [_ahead(later)]

@@ -1,0 +1,248 @@
+"""Discovery nodes in a simulated network."""
+
+import ipaddress
+from functools import partial
+
+import pytest
+
+from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
+from rollup_node.stages.p2p.discv5.contact import Contact, xor_distance
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint
+from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
+from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
+from tests.support.discv5_nodes import CHAIN, Discv5Simulation, contact_of, endpoint, record_of, seeded
+
+ONE, TWO, THREE = (endpoint(f"127.0.0.{number}") for number in (1, 2, 3))
+
+
+def ids(contacts: list[Contact]) -> set[bytes]:
+    return {contact.node_id for contact in contacts}
+
+
+def test_two_nodes_connect_by_a_bootnode_record() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    two.node.add_bootnodes([one.contact])
+    network.run(3)
+    assert one.live_ids == {two.record.node_id} and two.live_ids == {one.record.node_id}
+    assert [found.record for found in two.found] == [one.record]
+    assert [found.tcp for found in one.found] == [TWO]
+    assert not one.node.drops and not two.node.drops
+
+
+def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    two.node.add_bootnodes([one.contact._replace(record=None)])
+    network.run(3)
+    assert [found.record for found in two.found] == [one.record]
+    assert one.live_ids == {two.record.node_id}
+
+
+def test_twenty_nodes_find_each_other_by_one_bootnode() -> None:
+    network = Discv5Simulation()
+    boot = network.add("boot", ONE, peers_wanted=False)
+    nodes = network.add_many(20, boot=[boot])
+    everyone = {node.record.node_id for node in nodes}
+    network.run(
+        40, until=lambda: all(everyone - {n.record.node_id} <= {f.record.node_id for f in n.found} for n in nodes)
+    )
+    for node in nodes:
+        assert {found.record.node_id for found in node.found} >= everyone - {node.record.node_id}
+
+
+def test_lookups_converge_on_the_closest_nodes() -> None:
+    network = Discv5Simulation()
+    boot = network.add("boot", ONE, peers_wanted=False)
+    nodes = network.add_many(30, boot=[boot])
+    network.run(9)
+    for node in nodes:
+        node.node.peers_wanted = False
+    everyone = [boot, *nodes]
+    for number, node in enumerate(nodes[::6]):
+        target = seeded(number)(32)
+        lookup = node.node.start_lookup(target, network.now)
+        assert lookup is not None
+        network.run(10, until=partial(getattr, lookup, "is_done"))
+        nearest = sorted(everyone, key=lambda other: xor_distance(other.record.node_id, target))
+        expected = [other.record.node_id for other in nearest if other is not node][:5]
+        assert [contact.node_id for contact in lookup.result][:5] == expected
+
+
+def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
+    network = Discv5Simulation()
+    one = network.add("one", ONE)
+    foreign = network.add("foreign", TWO, chain_id=10)
+    ours = network.add("ours", THREE)
+    one.node.add_bootnodes([foreign.contact, ours.contact])
+    network.run(3)
+    assert [found.record for found in one.found] == [ours.record]
+    assert one.live_ids == {foreign.record.node_id, ours.record.node_id}
+    assert one.node.table_stats() == (2, 2, 1, 1, 0)
+    assert {output.record for output in one.outputs(NodeAlive) if isinstance(output, NodeAlive)} == {
+        foreign.record,
+        ours.record,
+    }
+
+
+def test_lost_packets_are_compensated() -> None:
+    network = Discv5Simulation()
+    lossy = seeded("loss")
+    network.filter = lambda sender, sending: None if lossy(1)[0] < 32 else sending
+    boot = network.add("boot", ONE)
+    nodes = network.add_many(8, boot=[boot])
+    everyone = {node.record.node_id for node in (boot, *nodes)}
+    network.run(120, until=lambda: all(everyone - {n.record.node_id} <= n.live_ids for n in nodes))
+    assert all(everyone - {node.record.node_id} <= node.live_ids for node in nodes)
+
+
+def test_a_dead_node_leaves_the_table_and_returns() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    del network.nodes[TWO]
+    network.run(900)
+    assert not one.live_ids
+    assert one.outputs(NodeGone) and isinstance(one.others[-1], NodeGone)
+    network.nodes[TWO] = two
+    network.run(130)
+    assert one.live_ids == {two.record.node_id}
+
+
+def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    restarted = network.add("two", TWO)
+    assert not len(restarted.node.codec.sessions)
+    one.node.calls.submit(OutgoingCall(restarted.contact, CallPurpose.REVALIDATE), 1, network.now)
+    network.run(1)
+    assert len(restarted.node.codec.sessions) == 1
+    assert not restarted.node.drops
+
+
+def test_simultaneous_handshakes() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    one.node.add_bootnodes([two.contact])
+    two.node.add_bootnodes([one.contact])
+    network.run(0.6)
+    assert one.live_ids and two.live_ids
+    assert not one.node.drops and not two.node.drops
+
+
+def test_a_newer_record_is_fetched() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    two.node.set_address(AdvertisedEndpoint(CHAIN, TWO.ip, TWO.port, 4001))
+    network.run(400)
+    entry = one.node.table.get(two.record.node_id)
+    assert entry is not None and entry.record == two.record and two.record.seq == 2
+    assert one.found[-1].tcp.port == 4001
+
+
+def test_our_address_is_learned_from_a_majority() -> None:
+    network = Discv5Simulation()
+    true = ipaddress.ip_address("127.9.9.9")
+    hidden = network.add("hidden", endpoint("127.9.9.9"), advertises_ip=False, learn_address=True)
+    nodes = network.add_many(12)
+    assert hidden.record.udp(4) is None
+    hidden.node.add_bootnodes(node.contact for node in nodes)
+    network.run(20, until=lambda: bool(hidden.outputs(LocalEnrUpdated)))
+    assert hidden.record.udp(4) == (true, 9222) and hidden.record.seq == 2
+    assert hidden.outputs(LocalEnrUpdated) == [LocalEnrUpdated(hidden.record)]
+    for node in (hidden, *nodes):
+        node.node.peers_wanted = False
+    network.run(5 + REFRESH_INTERVAL)
+    assert sum(hidden.record.node_id in node.live_ids for node in nodes) >= 10
+
+
+def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
+    network = Discv5Simulation()
+    hidden = network.add("hidden", ONE, advertises_ip=False, learn_address=True)
+    fixed = network.add("fixed", TWO, advertised_ip=ipaddress.ip_address("127.5.5.5"))
+    nodes = network.add_many(12)
+    hidden.node.add_bootnodes(node.contact for node in nodes[:4])
+    hidden.node.peers_wanted = fixed.node.peers_wanted = False
+    for node in nodes:
+        node.node.peers_wanted = False
+    fixed.node.add_bootnodes(node.contact for node in nodes)
+    network.run(4)
+    assert hidden.record.udp(4) is None
+    assert fixed.record.seq == 1
+
+
+def test_lookups_stop_when_there_are_enough_peers() -> None:
+    network = Discv5Simulation()
+    boot = network.add("boot", ONE, peers_wanted=False)
+    nodes = network.add_many(6, boot=[boot])
+    network.run(30)
+    for node in nodes:
+        node.node.peers_wanted = False
+    before = sum(node.sent for node in nodes)
+    network.run(60)
+    idle = sum(node.sent for node in nodes) - before
+    for node in nodes:
+        node.node.peers_wanted = True
+    before = sum(node.sent for node in nodes)
+    network.run(60)
+    assert sum(node.sent for node in nodes) - before > 5 * idle
+
+
+def test_restored_nodes_are_found_without_a_bootnode() -> None:
+    network = Discv5Simulation()
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    one.node.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
+    network.run(3)
+    assert [found.record for found in one.found] == [two.record]
+    assert len(one.node.table) == 1
+
+
+def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
+    network = Discv5Simulation()
+    one, other = network.add("one", ONE), network.add("other", TWO, allowed_networks=())
+    outside = [record_of(("out", number), f"198.51.{number}.7") for number in range(30)]
+    for record in outside:
+        entry = other.node.table.add_seen_node(record, network.now)
+        assert entry is not None
+        entry.checks = 1
+    one.node.add_bootnodes([*map(contact_of, outside), other.contact])
+    one.node.add_known_nodes(outside, network.now)
+    network.inject(endpoint("198.51.100.7"), bytes(100), ONE)
+    network.run(30)
+    for record in outside:
+        one.node.calls.submit(OutgoingCall(contact_of(record), CallPurpose.REVALIDATE), 1, network.now)
+    network.run(5)
+    targets = {sending.endpoint for sender, sending in network.log if sender == ONE}
+    assert targets == {TWO}
+    assert one.node.drops[PacketDrop.RESTRICTED] == 1
+
+
+@pytest.mark.parametrize("requester", ["198.51.100.7", "8.8.8.8"])
+def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
+    network = Discv5Simulation()
+    one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
+    stranger = network.add("stranger", endpoint(requester), allowed_networks=(), peers_wanted=False)
+    local = [record_of(number, f"127.0.1.{number}") for number in range(1, 20)]
+    for record in local:
+        entry = one.node.table.add_seen_node(record, network.now)
+        assert entry is not None
+        entry.checks = 1
+    stranger.node.add_bootnodes([one.contact])
+    network.run(2)
+    call = OutgoingCall(one.contact, CallPurpose.FETCH, (256, 255, 254))
+    stranger.node.calls.submit(call, 1, network.now)
+    network.run(1)
+    assert call.responses == 1 and not call.records
+
+
+def test_a_node_is_not_its_own_bootnode() -> None:
+    network = Discv5Simulation()
+    one = network.add("one", ONE)
+    one.node.add_bootnodes([one.contact, one.contact._replace(record=None)])
+    network.run(30)
+    assert one.sent == 0 and not one.node.is_busy

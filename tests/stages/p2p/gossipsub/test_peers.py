@@ -1,0 +1,78 @@
+"""The router's state per peer: features of protocols, budgets, topics, queues."""
+
+import pytest
+
+from rollup_node.stages.p2p.gossipsub.params import (
+    FLOODSUB,
+    MAX_RPC_BYTES,
+    MESHSUB_10,
+    MESHSUB_11,
+    MESHSUB_12,
+    GossipParams,
+)
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+
+A, B = b"a", b"b"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mesh", "backoff", "idontwant"),
+    [
+        (MESHSUB_12, True, True, True),
+        (MESHSUB_11, True, True, False),
+        (MESHSUB_10, True, False, False),
+        (FLOODSUB, False, False, False),
+    ],
+)
+def test_what_each_protocol_supports(protocol: str, mesh: bool, backoff: bool, idontwant: bool) -> None:
+    peer = GossipPeer(protocol, True, GossipParams())
+    assert (peer.supports_mesh, peer.supports_backoff, peer.supports_idontwant) == (mesh, backoff, idontwant)
+
+
+def test_idontwant_is_bounded_and_expires() -> None:
+    params = GossipParams(max_idontwant_messages=2, idontwant_message_ttl=2)
+    peer = GossipPeer(MESHSUB_12, True, params)
+    peer.handle_idontwant([b"1", b"2", b"3"], params)
+    assert set(peer.unwanted) == {b"1", b"2"}
+    peer.start_heartbeat(params)
+    peer.handle_idontwant([b"3"], params)
+    assert set(peer.unwanted) == {b"1", b"2", b"3"}
+    peer.start_heartbeat(params)
+    assert set(peer.unwanted) == {b"3"}
+
+
+def test_a_heartbeat_refills_the_wasted_bytes_budget_up_to_its_bound() -> None:
+    params = GossipParams(wasted_bytes_budget=100, wasted_bytes_refill=30)
+    peer = GossipPeer(MESHSUB_12, True, params)
+    peer.wasted_bytes_budget = -50
+    peer.start_heartbeat(params)
+    assert peer.wasted_bytes_budget == -20
+    for _ in range(10):
+        peer.start_heartbeat(params)
+    assert peer.wasted_bytes_budget == 100
+
+
+def test_topics_and_mesh_candidates() -> None:
+    table = PeerTable(GossipParams())
+    table.states[A] = GossipPeer(MESHSUB_12, True, GossipParams())
+    table.states[B] = GossipPeer(FLOODSUB, True, GossipParams())
+    for peer in (A, B):
+        table.join(peer, "t")
+    assert list(table.topic_peers("t")) == [A, B] and list(table.topic_peers("other")) == []
+    assert list(table.mesh_candidates("t", lambda peer: True)) == [A]
+    table.leave(A, "t")
+    table.remove(B)
+    assert list(table.topic_peers("t")) == [] and list(table.states) == [A]
+
+
+def test_graft_and_prune_that_find_no_room_are_kept() -> None:
+    table = PeerTable(GossipParams(outbound_queue_size=1))
+    table.states[A] = GossipPeer(MESHSUB_12, True, GossipParams(outbound_queue_size=1))
+    assert table.send(A, Rpc(control=ControlMessage(graft=("t",)))) and list(table.ready) == [A]
+    prune = Prune("u", 60)
+    assert not table.send(A, Rpc(control=ControlMessage(graft=("t",), prune=(prune,))))
+    assert list(table.states[A].pending_grafts) == ["t"] and table.states[A].pending_prunes == {"u": prune}
+    assert not table.send_frame(A, bytes(MAX_RPC_BYTES + 1))
+    assert table.event_counts == {TraceEvent.SEND_RPC: 1, TraceEvent.DROP_RPC: 2}

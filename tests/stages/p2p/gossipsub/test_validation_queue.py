@@ -1,0 +1,93 @@
+"""Messages from arrival to validation result, and the wasted-bytes budget of peers."""
+
+import random
+
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_MESSAGES, GossipParams
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
+from tests.support.gossip_routers import TOPIC, RouterHarness, compressed
+
+
+def test_pending_messages_are_bounded_and_may_be_sent_again() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    unvalidated = [
+        found
+        for number in range(MAX_PENDING_MESSAGES + 5)
+        for found in harness.receive_message(a, number.to_bytes(4, "big"))
+    ]
+    assert len(unvalidated) == len(harness.router.validation_queue.pending) == MAX_PENDING_MESSAGES
+    assert harness.receive_message(a, b"late") == []
+    harness.router.report_validation_result(unvalidated[0].id, ValidationResult.IGNORE, harness.now)
+    assert len(harness.receive_message(a, b"late")) == 1, "a dropped message is not marked as seen"
+
+
+def test_pending_messages_are_bounded_in_bytes() -> None:
+    harness = RouterHarness()
+    peers = harness.add_members(8)
+    bomb = compressed(bytes(MAX_BYTES - 1000))
+    unvalidated = 0
+    for number, peer in enumerate(peers * 2):
+        data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
+        unvalidated += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
+    assert unvalidated == 6 and harness.router.validation_queue.pending.bytes <= 64 << 20 and len(bomb) < 600_000
+    harness.heartbeats(8)
+    assert harness.router.validation_queue.pending.bytes == 0
+
+
+def test_a_peer_without_wasted_bytes_budget_is_ignored_until_the_next_heartbeat() -> None:
+    params = GossipParams(wasted_bytes_budget=1_000_000, wasted_bytes_refill=200_000)
+    harness = RouterHarness(params)
+    a, b = harness.add_members(2)
+    harness.accept(a, b"block")
+    for _ in range(40):
+        harness.receive_message(a, b"block")
+    assert harness.router.take_event_counts()[TraceEvent.DUPLICATE_MESSAGE] == 16
+    assert harness.receive_message(a, b"fresh") == [] and len(harness.receive_message(b, b"fresh")) == 1
+    harness.heartbeats()
+    assert len(harness.receive_message(a, b"more")) == 1
+    harness.heartbeats(20)
+    assert harness.router.peers.states[a].wasted_bytes_budget == 1_000_000
+
+
+def test_rejected_messages_are_charged_to_all_senders() -> None:
+    harness = RouterHarness(GossipParams(wasted_bytes_budget=1_000_000))
+    a, b, c = harness.add_members(3)
+    (incoming,) = harness.receive_message(a, bytes(50_000))
+    harness.receive_message(b, bytes(50_000))
+    harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
+    left = [harness.router.peers.states[peer].wasted_bytes_budget for peer in (a, b, c)]
+    assert left[0] < 1_000_000 - 50_000 and left[1] < left[0] and left[2] == 1_000_000
+
+
+def test_bombs_are_charged_once() -> None:
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
+    decompressed = 0
+    for number in range(200):
+        data = compressed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
+        for incoming in harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
+            decompressed += 1
+            harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
+    assert decompressed <= 7
+    length_only = varint.encode(MAX_BYTES) + b"\x00a"
+    harness.heartbeats(40)
+    (incoming,) = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, length_only)]))
+    assert incoming.content is SnappyFailure.BAD_DATA
+
+
+def test_seen_ids_expire() -> None:
+    harness = RouterHarness(GossipParams(wasted_bytes_budget=1 << 40))
+    (a,) = harness.add_members(1)
+    chance = random.Random(1)
+    for _ in range(70):
+        messages = [PubsubMessage(TOPIC, compressed(chance.randbytes(8))) for _ in range(100)]
+        for incoming in harness.receive(a, Rpc(messages=messages)):
+            harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
+    assert len(harness.router.validation_queue.seen) == 7000
+    harness.now += 66
+    harness.heartbeats()
+    assert len(harness.router.validation_queue.seen) == 0

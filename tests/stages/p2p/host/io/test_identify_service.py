@@ -1,0 +1,22 @@
+"""Identify between two hosts, and its pushes."""
+
+import pytest
+
+from rollup_node.stages.p2p.host.io import identify_service
+from tests.support.p2p_hosts import RecordingHost, echo, until, with_two_hosts
+
+
+def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identify_service, "PUSH_MIN_INTERVAL", 0.0)
+
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+        def known() -> tuple[str, ...]:
+            info = ours.connection(theirs.peer_id)
+            return info.identify.protocols if info and info.identify else ()
+
+        theirs.set_stream_handler("/later/1", echo)
+        await until(lambda: "/later/1" in known())
+        theirs.set_stream_handler("/later/2", echo)
+        await until(lambda: {"/later/1", "/later/2"} <= set(known()))
+
+    with_two_hosts(test)

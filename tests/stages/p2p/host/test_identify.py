@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.encoding import protobuf
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
+
+HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/ip6/2001:db8::1/tcp/1")
+
+
+def test_round_trip() -> None:
+    raw = identify.encode(b"key", [HERE, THERE], ["/a/1", "/b/1"], THERE, "optimism")
+    assert identify.decode(raw) == IdentifyMessage(
+        b"key", (HERE, THERE), ("/a/1", "/b/1"), THERE, "ipfs/0.1.0", "optimism"
+    )
+
+
+def test_missing_fields_are_none() -> None:
+    assert identify.decode(b"") == IdentifyMessage(None, (), (), None, None, None)
+    assert identify.encode(b"k", [], [], None, "a") == bytes.fromhex("0a016b2a0a697066732f302e312e30320161")
+
+
+def test_unsupported_addresses_are_skipped() -> None:
+    quic = bytes.fromhex("04c000020191020001cd03")
+    raw = protobuf.bytes_field(2, quic) + protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(4, quic)
+    found = identify.decode(raw)
+    assert found.listen_addresses == (HERE,) and found.observed_address is None
+
+
+def test_lists_and_texts_are_bounded() -> None:
+    raw = b"".join(
+        protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(3, f"/p/{number}") for number in range(300)
+    )
+    found = identify.decode(raw + protobuf.bytes_field(6, "a\x1b[31m\n" + "b" * 5000))
+    assert len(found.listen_addresses) == 64 and len(found.protocols) == 256
+    assert (
+        found.agent_version is not None
+        and found.agent_version.startswith("a?[31m?b")
+        and len(found.agent_version) == 256
+    )
+    with pytest.raises(IdentifyError):
+        identify.decode(protobuf.varint_field(9, 1) * 2000)
+
+
+def test_a_push_merges_its_fields() -> None:
+    before = identify.decode(identify.encode(b"key", [HERE], ["/a/1"], THERE, "optimism"))
+    push = identify.decode(protobuf.bytes_field(3, "/b/1"))
+    after = identify.merge_push(before, push)
+    assert after.protocols == ("/b/1",)
+    assert after._replace(protocols=("/a/1",)) == before
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
+    try:
+        identify.decode(raw)
+    except IdentifyError:
+        return

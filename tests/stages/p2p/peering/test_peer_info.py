@@ -1,0 +1,43 @@
+"""The JSON forms of `opp2p_*`: addresses, node ids, networks, in order."""
+
+from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.identity.peer_id import ED25519, NetworkIdentity, PublicKey, node_id, peer_id_text
+from rollup_node.stages.p2p.peering.peer_info import (
+    IpNet,
+    full_addresses,
+    ip_net,
+    node_id_text,
+    sorted_ips,
+    sorted_nets,
+    sorted_peers,
+)
+
+OURS = NetworkIdentity(bytes([1]) * 32)
+OTHER = NetworkIdentity(bytes([2]) * 32)
+
+
+def test_addresses_end_in_the_peer_id_and_are_listed_once() -> None:
+    address = tcp_multiaddr("192.0.2.1", 9222)
+    text = f"/ip4/192.0.2.1/tcp/9222/p2p/{peer_id_text(OURS.peer_id)}"
+    assert full_addresses(OURS.peer_id, [address, address]) == (text,)
+    assert full_addresses(OURS.peer_id, []) is None
+
+
+def test_node_ids_are_those_of_discv5() -> None:
+    assert node_id_text(OURS.peer_id) == (node_id(OURS.public_key) or b"").hex()
+    assert node_id_text(PublicKey(ED25519, bytes(32)).peer_id) == "00" * 32, "a key that is not secp256k1"
+    assert node_id_text(b"\x12\x20" + bytes(32)) == "00" * 32, "a hash embeds no key"
+
+
+def test_networks_have_their_mask_in_base64() -> None:
+    assert ip_net(parse_subnet("10.0.0.0/8")) == IpNet("10.0.0.0", "/wAAAA==")
+
+
+def test_lists_are_sorted() -> None:
+    assert sorted_peers([OURS.peer_id, OTHER.peer_id]) == tuple(
+        sorted(map(peer_id_text, (OURS.peer_id, OTHER.peer_id)))
+    )
+    assert sorted_ips(map(parse_ip, ("::1", "10.0.0.10", "10.0.0.9"))) == ("10.0.0.9", "10.0.0.10", "::1")
+    nets = sorted_nets(map(parse_subnet, ("fd00::/8", "10.0.0.0/16", "10.0.0.0/8")))
+    assert [net.IP for net in nets] == ["10.0.0.0", "10.0.0.0", "fd00::"] and nets[0] == IpNet("10.0.0.0", "/wAAAA==")

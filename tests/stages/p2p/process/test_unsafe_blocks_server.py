@@ -1,0 +1,92 @@
+"""Blocks between the p2p and the engine process: published once, and sent again to a restarted engine process."""
+
+from typing import Any, cast
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.p2p.process.unsafe_blocks_server import MAX_RECENT, UnsafeBlocksServer
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.p2p_blocks import chain
+from tests.support.recording_bus import RecordingBus
+
+BLOCKS = chain(MAX_RECENT + 2)
+ENGINE = ProcessId(slot=0, incarnation=1)
+RESTARTED = ENGINE._replace(incarnation=2)
+GAP_END = GapEnd(9, b"\x01" * 32, b"\x02" * 32)
+
+
+class Harness:
+    """A server between a recorded bus and recorded callbacks."""
+
+    def __init__(self, error: str | None = None) -> None:
+        self.published: list[ExecutionPayload] = []
+        self.gaps: list[tuple[int, GapEnd]] = []
+        self.is_ready = True
+        self._error = error
+        self.bus = RecordingBus()
+        self.server = UnsafeBlocksServer(
+            cast(Bus, self.bus), self._publish, lambda: self.is_ready, lambda head, end: self.gaps.append((head, end))
+        )
+
+    def _publish(self, payload: ExecutionPayload) -> str | None:
+        self.published.append(payload)
+        return self._error
+
+    def receive(self, sender: ProcessId, message: Any) -> list[tuple[ProcessId | None, Any]]:
+        """What the server sends upon a message of the engine process."""
+        self.bus.sent.clear()
+        self.bus.handlers["p2p.blocks"](sender, message)
+        return list(self.bus.sent)
+
+
+def test_a_block_is_published_once_however_often_it_is_requested() -> None:
+    harness = Harness()
+    for _ in range(3):
+        assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+    assert harness.published == [BLOCKS[0]] and harness.server.published == 1
+
+
+def test_a_publish_error_is_not_retried() -> None:
+    harness = Harness(error="no key")
+    for _ in range(2):
+        assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, "no key"))]
+    assert harness.published == [BLOCKS[0]] and harness.server.published == 0
+
+
+def test_nothing_is_published_before_the_signer_is_known() -> None:
+    harness = Harness()
+    harness.is_ready = False
+    assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [] and harness.published == []
+    harness.is_ready = True
+    assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+
+
+def test_blocks_of_peers_are_sent_at_once() -> None:
+    harness = Harness()
+    assert harness.receive(ENGINE, UnsafeBlocksRequest(0, None)) == []
+    harness.server.send_block(BLOCKS[0])
+    assert harness.bus.sent == [(ENGINE, UnsafeBlock(BLOCKS[0]))]
+
+
+def test_a_restarted_engine_gets_the_latest_blocks_again_its_own_included() -> None:
+    harness = Harness()
+    harness.receive(ENGINE, PublishRequest(1, BLOCKS[0]))
+    for block in BLOCKS[1:]:
+        harness.server.send_block(block)
+    sent = harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
+    assert sent == [(RESTARTED, UnsafeBlock(block)) for block in BLOCKS[-MAX_RECENT:]]
+    sent = harness.receive(RESTARTED, PublishRequest(1, BLOCKS[1]))
+    assert sent == [(RESTARTED, PublishResponse(1, None))] and len(harness.published) == 2, "ids are per incarnation"
+
+
+def test_messages_of_a_dead_engine_are_ignored() -> None:
+    harness = Harness()
+    harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
+    assert harness.receive(ENGINE, PublishRequest(9, BLOCKS[0])) == [] and harness.published == []
+
+
+def test_a_gap_is_passed_on() -> None:
+    harness = Harness()
+    harness.receive(ENGINE, UnsafeBlocksRequest(3, None))
+    harness.receive(ENGINE, UnsafeBlocksRequest(3, GAP_END))
+    assert harness.gaps == [(3, GAP_END)]

@@ -1,0 +1,89 @@
+"""Requests and responses of the sync protocol."""
+
+import random
+
+import msgspec
+import pytest
+
+from rollup_node.stages.p2p.blocks import block_message, ssz
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestFailed, ResultCode
+from tests.support.p2p_blocks import LAST_FORK, block, chain_config
+
+
+def test_requests() -> None:
+    assert payload_by_number.encode_request(258) == b"\x02\x01" + bytes(6)
+    assert payload_by_number.decode_request(b"\x02\x01" + bytes(6)) == 258
+    assert payload_by_number.decode_request(bytes(7)) is None and payload_by_number.decode_request(bytes(9)) is None
+
+
+def test_both_protocol_ids() -> None:
+    assert payload_by_number.protocols(901) == (
+        "/opstack/req/payload_by_number/901/0",
+        "/opstack/req/payload_by_number/901/0/",
+    )
+
+
+@pytest.mark.parametrize("version", block_message.VERSIONS)
+def test_round_trip(version: int) -> None:
+    config, payload = chain_config(LAST_FORK[version]), block(version, 5)
+    response = payload_by_number.encode_block(config, payload)
+    assert response[0] == 0 and response[1:5] == (1 if version >= 3 else 0).to_bytes(4, "little")
+    assert response[5:15] == b"\xff\x06\x00\x00sNaPpY"
+    assert payload_by_number.decode_response(config, 5, response) == BlockFound(payload)
+    assert isinstance(payload_by_number.decode_response(config, 6, response), RequestFailed)
+
+
+def test_error_responses() -> None:
+    config = chain_config()
+    for code in (ResultCode.NOT_FOUND, ResultCode.INVALID_REQUEST, ResultCode.UNKNOWN_ERROR):
+        assert payload_by_number.encode_error(code) == bytes([code])
+        assert payload_by_number.decode_response(config, 5, bytes([code]) + b"more") == ErrorResponse(code)
+    assert payload_by_number.decode_response(config, 5, b"\xee") == ErrorResponse(0xEE)
+
+
+def response_of(part: bytes, kind: int = 1) -> bytes:
+    return b"\0" + kind.to_bytes(4, "little") + snappy.compress_framed(part)
+
+
+def test_malformed_responses_fail() -> None:
+    config, payload = chain_config(), block(4, 5)
+    part = block_message.encode_signed_part(payload, 4)
+    good = response_of(part)
+    tiny = block(4, 5, transactions=(b"\x02" * 39, b"\x02" * 40))
+    bad = [
+        b"",
+        b"\0\1\0\0",
+        response_of(part, kind=0),
+        response_of(part, kind=2),
+        good[:-1],
+        good + b"x",
+        response_of(part[:-1]),
+        response_of(part[:20]),
+        response_of(part + bytes(44)),
+        response_of(bytes(snappy.MAX_BYTES + 1)),
+        response_of(block_message.encode_signed_part(tiny, 4)),
+        response_of(bytes(32) + ssz.encode(payload, 3)),
+    ]
+    for each in bad:
+        assert isinstance(payload_by_number.decode_response(config, 5, each), RequestFailed)
+
+
+def test_the_block_hash_is_not_checked() -> None:
+    config = chain_config()
+    forged = msgspec.structs.replace(block(4, 5), state_root=bytes(32))
+    assert payload_by_number.decode_response(config, 5, payload_by_number.encode_block(config, forged)) == BlockFound(
+        forged
+    )
+
+
+def test_any_bytes_decode_or_raise() -> None:
+    config, chance = chain_config(), random.Random(4)
+    good = payload_by_number.encode_block(config, block(4, 5))
+    for _ in range(400):
+        data = bytearray(good if chance.random() < 0.8 else b"\0\1\0\0\0" + chance.randbytes(40))
+        for _ in range(chance.randint(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        outcome = payload_by_number.decode_response(config, 5, bytes(data[: chance.randint(0, len(data))]))
+        assert isinstance(outcome, BlockFound | ErrorResponse | RequestFailed)

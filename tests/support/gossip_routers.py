@@ -1,0 +1,227 @@
+"""Gossip routers under test: one with scripted peers, or many in a simulated network."""
+
+import heapq
+import random
+from collections.abc import Iterable
+
+from rollup_node.stages.p2p.config import PeerScoring
+from rollup_node.stages.p2p.encoding import snappy, varint
+from rollup_node.stages.p2p.gossipsub.message import (
+    MessageId,
+    MessageIdScheme,
+    UnvalidatedMessage,
+    ValidationResult,
+    message_id,
+)
+from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    Subscription,
+    decode_rpc,
+    encode_rpc,
+)
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, peer_scorer
+
+TOPIC = "/optimism/901/3/blocks"
+OTHER_TOPIC = "/optimism/901/2/blocks"
+TOPICS = (TOPIC, OTHER_TOPIC)
+
+
+def compressed(content: bytes) -> bytes:
+    """Content as it is published."""
+    return snappy.compress(content)
+
+
+def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
+    """The id of a message with that content."""
+    return message_id(MessageIdScheme.OP_NODE, topic, compressed(content), content)
+
+
+def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
+    """Decodes frames."""
+    found = []
+    for frame in frames:
+        length = varint.decode(frame)
+        assert length is not None and len(frame) == sum(length)
+        found.append(decode_rpc(frame[length[1] :]))
+    return found
+
+
+class SentRpcs:
+    """The parts of all RPCs that the router sent to a peer."""
+
+    def __init__(self, rpcs: list[Rpc]) -> None:
+        controls = [rpc.control for rpc in rpcs]
+        self.rpcs = rpcs
+        self.subscriptions = [each for rpc in rpcs for each in rpc.subscriptions]
+        self.messages: list[PubsubMessage] = [each for rpc in rpcs for each in rpc.messages]
+        self.ihave = [each for control in controls for each in control.ihave]
+        self.iwant = [each for control in controls for each in control.iwant]
+        self.graft = [each for control in controls for each in control.graft]
+        self.prune: list[Prune] = [each for control in controls for each in control.prune]
+        self.idontwant = [each for control in controls for each in control.idontwant]
+
+
+class RouterHarness:
+    """One router whose peers are scripted by the test. Time moves only by `now` and `heartbeats`."""
+
+    def __init__(
+        self, params: GossipParams | None = None, scoring: PeerScoring = PeerScoring.LIGHT, seed: int = 1
+    ) -> None:
+        self.now = 1000.0
+        self.scorer: PeerScorer = peer_scorer(scoring, 2)
+        self.router = GossipSubRouter(params or GossipParams(), TOPICS, self.scorer, random.Random(seed))
+        self.router.join(TOPIC)
+
+    def add_peer(
+        self, name: str, protocol: str = MESHSUB_12, outbound: bool = False, joins: bool = True, ip: str = ""
+    ) -> bytes:
+        """Adds a peer, by default subscribed to the topic. What the router has sent to it by then is dropped."""
+        peer = name.encode()
+        self.router.add_peer(peer, protocol, outbound, [ip or f"10.0.0.{name}"])
+        if joins:
+            self.receive(peer, Rpc(subscriptions=[Subscription(TOPIC, True)]))
+        self.sent_to(peer)
+        return peer
+
+    def add_peers(self, count: int, **options: object) -> list[bytes]:
+        """Adds several peers, each with its own IP address."""
+        return [self.add_peer(f"{number:03}", **options) for number in range(count)]  # type: ignore[arg-type]
+
+    def add_members(self, count: int, **options: object) -> list[bytes]:
+        """Adds several peers that graft us."""
+        peers = self.add_peers(count, **options)
+        for peer in peers:
+            self.receive_control(peer, graft=[TOPIC])
+        assert list(self.mesh) == peers
+        return peers
+
+    @property
+    def mesh(self) -> list[bytes]:
+        """The members of the topic's mesh."""
+        return list(self.router.meshes.members[TOPIC])
+
+    def receive(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
+        """Receives a well-formed RPC; returns the messages to validate."""
+        found = self.router.receive_rpc(peer, encode_rpc(rpc), self.now)
+        assert not isinstance(found, MalformedRpc)
+        return found
+
+    def receive_control(self, peer: bytes, **parts: object) -> None:
+        """Receives a control message."""
+        assert self.receive(peer, Rpc(control=ControlMessage(**parts))) == []  # type: ignore[arg-type]
+
+    def receive_message(self, peer: bytes, content: bytes, topic: str = TOPIC) -> list[UnvalidatedMessage]:
+        """Receives a message; returns it if it is to be validated."""
+        return self.receive(peer, Rpc(messages=[PubsubMessage(topic, compressed(content))]))
+
+    def accept(self, peer: bytes, content: bytes) -> int:
+        """Receives a message and accepts it; returns the number of peers it is forwarded to."""
+        (incoming,) = self.receive_message(peer, content)
+        return self.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self.now)
+
+    def sent_to(self, peer: bytes) -> SentRpcs:
+        """What was sent to a peer since the last call."""
+        frames = []
+        while (frame := self.router.next_frame(peer)) is not None:
+            frames.append(frame)
+        return SentRpcs(read_frames(frames))
+
+    def heartbeats(self, count: int = 1) -> None:
+        """Heartbeats, half a second apart."""
+        for _ in range(count):
+            self.now += 0.5
+            self.router.heartbeat(self.now)
+
+
+class GossipSimulation:
+    """Many routers with links that delay and lose RPCs, in simulated time."""
+
+    def __init__(
+        self, count: int, links: int, seed: int, loss: float, delay: tuple[float, float] = (0.01, 0.1)
+    ) -> None:
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.loss = 0.0
+        self.delay = delay
+        self.names = [number.to_bytes(4, "big") for number in range(count)]
+        self.routers = {name: self._router(name, seed) for name in self.names}
+        self.received_at: dict[MessageId, dict[bytes, float]] = {}
+        self.disconnected: set[bytes] = set()
+        self._events: list[tuple[float, int, str, bytes, bytes, bytes]] = []
+        self._count = 0
+        for name in self.names:
+            self._schedule(self.random.random() * 0.5, "heartbeat", name)
+        for one, other in self._pairs(links):
+            self.connect(one, other)
+        self.run_until(0.4)
+        self.loss = loss
+
+    def _router(self, name: bytes, seed: int) -> GossipSubRouter:
+        router = GossipSubRouter(
+            GossipParams(), TOPICS, peer_scorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
+        )
+        router.join(TOPIC)
+        return router
+
+    def _pairs(self, links: int) -> list[tuple[bytes, bytes]]:
+        pairs = [(one, other) for at, one in enumerate(self.names) for other in self.names[at + 1 :]]
+        self.random.shuffle(pairs)
+        return pairs[: len(self.names) * links // 2]
+
+    def connect(self, one: bytes, other: bytes) -> None:
+        """Connects two routers; the first is the dialer."""
+        for name, peer, outbound in ((one, other, True), (other, one, False)):
+            self.routers[name].add_peer(peer, MESHSUB_12, outbound, [f"10.1.{peer[2]}.{peer[3]}"])
+            self._flush(name)
+
+    def publish(self, name: bytes, content: bytes) -> MessageId:
+        """Publishes a message by a router."""
+        message = id_of(content)
+        self.received_at[message] = {name: self.now}
+        assert self.routers[name].publish(TOPIC, compressed(content), self.now) is not None
+        self._flush(name)
+        return message
+
+    def run_until(self, end: float) -> None:
+        """Runs the network up to a time."""
+        while self._events and self._events[0][0] <= end:
+            self.now, _, event, name, source, data = heapq.heappop(self._events)
+            router = self.routers[name]
+            if event == "heartbeat":
+                router.heartbeat(self.now)
+                self._schedule(0.5, "heartbeat", name)
+            elif event == "deliver":
+                self._deliver(name, source, data)
+            else:
+                self.received_at[data][name] = self.now
+                router.report_validation_result(data, ValidationResult.ACCEPT, self.now)
+            self._flush(name)
+        self.now = end
+
+    def mesh_sizes(self) -> list[int]:
+        """The mesh size of each router."""
+        return [len(router.meshes.members[TOPIC]) for router in self.routers.values()]
+
+    def _deliver(self, name: bytes, source: bytes, frame: bytes) -> None:
+        length = varint.decode(frame)
+        assert length is not None
+        found = self.routers[name].receive_rpc(source, frame[length[1] :], self.now)
+        assert not isinstance(found, MalformedRpc)
+        for incoming in found:
+            self._schedule(0.003, "validate", name, data=incoming.id)
+
+    def _flush(self, name: bytes) -> None:
+        router = self.routers[name]
+        for peer in router.take_ready():
+            while (frame := router.next_frame(peer)) is not None:
+                if self.random.random() >= self.loss and not {name, peer} & self.disconnected:
+                    self._schedule(self.random.uniform(*self.delay), "deliver", peer, name, frame)
+
+    def _schedule(self, delay: float, event: str, name: bytes, source: bytes = b"", data: bytes = b"") -> None:
+        self._count += 1
+        heapq.heappush(self._events, (self.now + delay, self._count, event, name, source, data))

@@ -1,0 +1,116 @@
+"""Recorded OP Sepolia data in the protocol's types: 27 August 2024, 58 L1 blocks, 6 blobs, 5 L2 blocks."""
+
+import gzip
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.protocol.blob_codec import decode_blob
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
+from rollup_node.stages.protocol.headers import Header, decode_header, l1_header
+from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.l1_info import l1_info_of_block
+from rollup_node.stages.protocol.receipts import logs_of_receipts
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, system_config_of_block
+from rollup_node.stages.protocol.types import BlobRef, L1Block, L2BlockContent, L2BlockRef
+
+FIRST_L1 = 6_582_895
+LAST_DERIVED_L1 = 6_582_952
+"""The L1 block in which the last span ends."""
+FIRST_L2, LAST_DERIVED_L2 = 16_491_244, 16_491_249
+"""The first recorded L2 block, and the last one that the recorded L1 blocks derive."""
+
+
+@dataclass(frozen=True)
+class RecordedL2:
+    """A recorded L2 block."""
+
+    header: Header
+    content: L2BlockContent
+
+    @property
+    def ref(self) -> L2BlockRef:
+        return self.content.ref
+
+
+class SepoliaRecording:
+    """The files of a folder `op_sepolia_replay`, read when they are needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config: RollupConfig = find_network("op-sepolia").config
+        self._folder = folder
+
+    @cached_property
+    def spans(self) -> list[dict[str, Any]]:
+        """The recorded span batches: channel, first L2 block, number of blocks and more."""
+        found: list[dict[str, Any]] = json.loads((self._folder / "expected.json").read_text())["spans"]
+        return found
+
+    @cached_property
+    def l1_blocks(self) -> dict[int, L1Block]:
+        """The recorded L1 blocks by number."""
+        with gzip.open(self._folder / "l1_blocks.jsonl.gz", "rt") as lines:
+            blocks = [self._l1_block(json.loads(line)) for line in lines]
+        return {block.header.number: block for block in blocks if block is not None}
+
+    def _l1_block(self, line: dict[str, Any]) -> L1Block | None:
+        if "txs" not in line:
+            return None
+        header = decode_header(bytes.fromhex(line["header_rlp"]))
+        wanted = (
+            (self.config.deposit_contract, DEPOSIT_TOPIC),
+            (self.config.l1_system_config, CONFIG_UPDATE_TOPIC),
+        )
+        transactions = [bytes.fromhex(text) for text in line["txs"]]
+        logs = logs_of_receipts([bytes.fromhex(text) for text in line.get("receipts") or ()], wanted)
+        return L1Block(
+            l1_header(header, bytes.fromhex(line["hash"][2:])),
+            inbox_transactions(transactions, self.config.batch_inbox, self.config.l1_chain_id),
+            tuple(log for log in logs if log.topics[0] == DEPOSIT_TOPIC),
+            tuple(log for log in logs if log.topics[0] == CONFIG_UPDATE_TOPIC),
+        )
+
+    def contents(self, blobs: tuple[BlobRef, ...]) -> tuple[BlobContent, ...]:
+        """The decoded contents of recorded blobs."""
+        return tuple(BlobContent(blob.hash, self._blob(blob.hash), None) for blob in blobs)
+
+    def _blob(self, blob_hash: bytes) -> bytes:
+        return decode_blob((self._folder / f"blob_{blob_hash.hex()}.bin").read_bytes())
+
+    def config_of(self, number: int) -> SystemConfig:
+        """The system config that a recorded L2 block carries."""
+        block = self.l2_blocks[number]
+        return system_config_of_block(
+            self.config,
+            number=number,
+            block_hash=block.ref.hash,
+            timestamp=block.header.timestamp,
+            gas_limit=block.header.gas_limit,
+            extra_data=block.header.extra_data,
+            transactions=block.content.transactions,
+        )
+
+    @cached_property
+    def l2_blocks(self) -> dict[int, RecordedL2]:
+        """The recorded L2 blocks by number."""
+        blocks = [self._l2_block(item) for item in json.loads((self._folder / "l2_blocks.json").read_text())]
+        return {block.ref.number: block for block in blocks}
+
+    def _l2_block(self, item: dict[str, Any]) -> RecordedL2:
+        header = decode_header(bytes.fromhex(item["header_rlp"]))
+        transactions = tuple(bytes.fromhex(text) for text in item["txs"])
+        info = l1_info_of_block(transactions, self.config.schedule().l1_info_format(header.timestamp))
+        ref = L2BlockRef(
+            bytes.fromhex(item["hash"][2:]),
+            header.number,
+            header.parent_hash,
+            header.timestamp,
+            info.origin,
+            info.sequence_number,
+        )
+        return RecordedL2(header, L2BlockContent(ref, transactions))

@@ -1,0 +1,128 @@
+"""The stages of the toy node: `left` serves a channel, `right` sends requests to it and writes the last response into
+FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action in it, once."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.channels import Channel, Pattern
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask
+from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+
+
+class ToyRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A request."""
+
+    number: int
+
+
+class ToyResponse(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Its response, with padding that makes it travel through the arena."""
+
+    number: int
+    padding: bytes
+
+
+CHANNELS = (Channel("left.toys", Pattern.REQUEST, "left", ("right",), up=ToyRequest, down=ToyResponse),)
+
+
+class ToyConfig(msgspec.Struct, frozen=True):
+    """The configuration of a toy."""
+
+    role: str
+    folder: str
+    refuse_to_stop: bool = False
+    output: int = 2
+    code: int = 0
+
+
+class ToyStage:
+    """A stage that runs the actions it is ordered to."""
+
+    def __init__(self, config: ToyConfig, bus: Bus, meter: Meter) -> None:
+        self.config, self.folder, self.bus, self.meter = config, Path(config.folder), bus, meter
+        self.log = get_logger(config.role)
+        self.periodic_tasks = [PeriodicTask("orders", self.take_order)]
+        self.requests = 0
+        self.problems: tuple[str, ...] = ()
+        if config.role == "left":
+            self.server = bus.serve("left.toys", self.respond)
+        if config.role == "right":
+            self.client = bus.connect("left.toys", self.on_response)
+            self.periodic_tasks.append(PeriodicTask("requests", self.request))
+
+    async def start(self) -> None:
+        if self.config.refuse_to_stop:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.log.info("toy started")
+
+    async def close(self) -> None:
+        self.log.info("toy closed")
+
+    def reset(self, error: Exception) -> None:
+        self.log.info("toy reset", reason=error)
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        if problems != self.problems:
+            self.problems = problems
+            self.log.info("toy reports", problems=" | ".join(problems) or "none")
+
+    def respond(self, client: ProcessId, request: ToyRequest) -> None:
+        self.server.send(client, ToyResponse(request.number, bytes(100_000)))
+
+    def on_response(self, response: ToyResponse) -> None:
+        new = self.folder / "response.new"
+        new.write_text(f"{response.number} {len(response.padding)}")
+        new.rename(self.folder / "response")
+
+    async def request(self) -> float:
+        self.requests += 1
+        self.client.send(ToyRequest(self.requests))
+        return 0.05
+
+    async def take_order(self) -> float:
+        order = self.folder / f"do-{self.config.role}"
+        if not order.exists():
+            return 0.03
+        action = order.read_text()
+        order.unlink()
+        self.log.info("toy acts", action=action)
+        await self.act(action)
+        return 0.03
+
+    async def act(self, action: str) -> None:
+        match action:
+            case "spin":
+                while True:
+                    pass
+            case "block":
+                time.sleep(3600)
+            case "crash":
+                raise ValueError("a toy's bug")
+            case "critical":
+                raise CriticalError("a toy contradicts itself")
+            case "temporary":
+                raise TemporaryError("the toy endpoint is away")
+            case "reset":
+                raise ResetError("the toy ground moved")
+            case "finish":
+                os.write(self.config.output, b"the result\n")
+                raise ExitRequested(self.config.code)
+            case "print":
+                print("printed\nby hand")
+                os.write(2, b"written past Python\n")
+            case "chatter":
+                for number in range(3000):
+                    self.log.info("chatter", number=number, padding="x" * 3000)
+                Path(self.folder / "chattered").touch()
+
+
+def build(config: ToyConfig, bus: Bus, meter: Meter) -> ToyStage:
+    """Called by the runtime."""
+    return ToyStage(config, bus, meter)
