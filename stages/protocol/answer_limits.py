@@ -27,8 +27,12 @@ HEADER = AnswerLimit(1 << 20, 30_000)
 BATCHED_HEADER = AnswerLimit(512 << 10, 15_000)
 """The share of one such block in the answer to a batch."""
 
-BLOCK = AnswerLimit(32 << 20, 500_000)
-"""A block with full transactions: EIP-7934 bounds it at 10 MiB of RLP, twice that in hex."""
+L1_BLOCK = AnswerLimit(32 << 20, 500_000)
+"""An L1 block with full transactions: EIP-7934 bounds it at 10 MiB of RLP, twice that in hex."""
+
+L2_BLOCK = AnswerLimit(256 << 20, 8_000_000)
+"""A block or payload of any chain with full transactions: only its gas bounds an L2 block, at 10 gas a byte for many
+million gas."""
 
 RECEIPT = AnswerLimit(40 << 20, 4_000_000)
 """One receipt, of a transaction that EIP-7825 bounds at 16.8 million gas."""
@@ -54,9 +58,9 @@ _BLOCKS = ("eth_getBlockByNumber", "eth_getBlockByHash")
 def answer_limit(method: str, params: Sequence[Any]) -> AnswerLimit:
     """The limit of the answer to a call."""
     if method in _BLOCKS:
-        return BLOCK if len(params) > 1 and params[1] else HEADER
+        return L2_BLOCK if len(params) > 1 and params[1] else HEADER
     if method.startswith("engine_getPayload"):
-        return BLOCK
+        return L2_BLOCK
     return _LIMITS.get(method, SMALL if method.startswith(("eth_", "engine_")) else OTHER)
 
 

@@ -12,7 +12,7 @@ from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError
-from rollup_node.stages.protocol.answer_limits import BLOCK, AnswerLimit, receipts_limit
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.types import L1Block
 
 ORDINARY = AnswerLimit(6 << 20, 400_000)
@@ -78,7 +78,7 @@ class BlockFetcher:
             return await self._fetch_within(ORDINARY, endpoint, number)
         except AnswerTooLargeError:
             async with self._large:
-                return await self._fetch_within(BLOCK, endpoint, number)
+                return await self._fetch_within(L1_BLOCK, endpoint, number)
 
     async def _fetch_within(self, limit: AnswerLimit, endpoint: L1Endpoint, number: int) -> L1Block | None:
         body = await endpoint.block_body(number, limit)

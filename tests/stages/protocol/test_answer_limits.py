@@ -1,8 +1,9 @@
 """What answers may hold, by method."""
 
 from rollup_node.stages.protocol.answer_limits import (
-    BLOCK,
     HEADER,
+    L1_BLOCK,
+    L2_BLOCK,
     OTHER,
     RECEIPTS,
     SMALL,
@@ -17,13 +18,19 @@ GAS_OF_A_LOG, JSON_OF_A_LOG, VALUES_OF_A_LOG = 379, 480, 14
 
 def test_limits_by_method() -> None:
     assert answer_limit("eth_getBlockByNumber", ["latest", False]) == HEADER
-    assert answer_limit("eth_getBlockByNumber", ["0x1", True]) == BLOCK
+    assert answer_limit("eth_getBlockByNumber", ["0x1", True]) == L2_BLOCK
     assert answer_limit("eth_getBlockByHash", ["0x"]) == HEADER
-    assert answer_limit("engine_getPayloadV4", ["0x"]) == BLOCK
+    assert answer_limit("engine_getPayloadV4", ["0x"]) == L2_BLOCK
     assert answer_limit("eth_getBlockReceipts", ["0x"]) == RECEIPTS
     assert answer_limit("engine_forkchoiceUpdatedV3", []) == answer_limit("eth_chainId", []) == SMALL
     assert answer_limit("optimism_syncStatus", []) == OTHER
     assert AnswerLimit(2, 3).times(4) == AnswerLimit(8, 12)
+
+
+def test_blocks_of_full_gas_keep_within_their_limits() -> None:
+    """10 gas pay for a zero byte of calldata (EIP-7623), which is two digits of JSON."""
+    assert L1_BLOCK.bytes > 2 * 10 * 2**20
+    assert L2_BLOCK.bytes > 2 * 400_000_000 // 10
 
 
 def test_receipts_are_limited_by_what_their_gas_pays_for() -> None:

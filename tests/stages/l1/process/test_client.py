@@ -13,7 +13,7 @@ from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import MAX_RETRY_AFTER, L1Endpoints
-from rollup_node.stages.protocol.answer_limits import BLOCK, RECEIPTS
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
@@ -51,11 +51,11 @@ def test_not_found_in_every_form() -> None:
 
     async def use(endpoints: L1Endpoints) -> None:
         endpoint = endpoints.pick()
-        assert await endpoint.block_body(1, BLOCK) is None
-        assert await endpoint.block_body(2, BLOCK) is None
+        assert await endpoint.block_body(1, L1_BLOCK) is None
+        assert await endpoint.block_body(2, L1_BLOCK) is None
         assert await endpoint.block_json("finalized") is None
         with pytest.raises(RpcFailure, match="boom"):
-            await endpoint.block_body(3, BLOCK)
+            await endpoint.block_body(3, L1_BLOCK)
 
     with_endpoints([{"eth_getBlockByNumber": by_number}], use)
 
