@@ -32,6 +32,8 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
         for part in (received,) if inflater is None else _inflated(inflater, received, limit):
             if len(body) + len(part) > limit:
                 response.close()
+                # The frames in the error's traceback would keep it in memory.
+                body.clear()
                 raise BodyTooLargeError(limit)
             body += part
             # One received chunk may decompress to a thousand times its size.

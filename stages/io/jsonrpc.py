@@ -7,8 +7,7 @@ Error texts show host and port of an endpoint alone: the rest of its URL may hol
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -116,8 +115,7 @@ class JsonRpcClient:
         request_id, body = self._request(method, params)
         limit = answer_limit(method, params)
         answer = await self._post(body, 1, timeout or self._timeout, limit)
-        with self._malformed_as_endpoint_error():
-            return decode_answer(answer, request_id, method, shape, limit)
+        return self._checked(lambda: decode_answer(answer, request_id, method, shape, limit))
 
     async def call_raw(
         self, method: str, *params: Any, timeout: float | None = None, limit: AnswerLimit | None = None
@@ -128,8 +126,7 @@ class JsonRpcClient:
         limit = limit or answer_limit(method, params)
         answer = await self._post(body, 1, timeout or self._timeout, limit)
         if len(answer) <= SHORT_BODY:
-            with self._malformed_as_endpoint_error():
-                decode_answer(answer, request_id, method, msgspec.Raw, limit)
+            self._checked(lambda: decode_answer(answer, request_id, method, msgspec.Raw, limit))
         return answer
 
     async def batch(self, calls: Sequence[Call], shape: Any = Any, limit: AnswerLimit | None = None) -> list[Any]:
@@ -155,15 +152,17 @@ class JsonRpcClient:
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         answer = await self._post(body, len(calls), 2 * self._timeout, limit)
-        with self._malformed_as_endpoint_error():
-            return decode_batch(answer, [request_id for request_id, _ in requests], calls, shape, limit)
+        ids = [request_id for request_id, _ in requests]
+        return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
 
-    @contextmanager
-    def _malformed_as_endpoint_error(self) -> Iterator[None]:
+    def _checked(self, decode: Callable[[], T]) -> T:
+        """What a function decodes. Raises EndpointError instead of MalformedJsonError."""
         try:
-            yield
+            return decode()
         except MalformedJsonError as error:
-            raise EndpointError(self.name, str(error)) from None
+            text = str(error)
+        # Outside of the handler: as its context the first error would keep the body in memory.
+        raise EndpointError(self.name, text)
 
     async def _post(self, body: bytes, tokens: int, timeout: float, limit: AnswerLimit) -> bytes:
         most = limit.bytes if self._max_body is None else min(limit.bytes, self._max_body)

@@ -71,7 +71,8 @@ def attack_l1(scenario: Callable[[AttackedStage, HostileL1], Awaitable[None]], l
                 try:
                     await scenario(stage, l1)
                 finally:
-                    assert stage.is_alive and "Traceback" not in stage.log
+                    print(f"peak {stage.peak_megabytes:.0f} MB, log {len(stage.log)} bytes")
+                assert stage.is_alive and "Traceback" not in stage.log
                 assert stage.peak_megabytes < MAX_MEGABYTES
                 hours = max(time.monotonic() - began, 60) / 3600
                 assert len(stage.log) < MAX_LOG_BYTES_AN_HOUR * hours, stage.log[:3000]

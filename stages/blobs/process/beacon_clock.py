@@ -16,7 +16,7 @@ log = get_logger("blobs")
 COMPARE_SECONDS = 2.0
 """How long the other endpoints may take once one has stated both."""
 
-RECHECK_SECONDS = 10.0
+RECHECK_SECONDS = 5.0
 """The shortest time between two rounds of questions."""
 
 

@@ -144,10 +144,11 @@ class BeaconEndpoint:
     async def _fetch(self, label: str, path: str, query: Sequence[tuple[str, str]], parse: Callable[[bytes], T]) -> T:
         """What `parse` makes of a response with status 200. Raises EndpointError with the status otherwise."""
         try:
-            return parse(self._ok(*await self._get(label, path, query, ORDINARY_BODY)))
+            return _parsed(parse, self._ok(*await self._get(label, path, query, ORDINARY_BODY)))
         except AnswerTooLargeError:
-            async with self._large:
-                return parse(self._ok(*await self._get(label, path, query, MAX_BODY)))
+            pass
+        async with self._large:
+            return _parsed(parse, self._ok(*await self._get(label, path, query, MAX_BODY)))
 
     def _ok(self, status: int, body: bytes) -> bytes:
         if status != 200:
@@ -256,6 +257,16 @@ class BeaconEndpoints:
         if all(isinstance(error, BlobsNotFoundError) for error in errors):
             raise BlobsNotFoundError(text)
         raise EndpointError("Beacon API", text)
+
+
+def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
+    """What `parse` makes of a body. Raises a new error: the frames of the first would keep the body."""
+    try:
+        return parse(body)
+    except BeaconResponseError as error:
+        text = str(error)
+    del body
+    raise BeaconResponseError(text)
 
 
 def _with_endpoint(endpoint: BeaconEndpoint, error: Exception) -> Exception:

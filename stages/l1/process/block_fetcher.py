@@ -77,8 +77,9 @@ class BlockFetcher:
         try:
             return await self._fetch_within(ORDINARY, endpoint, number)
         except AnswerTooLargeError:
-            async with self._large:
-                return await self._fetch_within(L1_BLOCK, endpoint, number)
+            pass
+        async with self._large:
+            return await self._fetch_within(L1_BLOCK, endpoint, number)
 
     async def _fetch_within(self, limit: AnswerLimit, endpoint: L1Endpoint, number: int) -> L1Block | None:
         body = await endpoint.block_body(number, limit)
