@@ -24,6 +24,9 @@ STUCK_SECONDS = 300.0
 DISPROOFS = 3
 """How many polls in a row, at least one for each endpoint, must disprove the finalized block before it is dropped."""
 
+DROPPED_SECONDS = 3.0
+"""After a drop there is no finalized block for so long, so that every process sees that [FIN9]."""
+
 FRESH_SECONDS = 600.0
 """A head of at most this age is the chain's: it cannot be that of an endpoint that is far behind."""
 
@@ -49,7 +52,7 @@ class HeadPoller:
         self._on_new_head, self._on_polled = on_new_head, on_polled
         self.contradiction: str | None = None
         self._disproofs = self._label_disproofs = 0
-        self._was_dropped = False
+        self._was_dropped, self._dropped_at = False, float("-inf")
         self._changed_at, self._is_stuck = time.monotonic(), False
 
     async def poll_head(self) -> float:
@@ -99,7 +102,7 @@ class HeadPoller:
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
-        if finalized is None or finalized == known:
+        if finalized is None or finalized == known or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
             return None
         if await self._block_at(endpoint, finalized.number) != finalized:
             return self._refuse(f"finalized L1 block {finalized} is not on the endpoint's own chain")
@@ -166,7 +169,7 @@ class HeadPoller:
     def _drop_finalized(self, by: L1BlockRef) -> None:
         log.warn("L1's finalized block is disproved and dropped", finalized=self._tracker.finalized, by=by)
         self._tracker.drop_finalized()
-        self._label_disproofs, self._was_dropped = 0, True
+        self._label_disproofs, self._was_dropped, self._dropped_at = 0, True, time.monotonic()
 
     def _watch_progress(self, change: HeadChange) -> None:
         """Warns, once, if the head has not changed for long."""

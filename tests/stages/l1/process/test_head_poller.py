@@ -86,7 +86,9 @@ def test_safe_and_finalized_block() -> None:
     with_poller(chain.methods(5), scenario)
 
 
-def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls() -> None:
+def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """[LHD23]"""
     chain = FakeL1Chain(10)
 
@@ -102,6 +104,9 @@ def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_afte
         assert polled.tracker.finalized is None
         await polled.poller.poll_head()
         assert polled.new_heads == [True]
+        await polled.poller.poll_finality()
+        assert polled.tracker.finalized is None, "too soon for other processes to have seen it"
+        monkeypatch.setattr(head_poller, "DROPPED_SECONDS", 0.0)
         await polled.poller.poll_finality()
         assert polled.tracker.finalized == chain.ref(3)
         assert not polled.poller.contradiction
