@@ -106,7 +106,7 @@ class HeadPoller:
             return None
         if await self._block_at(endpoint, finalized.number) != finalized:
             return self._refuse(f"finalized L1 block {finalized} is not on the endpoint's own chain")
-        if known is not None and await self._block_at(endpoint, known.number) != known:
+        if known is not None and await self._contradicts(endpoint, known, finalized):
             self._label_disproofs += 1
             if self._label_disproofs >= self._needed_disproofs:
                 self._drop_finalized(finalized)
@@ -117,6 +117,13 @@ class HeadPoller:
             return self._refuse(error)
         log.debug("new L1 finalized block", block=finalized)
         return None
+
+    async def _contradicts(self, endpoint: L1Endpoint, known: L1BlockRef, polled: L1BlockRef) -> bool:
+        """Whether the endpoint has another block at the height of the known finalized one. An endpoint far behind has
+        none there, and an older finalized block."""
+        if polled.number < known.number:
+            return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
+        return await self._block_at(endpoint, known.number) != known
 
     def _refuse(self, text: str) -> str:
         """Logs what a finalized block contradicts, once, and has another endpoint asked."""
