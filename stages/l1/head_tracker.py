@@ -1,5 +1,5 @@
-"""The L1 chain's head, safe and finalized block as polling shows them; tells reorgs from endpoints that lag
-[LHD3, LHD6, LHD8]."""
+"""The L1 chain's head, safe and finalized block as polled; distinguishes reorgs from lagging endpoints [LHD3, LHD6,
+LHD8]."""
 
 from enum import Enum
 
@@ -11,7 +11,7 @@ ROLLBACK_POLLS = 3
 
 
 class HeadChange(Enum):
-    """What a polled head means."""
+    """The relation of a polled head to the chain polled before."""
 
     SAME = "same"
     ADVANCED = "advanced"

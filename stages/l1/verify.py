@@ -78,7 +78,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
     and roots are not checked. Raises InvalidDataError."""
     header, block_hash = verify_header(block, trust)
     if header.number != number:
-        raise InvalidDataError(f"asked for block {number}, got block {header.number}")
+        raise InvalidDataError(f"requested block {number}, got block {header.number}")
     # Messages carry it in 64 bits, which no real fee exceeds.
     if header.base_fee is not None and header.base_fee > U64_MASK:
         raise InvalidDataError(f"block {number} has base fee {header.base_fee}, which has more than 64 bits")

@@ -28,7 +28,7 @@ more than one of them is in memory."""
 MAX_BODY = 36 << 20
 """Bytes of MAX_BLOBS blobs with their sidecars."""
 HEDGE_SECONDS = 5.0
-"""After so long without a response the next endpoint is asked as well."""
+"""Seconds without a response after which the next endpoint is requested as well."""
 ROUTE_SECONDS = 600.0
 """How long a route that an endpoint does not support is not tried again."""
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
@@ -198,7 +198,7 @@ class BeaconEndpoint:
 
 
 class BeaconEndpoints:
-    """Primary and fallbacks in a ring; the one that answered last is asked first [BCN12]."""
+    """Primary and fallbacks in a ring; the one that answered last is used first [BCN12]."""
 
     def __init__(self, config: BlobsConfig, meter: Meter) -> None:
         urls = [*([config.beacon] if config.beacon else []), *config.fallbacks]
@@ -218,7 +218,7 @@ class BeaconEndpoints:
         return offer
 
     def failed(self, offer: BlobOffer) -> None:
-        """Records that an offer lacked wanted blobs: the next endpoint is asked first from now on."""
+        """Records that an offer lacked wanted blobs: the next endpoint is used first from now on."""
         offer.endpoint.failed(offer)
         if self.all[self._current] is offer.endpoint:
             self._current = (self._current + 1) % len(self.all)
@@ -229,7 +229,7 @@ class BeaconEndpoints:
             await endpoint.close()
 
     async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """The first result and the index of its endpoint. The next endpoint is asked when one has failed or takes
+        """The first result and the index of its endpoint. The next endpoint is requested when one has failed or takes
         longer than HEDGE_SECONDS."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}

@@ -21,7 +21,7 @@ than one of them is in memory."""
 
 
 class FetchResult(NamedTuple):
-    """What a fetch came to: a block, an error, or neither if L1 has no such block."""
+    """The result of a fetch: a block, an error, or neither if L1 has no such block."""
 
     fetch: Fetch
     block: L1Block | None

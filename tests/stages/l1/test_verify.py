@@ -81,8 +81,8 @@ def test_a_header_that_does_not_hash_to_its_claim(block_json: Blocks, l1_filter:
 
 
 def test_a_block_of_another_number(block_json: Blocks, l1_filter: L1Filter) -> None:
-    assert error_of(block_json(BLOCK), l1_filter, number=BLOCK + 1) == f"asked for block {BLOCK + 1}, got block {BLOCK}"
-    assert "asked for block" in error_of(block_json(BLOCK), l1_filter, trust=True, number=BLOCK + 1)
+    assert error_of(block_json(BLOCK), l1_filter, number=BLOCK + 1) == f"requested block {BLOCK + 1}, got block {BLOCK}"
+    assert "requested block" in error_of(block_json(BLOCK), l1_filter, trust=True, number=BLOCK + 1)
 
 
 def change_a_value(block: Json) -> None:

@@ -1,4 +1,4 @@
-"""Polling the labels: which heads are taken, and how failures show."""
+"""Polling the block labels: which heads are accepted, and how failures are reported."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -214,7 +214,7 @@ def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Record
         return block
 
     def never_called(number: str, full: bool) -> Any:
-        raise AssertionError("an endpoint of another chain was asked for blocks")
+        raise AssertionError("blocks were requested from an endpoint of another chain")
 
     wrong_data: Methods = {**served, "eth_getBlockByNumber": without_a_transaction}
     wrong_chain: Methods = {**served, "eth_chainId": lambda: "0x1", "eth_getBlockByNumber": never_called}
