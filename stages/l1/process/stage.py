@@ -176,6 +176,7 @@ class L1Stage:
             self._window.failed(fetch, error, now)
         elif self._window.fetched(fetch, block, _size_of(block), now):
             log.warn("an L1 block does not link to the cached ones: they are verified again", block=block.ref)
+            self._endpoints.recheck_chains()
 
     def _send_blocks(self, client: _Client) -> bool:
         """Sends a client its requested blocks that are cached; False if its queue is full or it is gone."""

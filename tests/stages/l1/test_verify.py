@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block, verify_block_ref, verify_header
+from rollup_node.stages.protocol.answer_limits import SMALL
 from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlobRef
@@ -172,14 +173,14 @@ def test_a_reference_is_verified_too(block_json: Blocks) -> None:
 
 
 def test_results_are_taken_out_of_answers() -> None:
-    assert parse_result(b'{"id":1,"result":[1]}') == [1]
+    assert parse_result(b'{"id":1,"result":[1]}', SMALL) == [1]
     for body, text in (
         (b'{"id":1,"error":{"code":1,"message":"no"}}', "answered with an error"),
         (b"[]", "not JSON-RPC"),
         (b"{", "not JSON"),
     ):
         with pytest.raises(InvalidDataError, match=text):
-            parse_result(body)
+            parse_result(body, SMALL)
 
 
 JSON = st.recursive(
