@@ -34,7 +34,7 @@ Bodies = list[bytes]
 
 
 def _long_spans() -> Bodies:
-    """Ten channels of eight spans of ten million empty blocks, about 331 bytes each; no two are the same. Without the
+    """Ten channels of eight spans of ten million empty blocks, 17 kB each; no two are the same. Without the
     block before genesis they are undecided."""
     return _channels_of_long_spans(0)
 
