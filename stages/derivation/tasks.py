@@ -3,14 +3,15 @@ rules that it is read by [W3 to W5]."""
 
 import msgspec
 
-from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch
+from rollup_node.stages.derivation.codec.batches import DecodedBatch, batch_memory
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.reading import ChannelEnd
 from rollup_node.stages.derivation.reasons.reason import Reason
 
 MAX_BATCHES = 10_000
-MAX_TRANSACTION_BYTES = 32_000_000
+MAX_RESULT_BYTES = 16_000_000
+"""Bytes of memory of the batches in a result, about; one batch may alone be larger."""
 
 
 class DecodeChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodeChannel"):
@@ -37,16 +38,15 @@ Result = DecodedChannel
 
 
 def run(task: Task) -> Result:
-    """Decodes at most MAX_BATCHES batches or about MAX_TRANSACTION_BYTES of transactions. Never raises for bad data:
+    """Decodes at most MAX_BATCHES batches or about MAX_RESULT_BYTES of them. Never raises for bad data:
     damage is the `end` of the channel or a rejected batch."""
     batches: list[DecodedBatch] = []
     size = 0
     for batch in read_batches(task.body, task.max_bytes, task.brotli, task.span, task.first):
         if isinstance(batch, Reason):
             return DecodedChannel(tuple(batches), batch)
-        if len(batches) == MAX_BATCHES or size > MAX_TRANSACTION_BYTES:
+        if len(batches) == MAX_BATCHES or size > MAX_RESULT_BYTES:
             return DecodedChannel(tuple(batches), None)
         batches.append(batch)
-        if not isinstance(batch, RejectedBatch):
-            size += sum(map(len, batch.transactions))
+        size += batch_memory(batch)
     return DecodedChannel(tuple(batches), None)

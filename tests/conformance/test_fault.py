@@ -156,7 +156,8 @@ def decoded(encoded: bytes) -> SpanModel | str:
     if not isinstance(found, SpanBatch):
         return "malformed" if isinstance(found, Reason) else "not restored"
     blocks = [
-        ((each.timestamp - GENESIS_TIME) % 2**64, each.epoch_number, each.transactions) for each in found.blocks()
+        ((each.timestamp - GENESIS_TIME) % 2**64, each.epoch_number, tuple(each.transactions))
+        for each in found.blocks()
     ]
     return SpanModel(blocks, found.parent_check, found.origin_check)
 

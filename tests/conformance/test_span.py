@@ -136,7 +136,7 @@ def as_many_blocks_as_may_be() -> None:
     batch = span_in(span.encode())
     assert batch.block_count == LIMIT
     assert batch.last_timestamp - batch.first_timestamp == (LIMIT - 1) * L2_BLOCK_TIME
-    assert batch.origin_bits == bytes(LIMIT // 8)
+    assert bytes(iter(batch.origin_bits)) == bytes(LIMIT // 8)
 
 
 @case("span_zero_txs")
@@ -156,7 +156,7 @@ def with_data_of(size: int) -> bytes:
 
 @case("span_data_10m")
 def data_at_the_limit() -> None:
-    assert len(span_in(with_data_of(LIMIT)).transactions[0]) > LIMIT
+    assert len(next(iter(span_in(with_data_of(LIMIT)).transactions))) > LIMIT
 
 
 @case("span_data_10m_plus")

@@ -42,7 +42,7 @@ def restored(*txs: Tx) -> tuple[bytes, ...]:
     span, _ = found.batches
     assert isinstance(span, SpanBatch)
     assert found.dropped == []
-    return span.transactions
+    return tuple(span.transactions)
 
 
 def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:

@@ -15,19 +15,19 @@ _HASHES = encode_bytes(b"p" * 32) + b"\x05" + encode_bytes(b"e" * 32) + b"\x07"
 Stream = Iterator[bytes]
 
 
-def _string(parts: list[bytes], filler: bytes = b"", count: int = 0) -> Stream:
+def string(parts: list[bytes], filler: bytes = b"", count: int = 0) -> Stream:
     """An RLP byte string of parts and a repeated filler."""
-    yield _string_header(sum(map(len, parts)) + len(filler) * count)
+    yield string_header(sum(map(len, parts)) + len(filler) * count)
     yield from parts
-    yield from _repeated(filler, count)
+    yield from repeated(filler, count)
 
 
-def _string_header(size: int) -> bytes:
+def string_header(size: int) -> bytes:
     header = list_header(size)
     return bytes((header[0] - 0x40,)) + header[1:]
 
 
-def _repeated(unit: bytes, count: int) -> Stream:
+def repeated(unit: bytes, count: int) -> Stream:
     if not unit:
         return
     step = max(1, PIECE // len(unit))
@@ -35,7 +35,7 @@ def _repeated(unit: bytes, count: int) -> Stream:
         yield unit * min(step, count - at)
 
 
-def _uvarint(value: int) -> bytes:
+def uvarint(value: int) -> bytes:
     encoded = b""
     while value > 0x7F:
         encoded, value = encoded + bytes((value & 0x7F | 0x80,)), value >> 7
@@ -47,18 +47,18 @@ def _uvarint(value: int) -> bytes:
 
 def zeros(size: int) -> Stream:
     """Items of one zero byte."""
-    return _repeated(b"\0", size)
+    return repeated(b"\0", size)
 
 
 def one_item(size: int) -> Stream:
     """One item of the length of the stream."""
-    return _string([], b"\1", size)
+    return string([], b"\1", size)
 
 
 def truncated_item(size: int) -> Stream:
     """An item whose header claims more bytes than follow."""
     yield b"\xbf" + b"\xff" * 8
-    yield from _repeated(b"\xff", size)
+    yield from repeated(b"\xff", size)
 
 
 def empty_transactions(size: int) -> Stream:
@@ -74,27 +74,27 @@ def short_transactions(size: int) -> Stream:
 def _singular(transaction: bytes, count: int) -> Stream:
     size = len(transaction) * count
     fields = _HASHES + list_header(size)
-    return _string([b"\0" + list_header(len(fields) + size) + fields], transaction, count)
+    return string([b"\0" + list_header(len(fields) + size) + fields], transaction, count)
 
 
 def small_batches(size: int) -> Stream:
     """Consecutive empty singular batches."""
     item = encode_bytes(b"\0" + encode_list([_HASHES, b"\xc0"]))
-    return _repeated(item, size // len(item))
+    return repeated(item, size // len(item))
 
 
 def refused_batches(size: int) -> Stream:
     """Span batches with a transaction of an unknown type, each of which is dropped alone."""
     head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00\x01\x00\x00" + b"r" * 64 + b"t" * 20
     item = encode_bytes(head + b"\x03\xc3\x01\x02\x80" + b"\x00\x00")
-    return _repeated(item, size // len(item))
+    return repeated(item, size // len(item))
 
 
-def long_span(size: int) -> Stream:
-    """A span batch of the most empty blocks that fit."""
+def long_span(size: int, relative_time: int = 0) -> Stream:
+    """A span batch of the most empty blocks that fit, so many seconds after genesis."""
     count = min(size * 8 // 9, 10_000_000)
-    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + _uvarint(count)
-    return _string([head, bytes((count + 7) // 8)], b"\0", count)
+    head = b"\x01" + uvarint(relative_time) + b"\x05" + b"p" * 20 + b"o" * 20 + uvarint(count)
+    return string([head, bytes((count + 7) // 8)], b"\0", count)
 
 
 def full_span(size: int) -> Stream:
@@ -102,12 +102,12 @@ def full_span(size: int) -> Stream:
     count = size // 71
     bits = (count + 7) // 8
     created = ((1 << count) - 1).to_bytes(bits, "big")
-    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00" + _uvarint(count) + created + bytes(bits)
+    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00" + uvarint(count) + created + bytes(bits)
     columns = [(b"\x11" * 64, count), (b"\xc3\x80\x80\x80", count), (b"\x07", count), (b"\x09", count), (b"\0", bits)]
-    yield _string_header(len(head) + sum(len(unit) * times for unit, times in columns))
+    yield string_header(len(head) + sum(len(unit) * times for unit, times in columns))
     yield head
     for unit, times in columns:
-        yield from _repeated(unit, times)
+        yield from repeated(unit, times)
 
 
 STREAMS: tuple[Callable[[int], Stream], ...] = (
@@ -131,7 +131,7 @@ def _zlib(stream: Iterable[bytes], strategy: int) -> bytes:
     return b"".join([*map(compressor.compress, stream), compressor.flush()])
 
 
-def _brotli(stream: Iterable[bytes]) -> bytes:
+def brotli(stream: Iterable[bytes]) -> bytes:
     compressor = brotlicffi.Compressor(quality=1)
     return BROTLI_VERSION + b"".join([*map(compressor.process, stream), compressor.finish()])
 
@@ -140,7 +140,7 @@ def channel_bomb(chance: Random, largest: int) -> bytes:
     """A channel body whose stream has up to `largest` bytes, intact, truncated or with a wrong checksum."""
     size = int(100_000 * (largest / 100_000) ** chance.random())
     stream = chance.choice(STREAMS)(size)
-    body = _brotli(stream) if chance.random() < 0.4 else _zlib(stream, zlib.Z_DEFAULT_STRATEGY)
+    body = brotli(stream) if chance.random() < 0.4 else _zlib(stream, zlib.Z_DEFAULT_STRATEGY)
     damage = chance.random()
     if damage < 0.2:
         return body[: -chance.randint(1, 8)]
@@ -169,7 +169,7 @@ def slow_bomb(chance: Random, largest: int) -> bytes:
     """A long channel body of single Huffman symbols with a wrong checksum, which takes the slow path of inflation."""
     noise = bytes(chance.choice(b"abcd") for _ in range(65_536))
     count = min(largest, 12_000_000) // len(noise)
-    body = _zlib([_string_header(len(noise) * count), *[noise] * count], zlib.Z_HUFFMAN_ONLY)
+    body = _zlib([string_header(len(noise) * count), *[noise] * count], zlib.Z_HUFFMAN_ONLY)
     return body[:-1] + bytes((body[-1] ^ 1,))
 
 

@@ -81,7 +81,7 @@ def span(data: bytes) -> None:
     if isinstance(found, SpanBatch) and found.block_count <= MAX_BLOCKS:
         walked = [block.transactions for block in found.blocks()]
         assert sum(map(len, walked)) == len(found.transactions)
-        assert found.transactions == tuple(raw for block in walked for raw in block)
+        assert tuple(found.transactions) == tuple(raw for block in walked for raw in block)
 
 
 def rlp_item(data: bytes) -> None:

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from rollup_node.stages.derivation.codec.packed import PackedBytes, Transactions, memory_of
 from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.protocol.types import U64_MASK, Hash
 
-Transactions = tuple[bytes, ...]
+_BATCH_OVERHEAD = 700
+"""Bytes of a batch's objects without its transactions, about."""
 
 
 class SingularBatch(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -29,9 +31,9 @@ class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Consecutive L2 blocks [CV10], kept packed: `origin_bits` and `transaction_counts` are the batch's own bytes, so a
-    span of ten million empty blocks is no larger than it was on L1. The two checks have 20 bytes; times are in seconds,
-    `post_exec_time` is that of the earliest block with a post-exec transaction."""
+    """Consecutive L2 blocks [CV10]. `origin_bits` and `transaction_counts` are the batch's own bytes, packed like the
+    transactions where they are long. The two checks have 20 bytes; times are in seconds, `post_exec_time` is that of
+    the earliest block with a post-exec transaction."""
 
     parent_check: bytes
     origin_check: bytes
@@ -40,8 +42,8 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
     block_count: int
     first_epoch: int
     last_epoch: int
-    origin_bits: bytes
-    transaction_counts: bytes
+    origin_bits: bytes | PackedBytes
+    transaction_counts: bytes | PackedBytes
     transactions: Transactions
     post_exec_time: int | None = None
 
@@ -106,3 +108,17 @@ class RejectedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 DecodedBatch = SingularBatch | SpanBatch | RejectedBatch
+
+
+def batch_memory(batch: DecodedBatch) -> int:
+    """Bytes of memory that a batch takes, about."""
+    size = _BATCH_OVERHEAD
+    if not isinstance(batch, RejectedBatch):
+        size += memory_of(batch.transactions)
+    if isinstance(batch, SpanBatch):
+        size += sum(map(_field_memory, (batch.origin_bits, batch.transaction_counts)))
+    return size
+
+
+def _field_memory(field: bytes | PackedBytes) -> int:
+    return field.memory if isinstance(field, PackedBytes) else len(field)

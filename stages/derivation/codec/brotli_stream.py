@@ -1,6 +1,7 @@
 """Brotli channels through the stream calls of Google's C decoder, fed and pulled with the sizes that op-node uses,
 so that the same output comes out before damage [Z8, Z9]."""
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from brotlicffi._brotlicffi import ffi, lib
@@ -71,6 +72,15 @@ def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
         total += len(part)
     complete = result == lib.BROTLI_DECODER_RESULT_SUCCESS and not decoder.unread
     return b"".join(parts) if complete or total >= limit + slack else None
+
+
+def decoded_pieces(data: Data) -> Iterator[bytes]:
+    """The output of a sound stream, in pieces of at most 1 MiB."""
+    decoder = _Decoder(data)
+    result = lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT
+    while result == lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT:
+        result, piece, _ = decoder.step(decoder.unread, _CHUNK)
+        yield piece
 
 
 class BrotliSource:

@@ -1,11 +1,18 @@
 """Singular batches: a strict RLP list of five fields."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
+from rollup_node.stages.derivation.codec.packed import TransactionPacker, Transactions, plain_or_none
 from rollup_node.stages.protocol.rlp import RlpError, header
 from rollup_node.stages.protocol.types import Hash
+
+_SINGLE_BYTES = re.compile(rb"[\x00-\x80]{64,1048576}")
+"""RLP encodings of transactions of one byte below 0x80, or empty."""
+_LARGE = 1 << 16
+"""Bytes of a transaction above which it is not copied on its way to the packer."""
 
 
 class SingularBatchError(ValueError):
@@ -35,9 +42,24 @@ def decode_singular(data: bytes, at: int) -> SingularBatch:
     """The batch at offset `at`, behind its type byte; bytes after it are ignored [BE7]. Raises SingularBatchError
     when it is malformed [SB1 to SB5]."""
     fields = read_singular(data, at)
-    return SingularBatch(
-        fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, tuple(fields.transactions())
-    )
+    transactions = plain_or_none(fields.transactions(), fields.end - fields.at)
+    if transactions is None:
+        packed = _packed_transactions(fields)
+        return SingularBatch(fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, packed)
+    return SingularBatch(fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, transactions)
+
+
+def _packed_transactions(fields: SingularFields) -> Transactions:
+    data, at, end = fields.data, fields.at, fields.end
+    view, packer = memoryview(data), TransactionPacker()
+    while at < end:
+        if data[at] <= 0x80 and (run := _SINGLE_BYTES.match(data, at, end)) is not None:
+            packer.add_short(run[0])
+            at = run.end()
+            continue
+        start, at = string_at(data, at, end)
+        packer.add(view[start:at] if at - start > _LARGE else data[start:at])
+    return packer.finish()
 
 
 def read_singular(data: bytes, at: int) -> SingularFields:

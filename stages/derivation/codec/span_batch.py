@@ -8,11 +8,17 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+from rollup_node.stages.derivation.codec.packed import (
+    TransactionPacker,
+    Transactions,
+    is_large,
+    pack_field,
+)
 from rollup_node.stages.derivation.codec.span_transactions import (
     POST_EXEC,
     RawTransactions,
     SpanTransactionError,
-    full_transactions,
+    restore_transactions,
 )
 from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.protocol.types import U64_MASK
@@ -66,13 +72,24 @@ def read_span(data: bytes, at: int) -> RawSpan:
 def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
     """The blocks of a raw span batch, or why its transactions cannot be restored [CV1 to CV10]."""
     try:
-        transactions = full_transactions(raw.transactions, rules.chain_id)
+        transactions = _transactions(raw.transactions, rules.chain_id)
     except SpanTransactionError as error:
         return SpanTransactionInvalid(error.index, str(error))
     span = without_transactions(raw, rules)
     return msgspec.structs.replace(
         span, transactions=transactions, post_exec_time=post_exec_time(span, raw.transactions.kinds)
     )
+
+
+def _transactions(raw: RawTransactions, chain_id: int) -> Transactions:
+    """All transactions, packed if they are many or large. Raises SpanTransactionError when one cannot be restored."""
+    restored = restore_transactions(raw, chain_id)
+    if not is_large(len(raw.kinds), raw.offsets[-1] - raw.offsets[0] + 64 * len(raw.kinds)):
+        return tuple(restored)
+    packer = TransactionPacker()
+    for transaction in restored:
+        packer.add(transaction)
+    return packer.finish()
 
 
 def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
@@ -86,8 +103,8 @@ def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
         block_count=raw.block_count,
         first_epoch=(raw.last_epoch - advances.bit_count()) & U64_MASK,
         last_epoch=raw.last_epoch,
-        origin_bits=raw.origin_bits,
-        transaction_counts=raw.counts,
+        origin_bits=pack_field(raw.origin_bits),
+        transaction_counts=pack_field(raw.counts),
         transactions=(),
     )
 
@@ -228,7 +245,7 @@ class _FieldReader:
         short = data[self._at : self._at + blocks]
         if len(short) == blocks and short.isascii():
             self._at += blocks
-            return self._checked_total(sum(short))
+            return self._checked_total(sum(short.translate(None, b"\0")))
         for _ in range(blocks):
             count = self._number("transaction counts")
             if count > MAX_ELEMENTS:

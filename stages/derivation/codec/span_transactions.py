@@ -46,11 +46,6 @@ class RawTransactions(NamedTuple):
     protected_bits: int
 
 
-def full_transactions(raw: RawTransactions, chain_id: int) -> tuple[bytes, ...]:
-    """The canonical encodings of all transactions [CV7]. Raises SpanTransactionError when one cannot be restored."""
-    return tuple(restore_transactions(raw, chain_id))
-
-
 def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
     """The canonical encodings one by one. Raises SpanTransactionError at the first that cannot be restored, or at once
     for an unknown type."""

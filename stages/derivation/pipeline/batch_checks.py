@@ -5,6 +5,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
 
+from rollup_node.stages.derivation.codec.packed import PackedTransactions, Transactions
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.singular import (
@@ -61,7 +62,15 @@ def transaction_rejection(
 ) -> Reason | None:
     """Why a batch with these transactions for a block of this time is dropped: one is empty, a deposit, or of a type
     that is not allowed yet. `post_exec` False leaves post-exec transactions out [V14, FU6]."""
-    for index, transaction in enumerate(transactions):
+    if isinstance(transactions, PackedTransactions):
+        return _packed_rejection(schedule, transactions, timestamp, post_exec)
+    return _rejection(schedule, enumerate(transactions), timestamp, post_exec)
+
+
+def _rejection(
+    schedule: ForkSchedule, transactions: Iterable[tuple[int, bytes]], timestamp: int, post_exec: bool
+) -> Reason | None:
+    for index, transaction in transactions:
         if transaction and transaction[0] not in _RESTRICTED_TYPES:
             continue
         if not transaction:
@@ -73,6 +82,23 @@ def transaction_rejection(
             return SetCodeNotAllowed(index)
         if kind == POST_EXEC_TYPE and post_exec and not rules.post_exec_transactions:
             return PostExecNotAllowed(index)
+    return None
+
+
+def _packed_rejection(
+    schedule: ForkSchedule, transactions: PackedTransactions, timestamp: int, post_exec: bool
+) -> Reason | None:
+    """The same of packed transactions; chunks without a type that is refused at this time are not unpacked."""
+    rules = schedule.l2(timestamp)
+    refused = {DEPOSIT_TYPE}
+    if not rules.set_code_transactions:
+        refused.add(SET_CODE_TYPE)
+    if post_exec and not rules.post_exec_transactions:
+        refused.add(POST_EXEC_TYPE)
+    for part in transactions.parts(frozenset(refused), cut=1):
+        reason = _rejection(schedule, enumerate(part.transactions, part.first), timestamp, post_exec)
+        if reason is not None:
+            return reason
     return None
 
 
@@ -102,9 +128,13 @@ class BlockChecks:
             return drop(DriftEpochNotAdvanced(timestamp, bound, following.timestamp))
         return None
 
-    def _transactions(self, transactions: tuple[bytes, ...], timestamp: int, post_exec: bool) -> BatchVerdict | None:
+    def _transactions(self, transactions: Transactions, timestamp: int, post_exec: bool) -> BatchVerdict | None:
         """The types of a block's transactions; None if they pass [V14, FU6]."""
-        if all(transactions) and _RESTRICTED_TYPES.isdisjoint(map(_TYPE, transactions)):
+        if (
+            not isinstance(transactions, PackedTransactions)
+            and all(transactions)
+            and _RESTRICTED_TYPES.isdisjoint(map(_TYPE, transactions))
+        ):
             return None
         reason = transaction_rejection(self._schedule, transactions, timestamp, post_exec)
         return None if reason is None else drop(reason)

@@ -10,6 +10,7 @@ from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatc
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
+from rollup_node.stages.derivation.pipeline.block_gas import payload_transactions
 from rollup_node.stages.derivation.pipeline.channel_batches import ChannelBatches
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
@@ -266,7 +267,9 @@ class Deriver:
             )
         except ResetError as error:
             return self._request_reset(L1OriginInvalid(str(error)))
-        attributes = with_transactions(prepared.attributes, batch.transactions)
+        attributes = with_transactions(
+            prepared.attributes, payload_transactions(batch.transactions, prepared.attributes.gas_limit)
+        )
         return AttributesWithParent(parent, attributes, pipeline.traversal.origin, accepted.concluding)
 
     def _need_block(self, number: int) -> NeedL1Block:

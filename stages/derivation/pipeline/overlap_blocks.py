@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from rollup_node.stages.derivation.codec.packed import PackedTransactions
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.types import Hash, L2BlockContent, L2BlockRef
@@ -21,9 +22,13 @@ class OverlapBlock(NamedTuple):
     digest: Hash
 
 
-def transactions_digest(transactions: Sequence[bytes]) -> Hash:
+def transactions_digest(transactions: Sequence[bytes] | PackedTransactions) -> Hash:
     """A sha256 that is equal for equal lists only."""
     digest = sha256()
+    if isinstance(transactions, PackedTransactions):
+        for piece in transactions.sizes_and_bytes():
+            digest.update(piece)
+        return digest.digest()
     for transaction in transactions:
         digest.update(len(transaction).to_bytes(8, "big"))
         digest.update(transaction)

@@ -2,8 +2,10 @@
 
 from collections import OrderedDict
 
-from rollup_node.stages.derivation.codec.batches import RejectedBatch
+from rollup_node.stages.derivation.codec.batches import batch_memory
 from rollup_node.stages.derivation.tasks import DecodedChannel
+
+_RESULT_OVERHEAD = 500
 
 
 class DecodedChannelCache:
@@ -38,11 +40,5 @@ class DecodedChannelCache:
 
 
 def _size(result: DecodedChannel) -> int:
-    """Memory in bytes, about: 500 for each batch object, 33 for each transaction's."""
-    transactions = (
-        transaction
-        for batch in result.batches
-        if not isinstance(batch, RejectedBatch)
-        for transaction in batch.transactions
-    )
-    return 500 * (1 + len(result.batches)) + sum(33 + len(transaction) for transaction in transactions)
+    """Memory in bytes, about."""
+    return _RESULT_OVERHEAD + sum(map(batch_memory, result.batches))

@@ -1,6 +1,8 @@
 """What the derivation process reports: log lines and metrics of what happens, drops for `explain`, health problems."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
@@ -22,6 +24,9 @@ LATEST_DROPS = 32
 SAME_RESETS = 3
 """Resets for the same reason, one after the other, that are a health problem."""
 
+MAX_WARNINGS, WARNING_SECONDS = 50, 60.0
+"""Drops that are logged as warnings in so many seconds; the others are logged at debug, and counted."""
+
 _WARNINGS = frozenset(
     (
         DropEffect.DROPPED,
@@ -39,9 +44,12 @@ _EXPECTED = TimestampPast | SpanPast
 class DerivationLog:
     """Every drop becomes a log line, a count by its rule and an entry of `buffer`."""
 
-    def __init__(self, meter: Meter, log: Logger) -> None:
+    def __init__(self, meter: Meter, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._meter = meter
         self._log = log
+        self._clock = clock
+        self._warned_since = clock()
+        self._warned = 0
         self._origin: L1BlockRef | None = None
         self._need: tuple[object, float] = (None, 0.0)
         self._stall: tuple[Reason | None, int] = (None, 0)
@@ -67,8 +75,18 @@ class DerivationLog:
         if dropped.effect is DropEffect.TIMED_OUT:
             self._meter.count("channel_timeout")
         is_warning = dropped.effect in _WARNINGS and not isinstance(dropped.reason, _EXPECTED)
-        write = self._log.warn if is_warning else self._log.debug
-        write(str(dropped), at=dropped.origin, **dropped.reason.values)
+        write = self._log.warn if is_warning and self._may_warn() else self._log.debug
+        write(drop.text, at=dropped.origin, **drop.values)
+
+    def _may_warn(self) -> bool:
+        """Whether another warning of a drop fits into this minute."""
+        now = self._clock()
+        if now - self._warned_since >= WARNING_SECONDS:
+            if self._warned > MAX_WARNINGS:
+                self._log.warn("more was dropped than is logged, see explain", count=self._warned - MAX_WARNINGS)
+            self._warned_since, self._warned = now, 0
+        self._warned += 1
+        return self._warned <= MAX_WARNINGS
 
     def at_block(self, block: L1BlockRef) -> None:
         """Records the L1 block being read."""

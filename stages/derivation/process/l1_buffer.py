@@ -1,28 +1,35 @@
 """L1 blocks that arrived before derivation needs them: a window of linked blocks that starts at the one needed next."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rollup_node.stages.protocol.types import Hash, L1Block
 
+MAX_BUFFERED = 24 << 20
+"""Bytes of batcher transactions that blocks are buffered with."""
+
 
 class L1Buffer:
-    """Blocks `first` to `first + window - 1`, which arrive in any order."""
+    """Blocks `first` to `first + window - 1`, which arrive in any order; fewer when they are large, but always the one
+    needed next."""
 
     def __init__(self, window: int) -> None:
         self.first = 0
         self._window = max(1, window)
         self._blocks: dict[int, L1Block] = {}
+        self._bytes = 0
         self._unconfirmed: Hash | None = None
 
     def restart(self, first: int) -> None:
         """Discards everything; block `first` is needed next."""
         self.first = first
-        self._blocks.clear()
+        self._discard(self._blocks)
         self._unconfirmed = None
 
     @property
     def missing(self) -> tuple[int, int] | None:
         """First number and count of the blocks to request; None when the window is full."""
+        if self._bytes > MAX_BUFFERED and self.first in self._blocks:
+            return None
         number = self.first
         while number in self._blocks:
             number += 1
@@ -30,12 +37,16 @@ class L1Buffer:
         return (number, end - number) if number < end else None
 
     def add(self, block: L1Block) -> bool:
-        """Adds a block; False if it is outside the window. One that does not link to its neighbours shows a reorg: they
-        are discarded, since they are older."""
+        """Adds a block; False if it is outside the window, or others fill it. One that does not link to its neighbours
+        shows a reorg: they are discarded, since they are older."""
         number = block.header.number
         if not self.first <= number < self.first + self._window:
             return False
+        if self._bytes > MAX_BUFFERED and number != self.first:
+            return False
+        self._discard((number,))
         self._blocks[number] = block
+        self._bytes += _size(block)
         below, above = self._blocks.get(number - 1), self._blocks.get(number + 1)
         if below is not None and below.header.hash != block.header.parent_hash:
             self._retain(range(number, number + 1))
@@ -52,9 +63,9 @@ class L1Buffer:
         follows = parent_hash is None or block.header.parent_hash == parent_hash
         if not follows and self._unconfirmed != block.header.hash:
             self._unconfirmed = block.header.hash
-            self._blocks.clear()
+            self._discard(self._blocks)
             return None
-        del self._blocks[self.first]
+        self._discard((self.first,))
         self.first += 1
         self._unconfirmed = None
         return block
@@ -67,4 +78,13 @@ class L1Buffer:
             number += 1
 
     def _retain(self, numbers: range) -> None:
-        self._blocks = {number: block for number, block in self._blocks.items() if number in numbers}
+        self._discard([number for number in self._blocks if number not in numbers])
+
+    def _discard(self, numbers: Iterable[int]) -> None:
+        for number in list(numbers):
+            block = self._blocks.pop(number, None)
+            self._bytes -= 0 if block is None else _size(block)
+
+
+def _size(block: L1Block) -> int:
+    return sum(len(transaction.data) for transaction in block.inbox)

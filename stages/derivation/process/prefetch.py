@@ -24,6 +24,11 @@ from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 
+MAX_PARSED = 48 << 20
+"""Bytes of memory of the frames that are parsed ahead."""
+_FRAME_OVERHEAD, _DROP_OVERHEAD = 250, 300
+"""Bytes of the objects of a frame and of a drop, about."""
+
 
 class _PendingBlock:
     """A block whose frames are not ingested yet: the data items until its blobs are there, then the frames.
@@ -37,7 +42,7 @@ class _PendingBlock:
 
 
 class _Parsed:
-    """The frames of a block until the pipeline takes them; `size` is that of its blobs, in bytes."""
+    """The frames of a block until the pipeline takes them; `size` is what they take, in bytes."""
 
     def __init__(self, number: int, frames: BlockFrames, size: int) -> None:
         self.number, self.frames, self.size = number, frames, size
@@ -45,7 +50,7 @@ class _Parsed:
 
 class Prefetcher:
     """Follows the same L1 blocks as the deriver, with a channel stage of its own. `at` is the last block added,
-    `parsed_bytes` the size of the blobs whose frames wait for the pipeline."""
+    `parsed_bytes` what the frames that wait for the pipeline take."""
 
     def __init__(self, config: RollupConfig) -> None:
         self.parsed_bytes = 0
@@ -98,11 +103,12 @@ class Prefetcher:
         return [pending.need for pending in self._pending if pending.need is not None]
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
-        """Brings the blobs of a block; False if they are not needed here."""
-        for pending in self._pending:
-            need = pending.need
-            if need is not None and need.block.hash == block_hash:
-                if not are_contents_of(contents, need.blobs):
+        """Brings the blobs of a block; False if they are not needed here, or frames of others fill the memory."""
+        waiting = [pending for pending in self._pending if pending.need is not None]
+        for pending in waiting:
+            if pending.ref.hash == block_hash and pending.need is not None:
+                is_full = self.parsed_bytes > MAX_PARSED and pending is not waiting[0]
+                if is_full or not are_contents_of(contents, pending.need.blobs):
                     return False
                 self._parse(pending, contents)
                 return True
@@ -146,7 +152,7 @@ class Prefetcher:
         pending.frames = parse_block(ref.hash, pending.batcher, pending.items, contents, pending.rules)
         pending.need, pending.items = None, []
         replaced = self._parsed.get(ref.hash)
-        parsed = _Parsed(ref.number, pending.frames, sum(len(content.data or b"") for content in contents))
+        parsed = _Parsed(ref.number, pending.frames, _memory(pending.frames))
         self._parsed[ref.hash] = parsed
         self.parsed_bytes += parsed.size - (0 if replaced is None else replaced.size)
 
@@ -161,3 +167,11 @@ class Prefetcher:
             if pending.ref.number > after:
                 yield need_decoded(channel.body, pending.rules, self._span)
         self._events.drops.clear()
+
+
+def _memory(frames: BlockFrames) -> int:
+    """Bytes of memory, about."""
+    return sum(
+        sum(_FRAME_OVERHEAD + len(frame.data) for frame in item.frames) + _DROP_OVERHEAD * len(item.drops)
+        for item in frames.items
+    )

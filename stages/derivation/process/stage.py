@@ -17,7 +17,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
-from rollup_node.stages.derivation.process.prefetch import Prefetcher
+from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetcher
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log import get_logger
@@ -260,6 +260,8 @@ class DerivationStage:
             if config is not None:
                 prefetcher.start_after(origin, config)
         for block in self._buffer.linked():
+            if prefetcher.parsed_bytes > MAX_PARSED:
+                break
             at = prefetcher.at
             if at is None:
                 if block.header.hash != start.base.hash:

@@ -36,7 +36,7 @@ def _check(item: bytes) -> None:
     if isinstance(decoded, SingularBatch):
         assert (summary.kind, summary.blocks, summary.parent) == ("singular", 1, decoded.parent_hash)
         ((block, transactions),) = blocks
-        assert transactions == decoded.transactions
+        assert transactions == tuple(decoded.transactions)
         assert (block.timestamp, block.epoch_number, block.epoch_hash) == (
             summary.first_timestamp,
             decoded.epoch_number,

@@ -48,6 +48,12 @@ def test_long_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.end == StreamExhausted()
 
 
+def test_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MAX_RESULT_BYTES", 2000)
+    result = run(DecodeChannel(_body(7), 10_000, True, RULES))
+    assert (len(result.batches), result.end) == (3, None), "the one that exceeds the bound is the last"
+
+
 def test_a_bomb_stays_within_its_limit() -> None:
     bomb = zlib.compress(encode_bytes(_batch(1)) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
     result = run(DecodeChannel(bomb, 1_000_000, True, RULES))

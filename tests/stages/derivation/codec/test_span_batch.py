@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.derivation.codec import packed
 from rollup_node.stages.derivation.codec.batches import SpanBatch
+from rollup_node.stages.derivation.codec.packed import PackedBytes, PackedTransactions
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
 from rollup_node.stages.derivation.reasons.reason import Reason
 
@@ -139,3 +141,19 @@ def test_columns_of_946_transactions(shared_data: Path) -> None:
     assert isinstance(found, SpanBatch)
     kinds = [raw[0] if raw[0] < 0x80 else 0 for raw in found.transactions]
     assert [kinds.count(kind) for kind in (0, 1, 2)] == [474, 236, 236]
+
+
+def test_a_packed_span_has_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, columns = [2, 0, 3, 0, 1], {"signatures": 64, "recipients": 20}
+    fields = {name: bytes(range(1, size + 1)) * 6 for name, size in columns.items()}
+    fields |= {"payloads": b"\xc3\x01\x02\x80" * 6, "nonces": bytes(range(6)), "gas_limits": b"\x08" * 6}
+    fields |= {"counts": bytes(counts), "origin_bits": b"\x1a", "protected_bits": b"\x15"}
+    plain = _span(**fields)
+    for name in ("MAX_PLAIN_COUNT", "MAX_PLAIN_BYTES"):
+        monkeypatch.setattr(packed, name, 1)
+    monkeypatch.setattr(packed, "MAX_PLAIN_FIELD", 2)
+    span = _span(**fields)
+    assert isinstance(span.transactions, PackedTransactions) and isinstance(span.transaction_counts, PackedBytes)
+    blocks = [(block.timestamp, block.epoch_number, tuple(block.transactions)) for block in span.blocks()]
+    assert blocks == [(block.timestamp, block.epoch_number, block.transactions) for block in plain.blocks()]
+    assert [len(transactions) for *_, transactions in blocks] == counts

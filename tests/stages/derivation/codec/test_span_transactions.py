@@ -9,7 +9,7 @@ from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_spa
 from rollup_node.stages.derivation.codec.span_transactions import (
     RawTransactions,
     SpanTransactionError,
-    full_transactions,
+    restore_transactions,
 )
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.rlp import encode_bytes, encode_int, wrap_list
@@ -44,7 +44,7 @@ def _raw(*payloads: bytes, parity: int = 0, created: int = 0, protected: int = 0
 
 
 def _one(payload: bytes, parity: int = 0, protected: int = 0) -> bytes:
-    return full_transactions(_raw(payload, parity=parity, protected=protected), CHAIN_ID)[-1]
+    return list(restore_transactions(_raw(payload, parity=parity, protected=protected), CHAIN_ID))[-1]
 
 
 def _payload(kind: int, *fields: bytes) -> bytes:
@@ -156,7 +156,7 @@ def test_access_lists_are_copied() -> None:
 )
 def test_not_restored(payload: bytes) -> None:
     with pytest.raises(SpanTransactionError) as caught:
-        full_transactions(_raw(DYNAMIC, payload), CHAIN_ID)
+        list(restore_transactions(_raw(DYNAMIC, payload), CHAIN_ID))
     assert caught.value.index == 1
     assert str(caught.value)
 

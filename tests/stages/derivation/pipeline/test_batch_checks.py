@@ -2,6 +2,7 @@
 
 import pytest
 
+from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.batch_checks import transaction_rejection
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.singular import (
@@ -31,6 +32,10 @@ def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: 
     transactions = (b"\x02", transaction, b"")
     expected = reason or TransactionEmpty(2)
     assert transaction_rejection(SCHEDULE, transactions, GENESIS_TIME + seconds) == expected
+    packer = TransactionPacker()
+    for each in transactions:
+        packer.add(each)
+    assert transaction_rejection(SCHEDULE, packer.finish(), GENESIS_TIME + seconds) == expected, "packed as well"
 
 
 def test_spans_are_not_checked_for_post_exec_transactions() -> None:

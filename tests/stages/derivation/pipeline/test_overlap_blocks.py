@@ -1,5 +1,6 @@
 """The overlapped blocks of the safe chain: requested in pages, kept as digests."""
 
+from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.pipeline.overlap_blocks import (
     PAGE,
@@ -49,3 +50,11 @@ def test_another_safe_chain_is_requested_again() -> None:
 
 def test_digests_of_different_lists_differ() -> None:
     assert transactions_digest([b"ab", b"c"]) != transactions_digest([b"a", b"bc"])
+
+
+def test_packed_transactions_have_the_same_digest() -> None:
+    transactions = (b"ab", b"", b"c" * 3_000_000, b"d")
+    packer = TransactionPacker()
+    for transaction in transactions:
+        packer.add(transaction)
+    assert transactions_digest(packer.finish()) == transactions_digest(transactions)

@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block, NeedL2Blocks
-from rollup_node.stages.derivation.process.derivation_log import LONG_WAIT, DerivationLog
+from rollup_node.stages.derivation.process.derivation_log import LONG_WAIT, MAX_WARNINGS, WARNING_SECONDS, DerivationLog
 from rollup_node.stages.derivation.reasons.channels import ChannelTimedOut
 from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Dropped
@@ -119,3 +119,18 @@ def test_a_stalled_queue_is_a_problem(logged: Logged) -> None:
     logged.log.at_block(l1.blocks[60].ref)
     (problem,) = logged.log.problems(None, None, reason, 0.0)
     assert "held up the queue for 59 L1 blocks: last epoch 9" in problem
+
+
+def test_warnings_of_drops_are_limited() -> None:
+    lines, now = RecordingLogger(), [0.0]
+    log = DerivationLog(Meter("derivation"), lines, lambda: now[0])
+    drop = Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(H, 1, 2), None)
+    for _ in range(MAX_WARNINGS + 3):
+        log.dropped(drop)
+    assert [level for level, *_ in lines.lines] == [Level.WARN] * MAX_WARNINGS + [Level.DEBUG] * 3
+    assert log.drops.total == MAX_WARNINGS + 3
+    now[0] = WARNING_SECONDS
+    log.dropped(drop)
+    summary, last = lines.lines[-2:]
+    assert summary == (Level.WARN, "more was dropped than is logged, see explain", {"count": 3})
+    assert last[0] is Level.WARN

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.derivation.process.l1_buffer import MAX_BUFFERED, L1Buffer
+from rollup_node.stages.protocol.types import InboxTransaction, L1Block
 from tests.conformance.kit.chain import FIRST_L1, L1Blocks
 
 
@@ -81,3 +81,20 @@ def test_a_block_that_does_not_follow_is_given_out_when_it_arrives_again() -> No
     assert buffer.take(parent) is None
     buffer.add(other)
     assert buffer.take(parent) == other
+
+
+def test_large_blocks_shorten_the_window() -> None:
+    """The block that is needed next always fits."""
+    l1, buffer = _l1(), _started(8)
+    large = InboxTransaction(2, bytes(20), bytes(MAX_BUFFERED + 1), ())
+    first, second, third = (msgspec.structs.replace(block, inbox=(large,)) for block in l1[:3])
+    assert buffer.add(second)
+    assert buffer.missing == (FIRST_L1, 8)
+    assert not buffer.add(third)
+    assert buffer.add(first)
+    assert buffer.missing is None
+    assert buffer.take(None) == first
+    assert not buffer.add(third)
+    assert buffer.take(None) == second
+    assert buffer.missing == (FIRST_L1 + 2, 8)
+    assert buffer.add(third)

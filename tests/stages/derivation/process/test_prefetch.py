@@ -1,9 +1,11 @@
 """The prefetcher requests what derivation will need, and parses the same frames as the pipeline."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
+from rollup_node.stages.derivation.process import prefetch
 from rollup_node.stages.derivation.process.prefetch import Prefetcher
 from rollup_node.stages.messages.blobs import BlobContent
 from tests.conformance.kit.chain import GENESIS, STRANGER, SYSTEM_CONFIG, blobs, forks_until
@@ -80,10 +82,12 @@ def test_the_pipeline_takes_over_the_parsed_frames() -> None:
     assert prefetcher.take_frames(first.ref) is None, "a block before the one that was read"
     _add_blobs(prefetcher, chain)
     assert prefetcher.has_frames(second.header.hash)
-    assert prefetcher.parsed_bytes == len(item("B0"))
+    parsed = prefetcher.parsed_bytes
     frames = prefetcher.take_frames(second.ref)
     assert frames is not None and [names(each.frames) for each in frames.items] == ["B0"]
-    assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, 0)
+    size = sum(250 + len(frame.data) for each in frames.items for frame in each.frames)
+    assert parsed == 2 * size, "the third block is parsed as well"
+    assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, size)
     assert prefetcher.has_frames(third.header.hash)
     prefetcher.clear()
     assert not prefetcher.has_frames(third.header.hash)
@@ -136,3 +140,21 @@ def test_channels_of_old_blocks_are_left_out() -> None:
     prefetcher.start_after(chain.l1.blocks[0].ref, SYSTEM_CONFIG)
     assert prefetcher.add_block(block)
     assert list(prefetcher.complete_channels(block.header.number)) == []
+
+
+def test_blobs_are_parsed_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the first block always; the others when the frames before them are taken."""
+    chain = RollupChain(forks_until("granite"))
+    chain.blobs[H1] = item("A0")
+    blocks = [chain.mine(inbox=[blobs([H1])]) for _ in range(3)]
+    prefetcher = _started(chain)
+    first, second, third = prefetcher.needs()
+    contents = [content for content in [chain.blob(H1)] if content is not None]
+    assert prefetcher.add_blobs(second.block.hash, contents)
+    monkeypatch.setattr(prefetch, "MAX_PARSED", prefetcher.parsed_bytes - 1)
+    assert not prefetcher.add_blobs(third.block.hash, contents)
+    assert prefetcher.add_blobs(first.block.hash, contents)
+    for block in blocks[:2]:
+        assert prefetcher.take_frames(block.ref) is not None
+    assert prefetcher.parsed_bytes == 0
+    assert prefetcher.add_blobs(third.block.hash, contents)

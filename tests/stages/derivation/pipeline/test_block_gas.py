@@ -1,0 +1,44 @@
+"""Of a block that no engine can build, the engine gets no more than shows it."""
+
+from rollup_node.stages.derivation.codec.packed import PackedTransactions, TransactionPacker
+from rollup_node.stages.derivation.pipeline.block_gas import least_gas, payload_transactions
+
+GAS_LIMIT = 30_000_000
+
+
+def _packed(*transactions: bytes) -> PackedTransactions:
+    packer = TransactionPacker()
+    for transaction in transactions:
+        packer.add(transaction)
+    found = packer.finish()
+    assert isinstance(found, PackedTransactions)
+    return found
+
+
+def test_blocks_that_may_be_built_are_whole() -> None:
+    transactions = (b"\x02" * 100_000,) * 140
+    assert tuple(payload_transactions(transactions, 0)) == transactions, "plain ones are never cut"
+    assert tuple(payload_transactions(_packed(*transactions), GAS_LIMIT)) == transactions
+
+
+def test_the_rest_beyond_the_gas_limit_is_left_out() -> None:
+    found = list(payload_transactions(_packed(*[b"\x02"] * 200_000), GAS_LIMIT))
+    assert found == [b"\x02"] * 15_001
+    assert sum(least_gas(2, len(transaction)) for transaction in found) > GAS_LIMIT
+
+
+def test_a_large_transaction_is_cut_off_beyond_the_gas_limit() -> None:
+    (found,) = payload_transactions(_packed(b"\x02" * 40_000_000), GAS_LIMIT)
+    assert len(found) < 16_000_000
+    assert least_gas(2, len(found)) > GAS_LIMIT
+
+
+def test_post_exec_transactions_are_neither_counted_nor_cut() -> None:
+    transactions = (b"\x7d" * 20_000_000, *[b"\x7d"] * 5_000)
+    assert tuple(payload_transactions(_packed(*transactions), GAS_LIMIT)) == transactions
+
+
+def test_any_transaction_of_the_protocol_takes_more() -> None:
+    """21,000 and 4 a byte of calldata, of which a fifth may be refunded."""
+    for size in (0, 110, 300, 10_000, 1_000_000):
+        assert least_gas(2, size) <= (21_000 + 4 * max(0, size - 300)) * 4 // 5
