@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from tests.support.leftovers import Leftovers
 from tests.support.p2p_attackers import ATTACKS, UNDER_WAY
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.p2p_blocks import CHAIN_ID
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, chain_since, now_block, run_scenario
 from tests.support.p2p_process import DISCOVERY_LINE
 from tests.support.programs import Program
 
@@ -22,6 +25,7 @@ MEMORY = 250 << 20
 DESCRIPTORS = 400
 LOG_BYTES_PER_HOUR = 1_000_000
 BLOCK_SECONDS = 5.0
+REQUEST_SECONDS = 10.0
 ATTACK_SECONDS = 8.0
 
 
@@ -105,6 +109,15 @@ async def honest_peer(process: P2pProcess, genesis_time: int, folder: Path) -> A
         yield peer
 
 
+    async def request_block(self, number: int) -> bytes:
+        """The response to a request for a block, by the sync protocol."""
+        host = self._node.stage.host
+        _, stream = await host.open_stream(host.peers()[0], payload_by_number.protocols(CHAIN_ID))
+        await stream.write(payload_by_number.encode_request(number))
+        stream.close()
+        return await stream.read_all(payload_by_number.MAX_RESPONSE)
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack(process: P2pProcess, leftovers: Leftovers, genesis_time: int, attack: str, tmp_path: Path) -> None:
     words = (attack, process.address, process.discovery_port)
@@ -133,5 +146,27 @@ def test_an_attack(process: P2pProcess, leftovers: Leftovers, genesis_time: int,
         assert descriptors < DESCRIPTORS, figures
         assert written < LOG_BYTES_PER_HOUR / 60, f"{figures}\n{process.err[-2000:]}"
         assert honest.slowest < BLOCK_SECONDS, figures
+
+    run_scenario(scenario, 55.0)
+
+
+def test_requests_of_an_honest_peer_are_served_among_many_of_others(
+    process: P2pProcess, leftovers: Leftovers, genesis_time: int, tmp_path: Path
+) -> None:
+    """Sixty peers request as much as their own limits allow, four times what is served to all."""
+    words = ("unread_blocks", process.address, process.discovery_port)
+
+    async def scenario() -> None:
+        async with honest_peer(process, genesis_time, tmp_path) as honest:
+            with Program(leftovers, "tests.support.p2p_attackers", *words, PYTHONPATH=str(ROOT)) as attacker:
+                while UNDER_WAY not in attacker.out:
+                    await asyncio.sleep(0.05)
+                for number in (1, 2):
+                    started = time.monotonic()
+                    response = await honest.request_block(number)
+                    seconds = time.monotonic() - started
+                    print(f"request {number}: code {response[0]} after {seconds:.2f} s")
+                    assert response[0] == ResultCode.OK, f"code {response[0]} after {seconds:.2f} s"
+                    assert seconds < REQUEST_SECONDS
 
     run_scenario(scenario, 55.0)

@@ -7,8 +7,8 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 TOTAL_SHARE = 0.4
 """The share of one core that the bytes of all peers together may take before anyone is slowed down."""
 MAX_SAVED = 0.1
-MAX_DELAY = 1.0
-"""Seconds after which a peer in debt is read again at the latest, so that its keepalive is noticed."""
+MAX_DELAY = 15.0
+"""Seconds after which a peer in debt is read again at the latest, before a keepalive check takes it for dead."""
 
 
 class WorkShares:

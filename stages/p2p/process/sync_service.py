@@ -69,7 +69,8 @@ class SyncServer:
         request = self._turns.add(peer, time.monotonic())
         if request is None:
             return False
-        admission = self._admissions[request] = asyncio.get_running_loop().create_future()
+        admission: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._admissions[request] = admission
         try:
             self._admit_requests()
             return await admission

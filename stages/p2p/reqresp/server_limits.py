@@ -19,8 +19,6 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 MAX_WAIT = 20.0
 """Seconds that a request waits for its turn at most [SYN7]."""
-MAX_WAITING = 1024
-"""Requests that wait; when there are as many, a peer may have its share of them waiting and no more."""
 
 
 @dataclass(eq=False)
@@ -33,8 +31,8 @@ class WaitingRequest:
 
 
 class RequestTurns:
-    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first. Times are monotonic
-    seconds."""
+    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first. A peer has at most those
+    waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
@@ -46,11 +44,10 @@ class RequestTurns:
         return self._count
 
     def add(self, peer: PeerId, now: float) -> WaitingRequest | None:
-        """Adds a peer's request; None when it would wait too long for the peer's own limit, or too many of the peer
-        are waiting: it is refused."""
+        """Adds a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
         bucket = self._each_peer[peer]
         delay = bucket.delay(now)
-        if delay > MAX_WAIT or self._has_no_room(peer):
+        if delay > MAX_WAIT:
             return None
         bucket.consume(now)
         request = WaitingRequest(peer, now + delay, now + MAX_WAIT)
@@ -86,10 +83,6 @@ class RequestTurns:
         first = [requests[0] for requests in self._waiting.values()]
         admitted = max(min(request.due for request in first), now + self._all_peers.delay(now))
         return max(0.0, min(admitted, *(request.deadline for request in first)) - now)
-
-    def _has_no_room(self, peer: PeerId) -> bool:
-        own = len(self._waiting.get(peer, ()))
-        return self._count >= MAX_WAITING and own >= MAX_WAITING // len(self._waiting)
 
     def _next_peer(self, now: float) -> PeerId | None:
         return next((peer for peer, requests in self._waiting.items() if requests[0].due <= now), None)

@@ -13,6 +13,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
+from rollup_node.stages.p2p.gating.token_bucket import TokenBucket
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
 from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
@@ -37,8 +38,10 @@ KEEPALIVE_INTERVAL = 30.0
 LINGER_SECONDS = 10.0
 MAX_DROPPED_STREAMS = 3
 """Streams dropped for what they held, after which the connection is closed."""
-READ_BYTES = 64 * 1024
+READ_BYTES = 32 * 1024
 """Bytes of one connection that are handled before others have their turn."""
+STREAM_RATE, STREAM_BURST = 20.0, 128.0
+"""Streams that a peer may open per second on a connection, and at once; further ones are reset unread."""
 MAX_SMALL_FRAMES = 4_000
 """Small frames of yamux and small noise messages, together, that a peer may send within a second."""
 _SMALL_MESSAGE_BYTES = 64
@@ -117,6 +120,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self.unread_bytes = 0
+        self._stream_limit = TokenBucket(STREAM_RATE, STREAM_BURST)
         self._running_handlers = self._dropped_streams = 0
         self._is_full = False
         self._in_debt: asyncio.TimerHandle | None = None
@@ -369,6 +373,8 @@ class Connection(asyncio.Protocol):
 
     def _accept_stream(self, stream_id: int) -> None:
         """Accepts an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
+        if not self._stream_limit.allow(self._loop.time()):
+            return self.session.reset_stream(stream_id)
         responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
         stream = self.streams[stream_id] = MuxedStream(self, stream_id, responder)
         timeout = self._loop.call_later(self._owner.timeouts.handshake, stream.reset, "protocol negotiation timed out")
