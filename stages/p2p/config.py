@@ -31,7 +31,7 @@ class ResourceLimits(msgspec.Struct, frozen=True):
     outbound_streams: int = 256
     unread_bytes: int = 4 << 20
     backlog_bytes: int = 2 << 20
-    held_bytes: int = 64 << 20
+    held_bytes: int = 48 << 20
 
     def max_connections(self, peers_hi: int) -> int:
         """The maximum of upgraded connections in both directions: `connections`, or a multiple of `p2p.peers.hi` when

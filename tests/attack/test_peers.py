@@ -95,20 +95,6 @@ class HonestPeer:
         self.slowest = max(self.slowest, time.monotonic() - started)
         await asyncio.sleep(max(0.0, 0.5 - (time.monotonic() - started)))
 
-
-@contextlib.asynccontextmanager
-async def honest_peer(process: P2pProcess, genesis_time: int, folder: Path) -> AsyncIterator[HonestPeer]:
-    """An honest peer whose first block has arrived."""
-    from tests.support.p2p_nodes import chain_since
-
-    options = {"sequencer_key": KEY, "static": (process.address,)}
-    async with P2pNode(1, chain_since(genesis_time), folder, **options).running() as node:
-        await node.wait_for_mesh()
-        peer = HonestPeer(node, process)
-        await peer.publish()
-        yield peer
-
-
     async def request_block(self, number: int) -> bytes:
         """The response to a request for a block, by the sync protocol."""
         host = self._node.stage.host
@@ -116,6 +102,18 @@ async def honest_peer(process: P2pProcess, genesis_time: int, folder: Path) -> A
         await stream.write(payload_by_number.encode_request(number))
         stream.close()
         return await stream.read_all(payload_by_number.MAX_RESPONSE)
+
+
+@contextlib.asynccontextmanager
+async def honest_peer(process: P2pProcess, genesis_time: int, folder: Path) -> AsyncIterator[HonestPeer]:
+    """An honest peer whose first block has arrived."""
+
+    options = {"sequencer_key": KEY, "static": (process.address,)}
+    async with P2pNode(1, chain_since(genesis_time), folder, **options).running() as node:
+        await node.wait_for_mesh()
+        peer = HonestPeer(node, process)
+        await peer.publish()
+        yield peer
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -8,7 +8,10 @@ import itertools
 import os
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+import msgspec
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf, snappy, varint
@@ -24,13 +27,25 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
 )
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import DialError, Stream, StreamError
+from rollup_node.stages.p2p.host.io.host_api import DialError, Stream, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.ping import PROTOCOL as PING_PROTOCOL
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.tools.bench.signed_blocks import CHAIN_ID, TOPIC
+from tests.support.p2p_blocks import block
 from tests.support.p2p_hosts import RecordingHost
-from tests.support.p2p_raw import DATA, PING, RST, SYN, WINDOW_UPDATE, RawPeer, frame, proposal, raw_peer, tcp_connection
+from tests.support.p2p_nodes import chain_since
+from tests.support.p2p_raw import (
+    DATA,
+    PING,
+    RST,
+    SYN,
+    WINDOW_UPDATE,
+    frame,
+    proposal,
+    raw_peer,
+    tcp_connection,
+)
 
 PEERS = 60
 UNDER_WAY = "attack is under way"
@@ -81,11 +96,16 @@ async def by_many(target: Target, attempt: Callable[[], Awaitable[None]], peers:
 
 
 @contextlib.asynccontextmanager
-async def connected_host(target: Target, reads_gossip: bool = True) -> AsyncIterator[Host]:
-    """A new peer that is connected, by this project's own host; with `reads_gossip` it reads what gossip sends it."""
+async def connected_host(
+    target: Target, serve: StreamHandler | None = None, reads_gossip: bool = True
+) -> AsyncIterator[Host]:
+    """A new peer that is connected, by this project's own host; with `reads_gossip` it reads what gossip sends it, and
+    `serve` answers requests for blocks."""
     host = RecordingHost(1)
     host.identity = new_identity()
     host.set_stream_handler(MESHSUB_12, _read if reads_gossip else _keep)
+    if serve is not None:
+        host.set_stream_handler(SYNC_PROTOCOL, serve)
     try:
         await host.connect(target.peer, (target.address,))
         yield host
@@ -110,7 +130,7 @@ async def open_gossip(host: Host, peer: PeerId) -> Stream:
     return stream
 
 
-# --- messages ----------------------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 async def stalled_messages(target: Target) -> None:
@@ -179,7 +199,28 @@ async def bombs(target: Target) -> None:
     await by_many(target, attempt, 20)
 
 
-# --- streams -----------------------------------------------------------------------------------------------------------
+async def huge_blocks(target: Target) -> None:
+    """Each peer answers our requests with blocks of the largest size, which are of no chain."""
+    rollup = chain_since(int(time.time()) - 600)
+    transactions = tuple(os.urandom(240) for _ in range(40_000))
+
+    async def respond(stream: Stream) -> None:
+        number = payload_by_number.decode_request(await stream.read_exactly(payload_by_number.REQUEST_SIZE))
+        # Of the version that the request's number asks for, with a hash that no other block has.
+        payload = block(4, number or 0, transactions=transactions, timestamp=int(time.time()))
+        payload = msgspec.structs.replace(payload, block_hash=os.urandom(32))
+        await stream.write(payload_by_number.encode_block(rollup, payload))
+        target.effect()
+
+    async def attempt() -> None:
+        async with connected_host(target, respond) as host:
+            await open_gossip(host, target.peer)
+            await asyncio.sleep(60)
+
+    await by_many(target, attempt)
+
+
+# --- streams --------------------------------------------------------------------------------------
 
 
 async def unread_streams(target: Target) -> None:
@@ -241,7 +282,7 @@ async def unanswered_negotiations(target: Target) -> None:
     await by_many(target, attempt)
 
 
-# --- what a peer does not read -----------------------------------------------------------------------------------------
+# --- what a peer does not read --------------------------------------------------------------------
 
 
 async def unread_replies(target: Target) -> None:
@@ -287,7 +328,7 @@ async def unread_blocks(target: Target) -> None:
     await by_many(target, attempt)
 
 
-# --- handshakes and identities -----------------------------------------------------------------------------------------
+# --- handshakes and identities --------------------------------------------------------------------
 
 
 async def half_open_connections(target: Target) -> None:
@@ -373,7 +414,7 @@ async def datagrams(target: Target) -> None:
 ATTACKS: dict[str, Callable[[Target], Awaitable[None]]] = {
     attack.__name__: attack
     for attack in (
-        *(stalled_messages, trickled_messages, completed_messages, bombs),
+        *(stalled_messages, trickled_messages, completed_messages, bombs, huge_blocks),
         *(unread_streams, idle_streams, reset_streams, unanswered_negotiations),
         *(unread_replies, unread_requests, unread_blocks),
         *(half_open_connections, new_identities, garbage, malformed_messages, datagrams),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level
+from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_nodes import P2pNode, chain_since, timed_chain
 
@@ -19,6 +20,9 @@ NUMBER = 200
 """The number of its network key, which no other peer of a test has."""
 SERVED_BLOCKS = 100
 DISCOVERY_LINE = "discovery "
+UNKNOWN_HEAD = 100
+"""Blocks above this one are requested from peers all the time."""
+GAP_INTERVAL = 1.0
 
 
 class ReportingNode(P2pNode):
@@ -42,7 +46,11 @@ async def run(folder: str, genesis_time: int, options: str) -> None:
         if discv5 is not None:
             print(f"{DISCOVERY_LINE}{discv5.endpoint.port}", flush=True)
         print(f"address {node.address}", flush=True)
-        await stopped.wait()
+        while not stopped.is_set():
+            node.engine.send(UnsafeBlocksRequest(UNKNOWN_HEAD, GapEnd(UNKNOWN_HEAD + 90, bytes(32), bytes(32))))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GAP_INTERVAL):
+                    await stopped.wait()
 
 
 def main(folder: str, genesis_time: str, options: str) -> int:

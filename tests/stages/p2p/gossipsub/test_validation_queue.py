@@ -33,7 +33,9 @@ def test_pending_messages_are_bounded_in_bytes() -> None:
     for number, peer in enumerate(peers * 2):
         data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
         unvalidated += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
-    assert unvalidated == 2 and harness.router.validation_queue.pending.bytes <= MAX_PENDING_BYTES and len(bomb) < 600_000
+    assert (
+        unvalidated == 2 and harness.router.validation_queue.pending.bytes <= MAX_PENDING_BYTES and len(bomb) < 600_000
+    )
     harness.heartbeats(8)
     assert harness.router.validation_queue.pending.bytes == 0
 
