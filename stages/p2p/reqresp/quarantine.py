@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 MAX_BLOCKS = 100
-MAX_BYTES = 48 << 20
+MAX_BYTES = 32 << 20
 MAX_TRUSTED = 10_000
 _FIXED_COST = 1000
 _COST_PER_TRANSACTION = 56
