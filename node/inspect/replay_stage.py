@@ -11,10 +11,9 @@ import orjson
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.node.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
 from rollup_node.node.inspect.replay import UNKNOWN_HASH, Judged, judge
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock, UnreadableBlockError, known_block
-from rollup_node.stages.engine.core.base_search import Base, BaseSearch
-from rollup_node.stages.engine.core.origin_selector import L1Window
-from rollup_node.stages.engine.process.l1_client import OriginsClient
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
+from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
@@ -87,7 +86,7 @@ class ReplayStage:
         self.periodic_tasks = [self._work]
         self._server = bus.serve("engine.blocks", self._take)
         bus.serve("engine.control", lambda peer, message: None)
-        self._l1 = OriginsClient(bus, L1Window(), on_block=self._work.wake.set)
+        self._l1 = L1Client(bus, on_block=lambda message: None)
         bus.subscribe("status.derivation", self._on_derivation)
         bus.subscribe("status.l1", self._on_l1)
         self._publisher = bus.publish("status.engine")
@@ -134,6 +133,8 @@ class ReplayStage:
         elif isinstance(message, Drops):
             self._need_hash(message)
         else:
+            if self._status is None or message.current_l1 != self._status.current_l1:
+                self._moved_at = time.monotonic()
             self._status = message
             self._l1_used_up = message.idle and message.reset == RESET and self._derived is None
         if isinstance(message, DerivationStatus) and self._l1_used_up:
@@ -201,26 +202,26 @@ class ReplayStage:
             raise GiveUp(f"there is no L1 block {number} to begin with")
         return PipelineStart(RESET, safe.ref, safe.config, base.id, safe.config)
 
-    def _default_base(self, safe: KnownBlock) -> int:
+    def _default_base(self, safe: L2BlockInfo) -> int:
         """The safe origin less the channel timeout of its time."""
         timeout = self._config.rollup.schedule().l1(safe.origin_time).channel_timeout
         return max(self._config.rollup.genesis.l1.number, safe.ref.l1_origin.number - timeout)
 
-    async def _search_base(self, safe: KnownBlock) -> Base:
+    async def _search_base(self, safe: L2BlockInfo) -> Base:
         search = BaseSearch(self._config.rollup, safe)
         while True:
             wanted = search.next()
             if isinstance(wanted, Base):
                 return wanted
             try:
-                search.give(wanted.number, await self._known(wanted.number))
+                search.add_block(wanted.number, await self._known(wanted.number))
             except ResetError as error:
                 raise GiveUp(f"no place to begin is found ({error}): give --from-l1") from None
 
-    async def _known(self, number: int) -> KnownBlock | None:
+    async def _known(self, number: int) -> L2BlockInfo | None:
         assert self._source is not None
         payload = await self._source.payload(number)
-        return None if payload is None else known_block(payload, self._config.rollup)
+        return None if payload is None else l2_block_info(payload, self._config.rollup)
 
     async def _judge(self, derived: AttributesReady) -> None:
         assert self._source is not None
@@ -257,7 +258,7 @@ class ReplayStage:
             if payload is None:
                 missing = number
                 break
-            blocks.append(L2BlockContent(known_block(payload, self._config.rollup).ref, payload.transactions))
+            blocks.append(L2BlockContent(l2_block_info(payload, self._config.rollup).ref, payload.transactions))
         if missing is not None:
             self._give_up = f"a span batch overlaps block {missing}, which the L2 source does not have"
             return

@@ -45,7 +45,7 @@ from tests.conformance.kit.chain import (
     l1_time,
     rollup,
 )
-from tests.conformance.kit.engine import driver_with, sealed
+from tests.conformance.kit.engine import handler_with, sealed
 from tests.conformance.kit.planning import USER, channel, plan, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
@@ -290,12 +290,12 @@ def deposits_refused_by_new_payload() -> None:
     chain.mine(*channel("A", plan(GENESIS, 1, ())[0].singular))
     output = chain.run()[0].output
     assert output is not None
-    driver = driver_with(chain.config, output)
+    handler = handler_with(chain.config, output)
     payload = sealed(chain.config, GENESIS, output.attributes)
     for answer in (ForkchoiceAnswer("VALID", b"payload1"), payload):
-        call = driver.next()
-        assert call is not None and driver.answer(call, answer) is None
-    call = driver.next()
+        call = handler.next()
+        assert call is not None and handler.answer(call, answer) is None
+    call = handler.next()
     assert call is not None
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        driver.answer(call, PayloadAnswer("INVALID"))
+        handler.answer(call, PayloadAnswer("INVALID"))

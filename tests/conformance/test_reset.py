@@ -7,7 +7,7 @@ from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, 
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
-from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
@@ -229,7 +229,7 @@ def another_safe_head_while_resetting() -> None:
     for _ in range(10):
         need = search.next()
         assert isinstance(need, NeedBlock)
-        search.give(need.number, l2.known(need.number))
+        search.add_block(need.number, l2.known(need.number))
     l2.safe = l2.known(980)
     assert l2.base().base.number == 930
     assert l2.base(search).base.number == 950, "a search that has started continues from the old one"

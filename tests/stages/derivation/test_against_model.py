@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock
-from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -204,12 +204,12 @@ class ModelledChain:
     def _searched(self, safe: int) -> Base:
         search = BaseSearch(self.rollup.config, self._known(safe))
         while isinstance(found := search.next(), NeedBlock):
-            search.give(found.number, self._known(found.number))
+            search.add_block(found.number, self._known(found.number))
         return found
 
-    def _known(self, number: int) -> KnownBlock:
+    def _known(self, number: int) -> L2BlockInfo:
         block = self.rollup.l2[number]
-        return KnownBlock(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
+        return L2BlockInfo(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
 
     def reorg(self, depth: int, branch: str) -> int:
         """Removes L1 blocks; the newest L2 block that does not depend on them."""
