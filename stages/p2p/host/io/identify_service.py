@@ -18,12 +18,12 @@ from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
 
 PUSH_MIN_INTERVAL = 1.0
 """Seconds between two pushes of one peer; an earlier one is rejected."""
-_TIMEOUT = 10.0
-_MAX_PARTS = 10
-_PUSH_DELAY = 0.1
 MAX_STORED_CHARACTERS = 2048
 """Of the names of a peer's protocols; the peerstore keeps them for days after any stranger has left."""
 _PUSH_ATTEMPTS = 3
+_TIMEOUT = 10.0
+_MAX_PARTS = 10
+_PUSH_DELAY = 0.1
 
 log = get_logger("p2p")
 
