@@ -173,8 +173,10 @@ async def completed_messages(target: Target) -> None:
     async def attempt() -> None:
         async with connected_host(target) as host:
             stream = await open_gossip(host, target.peer)
-            await stream.write(varint.encode(len(message)) + message)
-            target.effect()
+            try:
+                await stream.write(varint.encode(len(message)) + message)
+            finally:
+                target.effect()
             await stream.read()
 
     await by_many(target, attempt)
@@ -192,8 +194,10 @@ async def bombs(target: Target) -> None:
     async def attempt() -> None:
         async with connected_host(target) as host:
             stream = await open_gossip(host, target.peer)
-            await stream.write(bomb)
-            target.effect()
+            try:
+                await stream.write(bomb)
+            finally:
+                target.effect()
             await stream.read()
 
     await by_many(target, attempt, 20)
