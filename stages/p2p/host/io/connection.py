@@ -40,7 +40,7 @@ MAX_DROPPED_STREAMS = 3
 """Streams dropped for what they held, after which the connection is closed."""
 READ_BYTES = 32 * 1024
 """Bytes of one connection that are handled before others have their turn."""
-STREAM_RATE, STREAM_BURST = 20.0, 128.0
+STREAM_RATE, STREAM_BURST = 20.0, 64.0
 """Streams that a peer may open per second on a connection, and at once; further ones are reset unread."""
 MAX_SMALL_FRAMES = 4_000
 """Small frames of yamux and small noise messages, together, that a peer may send within a second."""
