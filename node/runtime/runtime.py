@@ -18,6 +18,7 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
+from rollup_node.node.system.descriptors import raise_descriptor_limit
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.node.system.library_logs import capture_library_logs
 from rollup_node.node.system.log_formats import LogSettings, formatter
@@ -81,6 +82,7 @@ def dropped_lines(process: str, lines: int) -> Record:
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
     """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
+    raise_descriptor_limit()
     writer = take_over_output(identity.name, shared.log)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

@@ -1,5 +1,5 @@
-"""Forks in mid-stream and resets: what is discarded, what stays, and where reading starts again
-[PS1 to PS7, RS1 to RS7]."""
+"""Forks during derivation, and resets: what is discarded, what is kept, and where reading starts [PS1 to PS7, RS1 to
+RS7]."""
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
@@ -137,7 +137,7 @@ def an_invalid_payload_while_the_stages_are_old() -> None:
 
 @case("reset_reset_pre_holocene")
 def back_before_the_fork() -> None:
-    """The stages are those of the base's time, and are exchanged once more on the way."""
+    """The stages are those of the base's time, and are replaced again at the fork."""
     blocks = plan(GENESIS, 14)
     third, fourth = plan(blocks[-1].ref, 2)
     assert blocks[-1].ref.l1_origin.number == FIRST_L1 + 2
@@ -173,7 +173,8 @@ def depth_of_a_reset(forks: dict[str, int], first: int, expected: int) -> None:
 
 @case("reset_batcher_in_window")
 def batcher_changed_behind_the_base() -> None:
-    """The base's L2 block knows the old batcher: he counts until the log in L1 block 4, and the new one from it on."""
+    """The system config at the base has the old batcher: its data is read until the log in L1 block 4, the new one's
+    from there on."""
     blocks = plan(GENESIS, 30)
     first, second = channel("A", span(blocks[20:]), pieces=2)
     chain = RollupChain(forks_until("holocene"))

@@ -133,7 +133,7 @@ def past_batch_with_another_parent() -> None:
 
 @case("stage_future_flush")
 def a_gap() -> None:
-    """The batch ahead of time takes the good one with it; the blocks are empty when the window is over."""
+    """The future batch is dropped with the valid one in its channel; the blocks are empty after the window."""
     first, second = plan(GENESIS, 2)
     chain = after(*channel("A", second.singular, first.singular), seq_window_size=4)
     assert chain.run() == []
@@ -266,7 +266,8 @@ def find_invalid(chain: RollupChain, times: int) -> ProcessedAttributes | None:
 
 @case("stage_invalid_deposits_only")
 def invalid_deposits() -> None:
-    """Once is answered by the deposits alone; twice stops the node. Before Holocene the attributes are dropped."""
+    """The first time they are replaced by the deposits alone; the second time the node stops. Before Holocene the
+    attributes are dropped."""
     encoded = plan(GENESIS, 1)[0].singular
     assert find_invalid(after(*channel("A", encoded)), 1) is None
     with pytest.raises(CriticalError, match="only deposit transactions"):

@@ -1,4 +1,4 @@
-"""A long L2 chain to walk back over, for the start of a reset [RS1]."""
+"""A long L2 chain for the search of the L1 block at which a reset starts reading [RS1]."""
 
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
@@ -25,7 +25,7 @@ class OneBlockPerEpoch:
         return L2BlockInfo(reference, 12 * origin, SystemConfig(BATCHER, bytes(32), bytes(32), origin))
 
     def base(self, search: BaseSearch | None = None) -> Base:
-        """Where reading starts."""
+        """The L1 block at which reading starts."""
         search = search or BaseSearch(self.config, self.safe)
         while isinstance(need := search.next(), NeedBlock):
             search.add_block(need.number, self.known(need.number))

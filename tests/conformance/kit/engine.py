@@ -1,4 +1,4 @@
-"""The engine side: attributes as the block that an engine would seal, and the handler that brings them in."""
+"""The engine side: the block that an engine would seal from attributes, and an AttributesHandler with such a job."""
 
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer

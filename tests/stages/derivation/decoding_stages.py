@@ -1,6 +1,5 @@
-"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through
-`DecodingClient`, as the real process does, and writes the results; meanwhile it kills compute workers as the
-job says."""
+"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through `DecodingClient`,
+as the real process does, and writes the results; meanwhile it kills the compute workers that the job names."""
 
 import asyncio
 import json
@@ -123,7 +122,7 @@ class DecodingStage:
 
 
 class IdleStage:
-    """In the place of the other processes that workers work for."""
+    """An idle stage for the other processes that dispatch tasks."""
 
     periodic_tasks = ()
 

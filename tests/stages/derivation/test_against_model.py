@@ -343,13 +343,13 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
     def sequence(self, plan: BatcherPlan, step: int) -> None:
-        """What a sequencer and its batcher do all the time."""
+        """Sequences blocks and posts them, as in normal operation."""
         self.post(plan)
         self.mine_all(step)
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
     def sequence_more(self, plan: BatcherPlan, step: int) -> None:
-        """The same, so that it happens more often."""
+        """The same again, so that Hypothesis chooses it more often."""
         self.sequence(plan, step)
 
     @rule(step=STEPS)
@@ -404,7 +404,7 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """Derives as far as there is data."""
+        """Derives until more data is needed, and compares with the model."""
         self.harness.check()
 
     def teardown(self) -> None:

@@ -47,7 +47,7 @@ class IdentifyService:
         return self._identified.get(peer)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Forgets a disconnected peer."""
+        """Removes a disconnected peer."""
         self._identified.pop(peer, None)
         self._last_push.pop(peer, None)
 
