@@ -38,7 +38,7 @@ KEEPALIVE_INTERVAL = 30.0
 LINGER_SECONDS = 10.0
 MAX_DROPPED_STREAMS = 3
 """Streams dropped for what they held, after which the connection is closed."""
-READ_BYTES = 64 * 1024
+READ_BYTES = 32 * 1024
 """Bytes of one connection that are handled before others have their turn."""
 STREAM_RATE, STREAM_BURST = 20.0, 64.0
 """Streams that a peer may open per second on a connection, and at once; further ones are reset unread."""
