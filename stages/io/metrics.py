@@ -113,6 +113,8 @@ TABLE: tuple[Metric, ...] = (
     # p2p [MET15 to MET19]
     Metric("p2p_peer_count", MetricType.GAUGE, "Connected peers"),
     Metric("p2p_stream_count", MetricType.GAUGE, "Open streams"),
+    Metric("p2p_held_bytes", MetricType.GAUGE, "Bytes received from peers or kept for them, not yet processed or sent"),
+    Metric("p2p_streams_dropped_total", MetricType.COUNTER, "Streams dropped for the bytes they held", ("protocol",)),
     Metric("p2p_bandwidth_bytes_total", MetricType.GAUGE, "Bytes over connections to peers", ("direction",)),
     Metric("p2p_dials", MetricType.COUNTER, "Outgoing dials", ("allow",)),
     Metric("p2p_accepts", MetricType.COUNTER, "Incoming connections", ("allow",)),

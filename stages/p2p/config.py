@@ -20,7 +20,8 @@ class PeerScoring(StrEnum):
 class ResourceLimits(msgspec.Struct, frozen=True):
     """Bounds on what peers can make us hold. Streams are counted per connection and direction; `unread_bytes` bounds
     what is received and not yet read over all streams of a connection (beyond it the socket is not read),
-    `backlog_bytes` what a peer does not take from us before its connection is aborted."""
+    `backlog_bytes` what a peer does not take from us before its connection is aborted, `held_bytes` what is held for
+    all peers together: unread bytes, unfinished messages, and blocks that a peer does not take."""
 
     connections: int = 0
     connections_per_peer: int = 4
@@ -30,6 +31,7 @@ class ResourceLimits(msgspec.Struct, frozen=True):
     outbound_streams: int = 256
     unread_bytes: int = 4 << 20
     backlog_bytes: int = 2 << 20
+    held_bytes: int = 48 << 20
 
     def max_connections(self, peers_hi: int) -> int:
         """The maximum of upgraded connections in both directions: `connections`, or a multiple of `p2p.peers.hi` when

@@ -52,8 +52,12 @@ def run_scenario(scenario: Callable[[], Awaitable[None]], seconds: float = 40.0)
 
 def chain_of_now(length: int = 600, last_fork: str = "jovian") -> RollupConfig:
     """The test chain, with its genesis so many seconds ago."""
+    return chain_since(int(time.time()) - length, last_fork)
+
+
+def chain_since(started: int, last_fork: str = "jovian") -> RollupConfig:
+    """The test chain, with its genesis at a Unix time."""
     config = chain_config(last_fork)
-    started = int(time.time()) - length
     forks = dict.fromkeys(config.fork_times, started)
     genesis = msgspec.structs.replace(config.genesis, l2_time=started)
     return msgspec.structs.replace(config, genesis=genesis, fork_times=forks)
@@ -119,9 +123,13 @@ class P2pNode:
 
     def _on_block_message(self, message: UnsafeBlock | PublishResponse) -> None:
         if isinstance(message, UnsafeBlock):
-            self.received_blocks.append(message.payload)
+            self.on_block(message.payload)
         else:
             self.publish_errors[message.id] = message.error
+
+    def on_block(self, payload: ExecutionPayload) -> None:
+        """The engine process receives a block."""
+        self.received_blocks.append(payload)
 
     def _on_payload_request(self, peer: ProcessId, request: PayloadRequest) -> None:
         self.payloads.send(peer, PayloadResponse(request.id, self.own_chain.get(request.number), self.payload_error))

@@ -33,6 +33,11 @@ class RawPeer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SecureSession) -> None:
         self._reader, self._writer, self._sealed = reader, writer, sealed
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection is gone."""
+        return self._writer.transport.is_closing()
+
     async def send(self, plain: bytes) -> None:
         """Sends encrypted bytes; the other end may be gone already."""
         with contextlib.suppress(ConnectionError):
@@ -84,10 +89,10 @@ async def tcp_connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader,
 
 
 @contextlib.asynccontextmanager
-async def raw_peer(port: int, number: int = 99) -> AsyncIterator[RawPeer]:
-    """An upgraded connection of the peer with this number."""
+async def raw_peer(port: int, number: int = 99, identity: NetworkIdentity | None = None) -> AsyncIterator[RawPeer]:
+    """An upgraded connection of a peer: that with this number unless an identity is given."""
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
-    upgrade = Upgrader(NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
+    upgrade = Upgrader(identity or NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
     async with tcp_connection(port) as (reader, writer):
         found = None
         while found is None:

@@ -59,13 +59,14 @@ class PendingMessages:
         """The message, None if it is not pending."""
         return self._messages.get(message_id)
 
-    def add(self, message_id: MessageId, message: PendingMessage) -> bool:
-        """Adds a message; False if there is no room."""
-        if len(self._messages) >= MAX_PENDING_MESSAGES or self.bytes + message.size > MAX_PENDING_BYTES:
-            return False
+    def has_room(self, size: int) -> bool:
+        """Whether a message of that size can be added."""
+        return len(self._messages) < MAX_PENDING_MESSAGES and self.bytes + size <= MAX_PENDING_BYTES
+
+    def add(self, message_id: MessageId, message: PendingMessage) -> None:
+        """Adds a message, for which there must be room."""
         self._messages[message_id] = message
         self.bytes += message.size
-        return True
 
     def take(self, message_id: MessageId) -> PendingMessage | None:
         """Removes the message and returns it; None if it is not pending."""
@@ -115,15 +116,17 @@ class ValidationQueue:
         if message.is_signed:
             self._reject(peer, len(message.data))
             return None
+        # Checked before anything is decompressed: a message may hold much that decompresses to twenty times as much.
+        if not self.pending.has_room(_declared_size(message.data)):
+            self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+            return None
         decoded = self._decode(message.topic, message.data)
         if self.seen.has(decoded.id, now):
             self._add_duplicate(peer, decoded)
             return None
         self._promises.fulfill(decoded.id)
         pending = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
-        if not self.pending.add(decoded.id, pending):
-            self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
-            return None
+        self.pending.add(decoded.id, pending)
         self.seen.add(decoded.id, now)
         return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
 
@@ -167,3 +170,9 @@ class ValidationQueue:
             state = self._peers.states.get(peer)
             if state is not None:
                 state.wasted_bytes_budget -= size + self._params.wasted_message_overhead
+
+
+def _declared_size(data: bytes) -> int:
+    """The size of a message with what it says that it decompresses to; nothing is decompressed beyond the limit."""
+    length = snappy.declared_length(data) or 0
+    return len(data) + (length if length <= snappy.MAX_BYTES else 0)

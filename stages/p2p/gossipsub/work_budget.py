@@ -4,7 +4,7 @@ hostile crowd slows itself down and other peers are served in between."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-TOTAL_SHARE = 0.7
+TOTAL_SHARE = 0.3
 """The share of one core that useless RPCs of all peers together may take."""
 MIN_PEERS = 10
 """Each peer's share is at most what it would be with this many peers."""

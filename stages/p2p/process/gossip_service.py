@@ -137,6 +137,8 @@ class GossipService:
                 if rpc is None:
                     return
                 self._handle_rpc(peer, rpc)
+                # The next message may take for ever to come.
+                del rpc
         except StreamError:
             stream.reset()
         finally:
@@ -189,7 +191,7 @@ class GossipService:
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerDisconnected):
-            self._outbound_open.pop(event.peer, None)
+            self._outbound_open.pop(event.peer, asyncio.Event()).set()
             self.work_budget.remove_peer(event.peer)
         if isinstance(event, PeerConnected):
             if event.peer in self._retry_now:

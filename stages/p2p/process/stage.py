@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.heap import map_large_blocks
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
@@ -194,5 +195,6 @@ def is_own_machine(address: str) -> bool:
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:
-    """Creates the stage."""
+    """Creates the stage. Peers send messages of ten megabytes: what these took is given back at once."""
+    map_large_blocks()
     return P2pStage(config, bus, meter)

@@ -3,7 +3,7 @@ from peers [SYN6 to SYN9, SYN16 to SYN18]."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
@@ -27,12 +27,13 @@ from rollup_node.stages.p2p.reqresp.payload_by_number import (
     ResultCode,
 )
 from rollup_node.stages.p2p.reqresp.planner import BlockRequest, SyncPlanner
-from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
+from rollup_node.stages.p2p.reqresp.server_limits import RequestTurns, WaitingRequest, check_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
 _FAILURE_CODE = 5
 _IDLE_INTERVAL = 10.0
+_MIN_TURN_INTERVAL = 0.005
 
 log = get_logger("p2p")
 
@@ -45,21 +46,58 @@ class SyncServer:
 
     def __init__(self, host: HostApi, read: ReadBlock) -> None:
         self._host, self._read = host, read
-        self._limits = ServerLimits(host.config.rollup)
+        self._turns = RequestTurns()
+        self._admissions: dict[WaitingRequest, asyncio.Future[bool]] = {}
+        self._timer: asyncio.TimerHandle | None = None
         for protocol in payload_by_number.protocols(host.config.rollup.l2_chain_id):
             host.set_stream_handler(protocol, self._serve)
+        host.subscribe(self._on_host_event)
 
     async def _serve(self, stream: Stream) -> None:
         started = time.monotonic()
-        delay = self._limits.admit(stream.peer, started)
         code, response = ResultCode.UNKNOWN_ERROR, b""
-        if delay is not None:
-            await asyncio.sleep(delay)
+        if await self._wait_for_turn(stream.peer):
             code, response = await self._handle_request(stream)
+            stream.hold(len(response))
         async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
             await stream.write(response or payload_by_number.encode_error(code))
         stream.close()
         count(self._host, "server", code, time.monotonic() - started)
+
+    async def _wait_for_turn(self, peer: PeerId) -> bool:
+        """Waits for the turn of a request; False when it is refused."""
+        request = self._turns.add(peer, time.monotonic())
+        if request is None:
+            return False
+        admission: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._admissions[request] = admission
+        try:
+            self._admit_requests()
+            return await admission
+        finally:
+            del self._admissions[request]
+
+    def _admit_requests(self) -> None:
+        """Decides on the requests whose turn has come or that have waited too long, and comes back for the others."""
+        now = time.monotonic()
+        self._decide(self._turns.take_expired(now), admitted=False)
+        self._decide(self._turns.take_admitted(now), admitted=True)
+        delay = self._turns.delay(now)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if delay is not None:
+            self._timer = asyncio.get_running_loop().call_later(max(delay, _MIN_TURN_INTERVAL), self._admit_requests)
+
+    def _decide(self, requests: Iterable[WaitingRequest], admitted: bool) -> None:
+        for request in requests:
+            admission = self._admissions.get(request)
+            if admission is not None and not admission.done():
+                admission.set_result(admitted)
+
+    def _on_host_event(self, event: HostEvent) -> None:
+        if isinstance(event, PeerDisconnected):
+            self._decide(self._turns.remove_peer(event.peer), admitted=False)
 
     async def _handle_request(self, stream: Stream) -> tuple[ResultCode, bytes]:
         try:
@@ -68,7 +106,7 @@ class SyncServer:
         except (StreamError, TimeoutError) as error:
             log.debug("invalid sync request", peer=short_peer_id(stream.peer), error=str(error) or "timeout")
             return ResultCode.UNKNOWN_ERROR, b""
-        code = self._limits.check_number(number, time.time())
+        code = check_number(self._host.config.rollup, number, time.time())
         if number is None or code is not ResultCode.OK:
             return code, b""
         try:

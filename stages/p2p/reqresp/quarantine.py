@@ -11,10 +11,11 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 MAX_BLOCKS = 100
-MAX_BYTES = 256 << 20
+MAX_BYTES = 32 << 20
 MAX_TRUSTED = 10_000
 _FIXED_COST = 1000
-_COST_PER_TRANSACTION = 24
+_COST_PER_TRANSACTION = 56
+"""What Python needs for a short transaction beside its bytes."""
 
 
 class QuarantinedBlock(NamedTuple):

@@ -1,35 +1,107 @@
-"""What the server of payload_by_number accepts: how often peers may request, and which numbers are valid [SYN6,
-SYN7]."""
+"""What the server of payload_by_number accepts: how often peers may request, in which order their requests are served,
+and which numbers are valid [SYN6, SYN7]. Peers take turns: however many requests some of them have waiting, the next
+request of another peer is served within one round."""
 
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
-from rollup_node.stages.p2p.reqresp.rate_limits import RequestLimiter
+from rollup_node.stages.p2p.reqresp.rate_limits import (
+    GLOBAL_BURST,
+    GLOBAL_RATE,
+    MAX_PEERS,
+    PEER_BURST,
+    PEER_RATE,
+)
 from rollup_node.stages.protocol.config import RollupConfig
 
 MAX_WAIT = 20.0
 """Seconds that a request waits for its turn at most [SYN7]."""
 
 
-class ServerLimits:
-    """The limits of one server."""
+@dataclass(eq=False)
+class WaitingRequest:
+    """A request that waits for its turn. Its peer's own limit admits it from `due` on; at `deadline` it is refused."""
 
-    def __init__(self, config: RollupConfig) -> None:
-        self._config = config
-        self._limiter = RequestLimiter()
+    peer: PeerId
+    due: float
+    deadline: float
 
-    def admit(self, peer: PeerId, now: float) -> float | None:
-        """Counts a peer's request; returns the seconds to wait before serving it, None when that is too long and
-        UNKNOWN_ERROR the response."""
-        wait = self._limiter.delay(peer, now)
-        if wait > MAX_WAIT:
+
+class RequestTurns:
+    """The requests that wait, by peer, oldest first; the peer whose turn is next comes first. A peer has at most those
+    waiting that its own limit admits within MAX_WAIT. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._all_peers = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
+        self._each_peer: KeyedTokenBuckets[PeerId] = KeyedTokenBuckets(PEER_RATE, PEER_BURST, MAX_PEERS)
+        self._waiting: OrderedDict[PeerId, deque[WaitingRequest]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, peer: PeerId, now: float) -> WaitingRequest | None:
+        """Adds a peer's request; None when it is refused, as it would wait too long for the peer's own limit."""
+        bucket = self._each_peer[peer]
+        delay = bucket.delay(now)
+        if delay > MAX_WAIT:
             return None
-        self._limiter.consume(peer, now)
-        return wait
+        bucket.consume(now)
+        request = WaitingRequest(peer, now + delay, now + MAX_WAIT)
+        self._waiting.setdefault(peer, deque()).append(request)
+        self._count += 1
+        return request
 
-    def check_number(self, number: int | None, unix_time: float) -> ResultCode:
-        """OK if a block of that number can exist at that Unix time, else INVALID_REQUEST."""
-        genesis = self._config.genesis
-        if number is None or number < genesis.l2.number or unix_time < genesis.l2_time:
-            return ResultCode.INVALID_REQUEST
-        newest = self._config.block_number_at(int(unix_time))
-        return ResultCode.OK if number <= newest else ResultCode.INVALID_REQUEST
+    def take_admitted(self, now: float) -> list[WaitingRequest]:
+        """Removes and returns the requests to serve now, one of each peer in turn."""
+        admitted: list[WaitingRequest] = []
+        while (peer := self._next_peer(now)) is not None and self._all_peers.allow(now):
+            admitted.append(self._pop(peer))
+        return admitted
+
+    def take_expired(self, now: float) -> list[WaitingRequest]:
+        """Removes and returns the requests that have waited too long."""
+        expired: list[WaitingRequest] = []
+        for peer in [peer for peer, requests in self._waiting.items() if requests[0].deadline <= now]:
+            while peer in self._waiting and self._waiting[peer][0].deadline <= now:
+                expired.append(self._pop(peer))
+        return expired
+
+    def remove_peer(self, peer: PeerId) -> list[WaitingRequest]:
+        """Removes and returns the requests of a disconnected peer."""
+        removed = self._waiting.pop(peer, ())
+        self._count -= len(removed)
+        return list(removed)
+
+    def delay(self, now: float) -> float | None:
+        """Seconds until a request may be admitted or expires; None when none waits."""
+        if not self._waiting:
+            return None
+        first = [requests[0] for requests in self._waiting.values()]
+        admitted = max(min(request.due for request in first), now + self._all_peers.delay(now))
+        return max(0.0, min(admitted, *(request.deadline for request in first)) - now)
+
+    def _next_peer(self, now: float) -> PeerId | None:
+        return next((peer for peer, requests in self._waiting.items() if requests[0].due <= now), None)
+
+    def _pop(self, peer: PeerId) -> WaitingRequest:
+        requests = self._waiting[peer]
+        request = requests.popleft()
+        self._count -= 1
+        if requests:
+            self._waiting.move_to_end(peer)
+        else:
+            del self._waiting[peer]
+        return request
+
+
+def check_number(config: RollupConfig, number: int | None, unix_time: float) -> ResultCode:
+    """OK if a block of that number can exist at that Unix time, else INVALID_REQUEST [SYN6]."""
+    genesis = config.genesis
+    if number is None or number < genesis.l2.number or unix_time < genesis.l2_time:
+        return ResultCode.INVALID_REQUEST
+    newest = config.block_number_at(int(unix_time))
+    return ResultCode.OK if number <= newest else ResultCode.INVALID_REQUEST

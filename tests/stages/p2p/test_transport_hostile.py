@@ -11,6 +11,7 @@ import pytest
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
+from rollup_node.stages.p2p.gating import work_shares
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
@@ -22,6 +23,7 @@ from tests.support.p2p_raw import (
     DATA,
     GO_AWAY,
     PING,
+    RST,
     SYN,
     WINDOW_UPDATE,
     RawPeer,
@@ -381,5 +383,81 @@ def test_frequent_pushes_are_rejected() -> None:
                 if isinstance(event, PeerIdentified) and event.identify.agent_version == "raw"
             ]
             assert len(pushed) == 1
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_holds_more_than_its_share_loses_its_streams_and_then_its_connection() -> None:
+    async def run() -> None:
+        async with guarded(limits=ResourceLimits(held_bytes=300_000)) as (ours, good):
+            finished: list[bytes | None] = []
+
+            async def listen(stream: Stream) -> None:
+                finished.append(await stream.read_message(1 << 20))
+
+            ours.set_stream_handler("/listen/1", listen)
+            _, small = await good.open_stream(ours.peer_id, ["/listen/1"])
+            await small.write(varint.encode(50_001) + bytes(50_000))
+            async with raw_peer(ours.port) as peer:
+                for number in (7, 9, 11, 13):
+                    stalled = varint.encode(1 << 20) + bytes(200_000)
+                    await peer.send(proposal(number, "/listen/1") + frame(DATA, 0, number, len(stalled), stalled))
+                assert await peer.is_disconnected()
+            await until(lambda: ours.held_bytes == 50_000)
+            await small.write(b"x")
+            await until(lambda: finished == [bytes(50_000) + b"x"])
+            assert "too many bytes held" in {closed.reason for closed in ours.closed_connections}
+            assert b'p2p_streams_dropped_total{protocol="/listen/1"} 3.0' in ours.meter.text()
+
+    asyncio.run(run())
+
+
+def test_streams_opened_too_fast_are_reset() -> None:
+    async def run() -> None:
+        async with guarded(limits=ResourceLimits(inbound_streams=1000)) as (ours, _), raw_peer(ours.port) as peer:
+            for number in range(101, 701, 2):
+                await peer.send(proposal(number, "/unknown/1"))
+            answer = await peer.read_for(0.5)
+            refused = answer.count(b"\x03na\n")
+            assert 64 <= refused < 150, "the others are reset before their protocol is looked at"
+
+    asyncio.run(run())
+
+
+def test_handlers_of_reset_streams_are_bounded() -> None:
+    async def run() -> None:
+        async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _):
+            running = 0
+
+            async def hold(_: Stream) -> None:
+                nonlocal running
+                running += 1
+                await asyncio.sleep(30)
+
+            ours.set_stream_handler("/hold/1", hold)
+            async with raw_peer(ours.port) as peer:
+                for number in range(101, 201, 2):
+                    await peer.send(proposal(number, "/hold/1") + frame(WINDOW_UPDATE, RST, number, 0))
+                await peer.send(frame(PING, SYN, 0, 7))
+                assert frame(PING, 2, 0, 7) in await peer.read_for(0.5)
+                assert running == 10
+
+    asyncio.run(run())
+
+
+def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_shares, "MAX_SAVED", 0.0)
+    monkeypatch.setattr(work_shares, "TOTAL_SHARE", 0.005)
+
+    async def run() -> None:
+        async with running_host(1) as ours, raw_peer(ours.port) as peer:
+            await until(lambda: STRANGER in ours.peers())
+            await peer.send(frame(PING, SYN, 0, 1) * 3000)
+            await peer.send(frame(PING, SYN, 0, 2))
+            answered = await peer.read_for(0.2)
+            assert frame(PING, 2, 0, 2) not in answered
+            while frame(PING, 2, 0, 2) not in answered:
+                answered += await peer.read_for(0.5)
+            assert STRANGER in ours.peers()
 
     asyncio.run(run())

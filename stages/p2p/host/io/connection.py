@@ -4,6 +4,7 @@ bounded, and a protocol violation ends the connection."""
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
@@ -12,6 +13,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
+from rollup_node.stages.p2p.gating.token_bucket import TokenBucket
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
 from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
@@ -34,7 +36,13 @@ from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0
 LINGER_SECONDS = 10.0
-MAX_SMALL_FRAMES = 10_000
+MAX_DROPPED_STREAMS = 3
+"""Streams dropped for what they held, after which the connection is closed."""
+READ_BYTES = 32 * 1024
+"""Bytes of one connection that are handled before others have their turn."""
+STREAM_RATE, STREAM_BURST = 20.0, 64.0
+"""Streams that a peer may open per second on a connection, and at once; further ones are reset unread."""
+MAX_SMALL_FRAMES = 4_000
 """Small frames of yamux and small noise messages, together, that a peer may send within a second."""
 _SMALL_MESSAGE_BYTES = 64
 _GO_AWAY_SECONDS = 1.0
@@ -76,6 +84,12 @@ class ConnectionOwner(TypingProtocol):
     def connection_closed(self, connection: "Connection") -> None:
         """Called once when the connection is gone, upgraded or not."""
 
+    def charge_work(self, peer: PeerId, seconds: float) -> float:
+        """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
+
+    def add_held(self, stream: MuxedStream, change: int) -> None:
+        """Counts bytes held for a stream against the budget of all peers, which may drop streams."""
+
     def stream_handler(self, protocol: str) -> StreamHandler | None:
         """The handler of a protocol, None if it is not served."""
 
@@ -106,7 +120,10 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self.unread_bytes = 0
-        self._reading_paused = False
+        self._stream_limit = TokenBucket(STREAM_RATE, STREAM_BURST)
+        self._running_handlers = self._dropped_streams = 0
+        self._is_full = False
+        self._in_debt: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._last_received = self._last_data = self._pinged_at = 0.0
         self._small_window_start, self._small_at_window_start, self._small_messages = 0.0, 0, 0
@@ -134,6 +151,8 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
+        # asyncio reads 256 KiB at once, in which there is room for 20,000 frames.
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         name = transport.get_extra_info("peername")
         if name is None:
             return self.abort("disconnected before the handshake")
@@ -156,8 +175,13 @@ class Connection(asyncio.Protocol):
         """Passes bytes to the upgrader, or decrypts them for the yamux session."""
         if self.is_closed:
             return
+        started = time.thread_time()
         self._owner.bytes_in += len(data)
         self._last_received = self._loop.time()
+        self._receive(data)
+        self._pause_reading(self._owner.charge_work(self.peer, time.thread_time() - started))
+
+    def _receive(self, data: bytes) -> None:
         try:
             if self._secure_session is None:
                 self._continue_upgrade(data)
@@ -248,20 +272,47 @@ class Connection(asyncio.Protocol):
         unread."""
         self.unread_bytes += count
         limit = self._owner.limits.unread_bytes
-        if self._transport is None or self.is_closed:
-            return
-        if not self._reading_paused and self.unread_bytes > limit:
-            self._reading_paused = True
-            self._transport.pause_reading()
-        elif self._reading_paused and self.unread_bytes <= limit // 2:
-            self._reading_paused = False
-            self._transport.resume_reading()
+        if not self._is_full and self.unread_bytes > limit:
+            self._is_full = True
+            self._update_reading()
+        elif self._is_full and self.unread_bytes <= limit // 2:
+            self._is_full = False
+            self._update_reading()
+
+    def add_held(self, stream: MuxedStream, change: int) -> None:
+        """Counts bytes held for a stream."""
+        self._owner.add_held(stream, change)
+
+    def stream_dropped(self) -> None:
+        """Closes the connection of a peer that goes on holding too much."""
+        self._dropped_streams += 1
+        if self._dropped_streams >= MAX_DROPPED_STREAMS:
+            self.close("too many bytes held", GoAwayCode.PROTOCOL_ERROR)
 
     def stream_finished(self, stream: MuxedStream) -> None:
         """Removes a stream that is closed in both directions."""
         self.streams.pop(stream.stream_id, None)
 
     # --- internal
+
+    def _pause_reading(self, seconds: float) -> None:
+        """Does not read the socket for a time."""
+        if seconds and self._in_debt is None and not self.is_closed:
+            self._in_debt = self._loop.call_later(seconds, self._resume_reading)
+            self._update_reading()
+
+    def _resume_reading(self) -> None:
+        self._in_debt = None
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        """Pauses or resumes reading; both may be asked for repeatedly."""
+        if self._transport is None or self.is_closed:
+            return
+        if self._is_full or self._in_debt is not None:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _continue_upgrade(self, data: bytes) -> None:
         assert self._upgrader is not None
@@ -322,6 +373,8 @@ class Connection(asyncio.Protocol):
 
     def _accept_stream(self, stream_id: int) -> None:
         """Accepts an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
+        if not self._stream_limit.allow(self._loop.time()):
+            return self.session.reset_stream(stream_id)
         responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
         stream = self.streams[stream_id] = MuxedStream(self, stream_id, responder)
         timeout = self._loop.call_later(self._owner.timeouts.handshake, stream.reset, "protocol negotiation timed out")
@@ -329,9 +382,11 @@ class Connection(asyncio.Protocol):
         def negotiated(stream: MuxedStream) -> None:
             timeout.cancel()
             handler = self._owner.stream_handler(stream.protocol)
-            if handler is None:
+            # A handler may outlive its stream: a peer that resets streams must not collect handlers.
+            if handler is None or self._running_handlers >= self._owner.limits.inbound_streams:
                 stream.reset()
             else:
+                self._running_handlers += 1
                 self._owner.spawn(self._run_handler(stream, handler))
 
         stream.on_negotiated = negotiated
@@ -357,6 +412,8 @@ class Connection(asyncio.Protocol):
                 # A peer that never closes its direction must not keep the stream, and its inbound slot, for ever.
                 linger = self._loop.call_later(LINGER_SECONDS, stream.reset)
                 stream.on_finished = linger.cancel
+        finally:
+            self._running_handlers -= 1
 
     def _handshake_timed_out(self) -> None:
         self.abort(f"handshake not finished within {self._owner.timeouts.handshake:g} s")
@@ -391,8 +448,9 @@ class Connection(asyncio.Protocol):
             return
         self.is_closed, self.close_reason = True, reason
         self._writable.set()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._in_debt):
+            if timer is not None:
+                timer.cancel()
         if not self.ready.done():
             self.ready.set_exception(TransportError(reason))
             # Marks the exception as retrieved: nobody awaits `ready` of an inbound connection.

@@ -15,6 +15,8 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.accept_limits import PendingHandshakes, is_over_host_limit
 from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
+from rollup_node.stages.p2p.gating.memory_budget import MemoryBudget
+from rollup_node.stages.p2p.gating.work_shares import WorkShares
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
 from rollup_node.stages.p2p.host.io.dialer import SHUTTING_DOWN, Dialer
 from rollup_node.stages.p2p.host.io.host_api import (
@@ -29,12 +31,14 @@ from rollup_node.stages.p2p.host.io.host_api import (
 )
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
+from rollup_node.stages.p2p.host.io.streams import MuxedStream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL, PeerStore
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5
 _MAX_CLOSED_CONNECTIONS = 256
+_DROP_WARNING_INTERVAL = 60.0
 
 log = get_logger("p2p")
 
@@ -64,6 +68,10 @@ class Host:
         self.external_address: Multiaddr | None = None
         self.closed_connections: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
         self.bytes_in = self.bytes_out = 0
+        self.held: MemoryBudget[MuxedStream] = MemoryBudget(config.limits.held_bytes)
+        self._work_shares = WorkShares()
+        self._drop_warned_at = -_DROP_WARNING_INTERVAL
+        self._drops_since_warning = 0
         self.port = 0
         self.identify = IdentifyService(self)
         self.ping = PingService(self)
@@ -113,6 +121,11 @@ class Host:
         await asyncio.sleep(0)
 
     # --- HostApi ---------------------------------------------------------------------------------------------------
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes received and not yet processed, or kept for peers, over all streams."""
+        return self.held.total
 
     @property
     def peer_id(self) -> PeerId:
@@ -271,11 +284,38 @@ class Host:
         self.closed_connections.append(ClosedConnection(peer, connection.close_reason, seconds))
         if not connections:
             del self._connections[peer]
+            self._work_shares.remove_peer(peer)
             self.ping.remove_peer(peer)
             self.identify.remove_peer(peer)
             self.connection_manager.remove_tags(peer)
             log.debug("peer disconnected", peer=short_peer_id(peer), reason=connection.close_reason)
             self.emit(PeerDisconnected(peer))
+
+    def charge_work(self, peer: PeerId, seconds: float) -> float:
+        """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
+        delay = self._work_shares.charge(peer, seconds, asyncio.get_running_loop().time())
+        if peer and peer not in self._connections:
+            self._work_shares.remove_peer(peer)
+        return delay
+
+    def add_held(self, stream: MuxedStream, change: int) -> None:
+        """Counts bytes held for a stream; drops streams while too many are held for all peers."""
+        self.held.add(stream, stream.peer, change)
+        while (dropped := self.held.next_dropped()) is not None:
+            held = self.held.peer_bytes(dropped.peer)
+            dropped.drop("too many bytes held")
+            self.meter.count("p2p_streams_dropped_total", protocol=dropped.protocol or "none")
+            log.debug("dropped stream", peer=short_peer_id(dropped.peer), protocol=dropped.protocol, peer_bytes=held)
+            self._warn_of_drops()
+
+    def _warn_of_drops(self) -> None:
+        """Warns once a minute at most: each line is caused by a peer."""
+        self._drops_since_warning += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._drop_warned_at >= _DROP_WARNING_INTERVAL:
+            limit, streams = self.limits.held_bytes, self._drops_since_warning
+            log.warn("dropped streams of peers that hold more than their share", streams=streams, limit=limit)
+            self._drop_warned_at, self._drops_since_warning = now, 0
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:
         """The handler of a protocol."""

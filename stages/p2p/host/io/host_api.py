@@ -108,6 +108,9 @@ class Stream(Protocol):
     async def write_message(self, message: bytes) -> None:
         """Sends a message prefixed with its length."""
 
+    def hold(self, count: int) -> None:
+        """Counts bytes that a handler keeps for the peer until it returns; the stream may be reset for them."""
+
     def close(self) -> None:
         """Closes our direction; reading goes on."""
 
@@ -132,6 +135,10 @@ class HostApi(Protocol):
     port: int
     bytes_in: int
     bytes_out: int
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes received and not yet processed, or kept for peers, over all streams."""
 
     @property
     def peer_id(self) -> PeerId:

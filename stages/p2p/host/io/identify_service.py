@@ -4,6 +4,7 @@ connected peers when our protocols change [NET4]."""
 import asyncio
 import ipaddress
 from collections.abc import Sequence
+from itertools import accumulate
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.addresses.ip import IpAddress, is_plausible_ip, parse_ip
@@ -17,10 +18,12 @@ from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
 
 PUSH_MIN_INTERVAL = 1.0
 """Seconds between two pushes of one peer; an earlier one is rejected."""
+MAX_STORED_CHARACTERS = 2048
+"""Of the names of a peer's protocols; the peerstore keeps them for days after any stranger has left."""
+_PUSH_ATTEMPTS = 3
 _TIMEOUT = 10.0
 _MAX_PARTS = 10
 _PUSH_DELAY = 0.1
-_PUSH_ATTEMPTS = 3
 
 log = get_logger("p2p")
 
@@ -94,7 +97,8 @@ class IdentifyService:
         seen_at = parse_ip(connection.remote_ips[0])
         dialable = [address for address in message.listen_addresses if _is_dialable(address, seen_at)]
         self._host.peerstore.add_addresses(peer, dialable, IDENTIFIED_TTL)
-        record = IdentifyRecord(message.agent_version or "", message.protocol_version or "", message.protocols)
+        stored = _first_protocols(message.protocols)
+        record = IdentifyRecord(message.agent_version or "", message.protocol_version or "", stored)
         self._host.peerstore.set_identify_record(peer, record)
         self._host.emit(PeerIdentified(peer, message))
 
@@ -161,6 +165,12 @@ def _check_public_key(peer: PeerId, message: IdentifyMessage) -> None:
     except IdentityError as error:
         raise IdentifyError(str(error)) from None
     raise IdentifyError("the public key is another peer's")
+
+
+def _first_protocols(protocols: Sequence[str]) -> tuple[str, ...]:
+    """The first protocols, as many as may be stored."""
+    ends = accumulate(map(len, protocols))
+    return tuple(name for name, end in zip(protocols, ends, strict=True) if end <= MAX_STORED_CHARACTERS)
 
 
 def _is_dialable(address: Multiaddr, seen_at: IpAddress) -> bool:

@@ -32,6 +32,13 @@ class StreamCarrier(Protocol):
     def add_unread(self, change: int) -> None:
         """Counts bytes received (positive) or read by the application (negative)."""
 
+    def add_held(self, stream: "MuxedStream", change: int) -> None:
+        """Counts bytes held for a stream, or no longer held (negative), which may drop a stream, this one or
+        another."""
+
+    def stream_dropped(self) -> None:
+        """Called when a stream was dropped for what it held."""
+
     def stream_finished(self, stream: "MuxedStream") -> None:
         """Called when the stream is closed in both directions."""
 
@@ -49,6 +56,7 @@ class MuxedStream:
         self._carrier = carrier
         self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
+        self._held = 0
         self._changed = asyncio.Event()
         self._fin_received = self._fin_sent = self._aborted = self._discarding = False
         self._abort_reason = "reset"
@@ -77,6 +85,7 @@ class MuxedStream:
         self._buffer += data
         self._carrier.add_unread(len(data))
         self._changed.set()
+        self.hold(len(data))
 
     def receive_fin(self) -> None:
         """The peer closed its direction."""
@@ -109,36 +118,34 @@ class MuxedStream:
 
     async def read(self, max_bytes: int = 1 << 16) -> bytes:
         """Waits for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
-        while not self._buffer:
-            if self._fin_received:
-                return b""
-            self._raise_if_aborted()
-            await self._wait()
-        data = bytes(memoryview(self._buffer)[:max_bytes])
-        del self._buffer[: len(data)]
-        self._carrier.add_unread(-len(data))
-        self._carrier.session.acknowledge_data(self.stream_id, len(data))
-        self._carrier.flush()
+        data = await self._take(max_bytes)
+        self._release(len(data))
         return data
 
     async def read_exactly(self, size: int) -> bytes:
         """Returns exactly `size` bytes. Raises StreamError when the stream ends before."""
         found = bytearray()
-        while len(found) < size:
-            data = await self.read(size - len(found))
-            if not data:
-                raise StreamError(f"stream ended {size - len(found)} bytes early")
-            found += data
-        return bytes(found)
+        try:
+            while len(found) < size:
+                data = await self._take(size - len(found))
+                if not data:
+                    raise StreamError(f"stream ended {size - len(found)} bytes early")
+                found += data
+            return bytes(found)
+        finally:
+            self._release(len(found))
 
     async def read_all(self, max_bytes: int) -> bytes:
         """Returns everything up to the peer's close. Raises StreamError beyond `max_bytes`."""
         found = bytearray()
-        while data := await self.read(min(1 << 16, max_bytes + 1 - len(found))):
-            found += data
-            if len(found) > max_bytes:
-                raise StreamError(f"more than {max_bytes} bytes")
-        return bytes(found)
+        try:
+            while data := await self._take(min(1 << 16, max_bytes + 1 - len(found))):
+                found += data
+                if len(found) > max_bytes:
+                    raise StreamError(f"more than {max_bytes} bytes")
+            return bytes(found)
+        finally:
+            self._release(len(found))
 
     async def read_message(self, max_bytes: int) -> bytes | None:
         """Returns a length-prefixed message; None when the stream ends between messages. Raises StreamError."""
@@ -188,6 +195,11 @@ class MuxedStream:
         """Sends a message prefixed with its length."""
         await self.write(varint.encode(len(message)) + message)
 
+    def hold(self, count: int) -> None:
+        """Counts bytes that are held for the stream's peer until the stream ends, beside those received."""
+        self._held += count
+        self._carrier.add_held(self, count)
+
     def close(self) -> None:
         """Closes our direction; reading goes on."""
         if not self._fin_sent and not self._aborted:
@@ -204,6 +216,11 @@ class MuxedStream:
             self._carrier.session.reset_stream(self.stream_id)
             self._carrier.flush()
             self.abort(reason)
+
+    def drop(self, reason: str) -> None:
+        """Resets the stream because too much is held for its peer."""
+        self.reset(reason)
+        self._carrier.stream_dropped()
 
     def discard_input(self) -> None:
         """Drops data from now on: the handler has returned."""
@@ -233,6 +250,27 @@ class MuxedStream:
         if data:
             self._carrier.session.send_data(self.stream_id, memoryview(data))
 
+    async def _take(self, max_bytes: int) -> bytes:
+        """Like `read`, but the bytes count as held until they are released."""
+        while not self._buffer:
+            if self._fin_received:
+                return b""
+            self._raise_if_aborted()
+            await self._wait()
+        data = bytes(memoryview(self._buffer)[:max_bytes])
+        del self._buffer[: len(data)]
+        self._carrier.add_unread(-len(data))
+        self._carrier.session.acknowledge_data(self.stream_id, len(data))
+        self._carrier.flush()
+        return data
+
+    def _release(self, count: int) -> None:
+        # After a reset nothing is held any more, although a reader may still have to notice it.
+        count = min(count, self._held)
+        if count:
+            self._held -= count
+            self._carrier.add_held(self, -count)
+
     async def _wait(self) -> None:
         self._changed.clear()
         await self._changed.wait()
@@ -244,6 +282,7 @@ class MuxedStream:
     def _drop_unread(self) -> None:
         self._carrier.add_unread(-len(self._buffer))
         self._buffer.clear()
+        self._release(self._held)
 
     def _finish_if_closed(self) -> None:
         if self.is_finished:

@@ -209,6 +209,7 @@ class PeerManager:
         connections = host.connections()
         host.meter.set("p2p_peer_count", len(connections))
         host.meter.set("p2p_stream_count", sum(info.streams for info in connections))
+        host.meter.set("p2p_held_bytes", host.held_bytes)
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_in, direction="in")
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_out, direction="out")
 

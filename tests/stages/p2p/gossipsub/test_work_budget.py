@@ -13,7 +13,7 @@ def test_debt_is_repaid_at_the_rate_of_a_share() -> None:
     budget.charge(A, 0.1, 0.0)
     assert budget.delay(A, 0.0) == pytest.approx(0.1 * MIN_PEERS / TOTAL_SHARE)
     assert budget.delay(A, 1.0) == pytest.approx(0.1 * MIN_PEERS / TOTAL_SHARE - 1.0)
-    assert budget.delay(A, 2.0) == 0.0 and budget.delay(B, 0.0) == 0.0
+    assert budget.delay(A, 0.1 * MIN_PEERS / TOTAL_SHARE + 0.01) == 0.0 and budget.delay(B, 0.0) == 0.0
 
 
 def test_the_share_shrinks_with_more_peers() -> None:

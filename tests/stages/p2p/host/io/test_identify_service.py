@@ -20,3 +20,20 @@ def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
         await until(lambda: {"/later/1", "/later/2"} <= set(known()))
 
     with_two_hosts(test)
+
+
+def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+        for number in range(200):
+            theirs.set_stream_handler(f"/{number:03}/" + "x" * 100, echo)
+
+        def known() -> int:
+            info = ours.connection(theirs.peer_id)
+            return len(info.identify.protocols) if info and info.identify else 0
+
+        await until(lambda: known() > 200)
+        stored = ours.peerstore.identify_record(theirs.peer_id)
+        assert stored is not None and 10 < len(stored.protocols) < 30
+        assert sum(map(len, stored.protocols)) <= identify_service.MAX_STORED_CHARACTERS
+
+    with_two_hosts(test)

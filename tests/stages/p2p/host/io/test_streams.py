@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.host.io.connection import Connection
 from rollup_node.stages.p2p.host.io.host_api import (
     Stream,
@@ -147,5 +148,48 @@ def test_unread_data_is_bounded_and_other_streams_continue() -> None:
         await writing
         stream.close()
         assert await stream.read_all(10) == b"all"
+
+    with_two_hosts(test)
+
+
+def test_what_is_held_is_counted_until_it_is_processed_or_dropped() -> None:
+    released = asyncio.Event()
+    messages: list[bytes | None] = []
+
+    async def receive(stream: Stream) -> None:
+        await released.wait()
+        messages.append(await stream.read_message(1 << 20))
+        messages.append(await stream.read_message(1 << 20))
+
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+        theirs.set_stream_handler("/receive/1", receive)
+        _, stream = await ours.open_stream(theirs.peer_id, ["/receive/1"])
+        await stream.write_message(bytes(100_000))
+        await stream.write(varint.encode(1 << 20) + bytes(70_000))
+        await until(lambda: theirs.held_bytes >= 170_000)
+        released.set()
+        await until(lambda: messages)
+        # The finished message is the handler's, the unfinished one is still held.
+        await until(lambda: theirs.held_bytes == 70_000)
+        stream.reset()
+        await until(lambda: theirs.held_bytes == 0)
+        assert messages == [bytes(100_000)] and ours.held_bytes == 0
+
+    with_two_hosts(test)
+
+
+def test_a_handler_counts_what_it_keeps_for_a_stream() -> None:
+    released = asyncio.Event()
+
+    async def keep(stream: Stream) -> None:
+        stream.hold(5000)
+        await released.wait()
+
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
+        theirs.set_stream_handler("/keep/1", keep)
+        await ours.open_stream(theirs.peer_id, ["/keep/1"])
+        await until(lambda: theirs.held_bytes == 5000)
+        released.set()
+        await until(lambda: theirs.held_bytes == 0)
 
     with_two_hosts(test)
