@@ -31,6 +31,11 @@ def read_stat(pid: int) -> ProcessStat | None:
     )
 
 
+def user_of(pid: int) -> int:
+    """The effective user of a process. Raises OSError when there is none."""
+    return os.stat(f"/proc/{pid}").st_uid
+
+
 def thread_count() -> int:
     """The number of threads of this process."""
     return len(os.listdir("/proc/self/task"))
