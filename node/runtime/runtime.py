@@ -78,14 +78,21 @@ def dropped_lines(process: str, lines: int) -> Record:
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", {"lines": lines}, None)
 
 
-def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
-    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
+def run_process(
+    identity: ProcessIdentity,
+    build: str,
+    config: object,
+    shared: SharedResources,
+    prepare: Callable[[], object] | None = None,
+) -> int:
+    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function,
+    `prepare` loads what it needs before its first step."""
     setproctitle(f"rollup-node: {identity.name}")
     writer = take_over_output(identity.name, shared.log)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
+        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config, prepare))
     except BaseException as error:
         code = _log_failure(error)
     writer.drain(LAST_LINES_SECONDS)
@@ -126,9 +133,10 @@ class StageProcess:
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK
 
-    async def run(self, build: str, config: object) -> int:
+    async def run(self, build: str, config: object, prepare: Callable[[], object] | None = None) -> int:
         """Runs from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        # A process that starts has nothing to close yet, and a handler would wait for the end of a long load.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         async with asyncio.TaskGroup() as group:
             heartbeat = group.create_task(self._beat(), name="heartbeat")
@@ -141,6 +149,9 @@ class StageProcess:
             await asyncio.sleep(0)
             self._shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
+            if prepare is not None:
+                prepare()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
             await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
             for service in services:
                 service.cancel()

@@ -32,6 +32,10 @@ from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.rpc.config import RpcConfig
 
 
+CLIENTS = 64
+"""Clients of the RPC server that a node can serve at once at least."""
+
+
 @dataclass(frozen=True)
 class NodePlan:
     """A node as its options describe it, before its secrets are known. `p2p` is None with `p2p.disable`."""
@@ -172,7 +176,13 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         log=build_config(LogSettings, plan.values),
         runtime_dir=plan.runtime_dir,
         precheck=partial(check_endpoints, endpoints),
+        connections=_connections(configs),
     )
+
+
+def _connections(configs: NodeConfigs) -> int:
+    """The connections that one process needs: clients of the RPC server, or peers with as many on their way in."""
+    return CLIENTS if configs.p2p is None else max(CLIENTS, 2 * configs.p2p.peers_hi)
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:

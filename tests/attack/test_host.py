@@ -154,7 +154,7 @@ def test_a_linked_lock_is_not_written_to(start: StartNode, leftovers: Leftovers,
 
 def test_a_starved_process_is_not_killed(start: StartNode) -> None:
     """For 16 s a process gets what CPU time a busy loop on its core leaves it, with short sleeps between: it is found
-    asleep again and again, without a heartbeat, but was asleep for 15 % of the time alone."""
+    asleep again and again, without a heartbeat, but was asleep for a quarter of the time alone."""
     core = min(os.sched_getaffinity(0))
     node = start({"restart_policy": {"cpu": 30.0, "blocked": 5.0}}).wait_until_ready()
     with subprocess.Popen([sys.executable, "-c", HOG, str(core)]) as hog:
@@ -176,16 +176,6 @@ def test_a_blocked_process_is_killed_while_others_starve(start: StartNode) -> No
         assert "while blocked" in node.wait_for_line("process hangs", "supervisor", name="right")["reason"]
         node.wait_for_restart("right")
         hog.kill()
-    node.stop()
-
-
-def test_a_hang_is_logged_once(start: StartNode) -> None:
-    """Even if the killed process takes long to give its memory back."""
-    node = start().wait_until_ready()
-    node.order("left", "hoard")
-    node.wait_for_line("process hangs", "supervisor", name="left")
-    node.wait_for_restart("left")
-    assert len(node.logged("process hangs", name="left")) == len(node.logged("killing process", name="left")) == 1
     node.stop()
 
 
@@ -231,16 +221,18 @@ def test_a_network_key_is_not_written_through_a_link(leftovers: Leftovers) -> No
     (leftovers.folder / "key").symlink_to(target)
     words = ("--network=op-sepolia", "--l1=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
     words += ("--l2=http://127.0.0.1:1", "--p2p.priv.path=key", "--p2p.no-discovery", "--p2p.listen.tcp=0")
-    program = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "rollup_node.node", *words, "--p2p.netrestrict=127.0.0.0/8", "--rpc.port=0"],
         cwd=leftovers.folder,
         env=leftovers.environment(),
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
-    )
-    assert program.returncode == 1
+    ) as program:
+        wait_for(lambda: target.exists() or program.poll() is not None, "the node has used the link or refused it")
+        program.terminate()
+        _, text = program.communicate()
     assert not target.exists()
-    assert "network key file key: is a symbolic link" in program.stderr
+    assert program.returncode == 1
+    assert "network key file key: is a symbolic link" in text
     wait_for(lambda: not leftovers.all(), "nothing is left")

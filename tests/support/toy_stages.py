@@ -101,15 +101,18 @@ class ToyStage:
         return 0.03
 
     def starve(self, core: int) -> None:
-        """Without a heartbeat, computes on a core with what time other processes leave, and sleeps for 15 % of it."""
+        """Without a heartbeat, computes on a core with what time other processes leave, and sleeps for a quarter of the
+        time."""
         os.sched_setaffinity(0, {core})
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        end = time.monotonic() + STARVED_SECONDS
-        while (begun := time.monotonic()) < end:
+        begun, asleep = time.monotonic(), 0.0
+        while (elapsed := time.monotonic() - begun) < STARVED_SECONDS:
             used = time.thread_time()
             while time.thread_time() - used < 0.0005:
                 pass
-            time.sleep((time.monotonic() - begun) * 0.15 / 0.85)
+            nap = max(0.0, elapsed / 4 - asleep)
+            time.sleep(nap)
+            asleep += nap
         self.log.info("toy was starved")
 
     async def act(self, action: str) -> None:
@@ -119,10 +122,6 @@ class ToyStage:
                     pass
             case "block":
                 time.sleep(3600)
-            case "hoard":
-                hoard = bytearray(os.urandom(1 << 20) * 700)
-                while hoard:
-                    pass
             case "crash":
                 raise ValueError("a toy's bug")
             case "critical":
