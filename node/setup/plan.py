@@ -181,8 +181,11 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
 
 
 def _connections(configs: NodeConfigs) -> int:
-    """The connections that one process needs: clients of the RPC server, or peers with as many on their way in."""
-    return CLIENTS if configs.p2p is None else max(CLIENTS, 2 * configs.p2p.peers_hi)
+    """The connections that one process needs: those of peers, or of clients of the RPC server."""
+    if configs.p2p is None:
+        return CLIENTS
+    limits = configs.p2p.limits
+    return max(CLIENTS, limits.max_connections(configs.p2p.peers_hi) + limits.half_open)
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:

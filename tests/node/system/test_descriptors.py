@@ -1,0 +1,29 @@
+"""The limit of file descriptors."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from rollup_node.node.system.descriptors import check_descriptor_limit
+from rollup_node.node.system.exit_codes import SetupError
+
+PROGRAM = """
+import resource
+from rollup_node.node.system.descriptors import raise_descriptor_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 100))
+print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
+    output = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True).stdout
+    assert output.split() == ["100", "100", "100"]
+
+
+def test_a_limit_that_is_too_low_ends_the_start_with_the_number_needed() -> None:
+    with pytest.raises(SetupError, match=r"the node needs 316 open files, and the limit is 315: raise the hard limit"):
+        check_descriptor_limit(315, processes=7, connections=164)
+    check_descriptor_limit(316, processes=7, connections=164)
+    check_descriptor_limit(resource.RLIM_INFINITY, processes=7, connections=164)
