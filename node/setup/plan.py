@@ -31,7 +31,6 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.rpc.config import RpcConfig
 
-
 CLIENTS = 64
 """Clients of the RPC server that a node can serve at once at least."""
 

@@ -139,7 +139,8 @@ def _opened(path: str | Path, folder: int | None = None) -> Iterator[int]:
 
 def _reason(error: OSError, path: Path) -> str:
     """What is wrong, with the file in the directory if it is one."""
-    return error.strerror if error.filename in (None, str(path)) else f"{path / error.filename}: {error.strerror}"
+    text = error.strerror or str(error)
+    return text if error.filename in (None, str(path)) else f"{path / error.filename}: {text}"
 
 
 def _private_directory(longest_socket: int) -> Path:

@@ -1,6 +1,6 @@
-"""Files and folders of this node alone. One that belongs to another user, that others may write to, or that is a link is
-refused: whoever made it would choose what the node overwrites, trusts or signals. Access control lists and the folders
-above are not looked at."""
+"""Files and folders of this node alone. One that belongs to another user, that others may write to, or that is a link
+is refused: whoever made it would choose what the node overwrites, trusts or signals. Access control lists and the
+folders above are not looked at."""
 
 import contextlib
 import errno
@@ -72,8 +72,8 @@ def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder
 
 
 def replace_private_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replaces a file in a folder of this node atomically, by way of a file `<name>.new`: readers see the old or the new
-    content, after a crash of the node as well. What is there under either name is removed, never written through.
+    """Replaces a file in a folder of this node atomically, by way of a file `<name>.new`: readers see the old or the
+    new content. What is there under either name is removed, never written through.
 
     Raises UnsafeFileError when somebody else may control the folder."""
     folder = open_private_folder(path.parent)

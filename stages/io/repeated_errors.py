@@ -1,5 +1,5 @@
-"""Error lines of work that is retried, as few lines of log however long it fails and however many parts of a process fail
-by the same cause."""
+"""Error lines of work that is retried: few, however long it fails and however many parts of a process fail by the same
+cause."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,8 +12,8 @@ MAX_TEXT = 500
 
 
 class RepeatedErrors:
-    """Decides which errors of a process are logged: a text at once, then once in REPEAT_SECONDS while it comes again, and
-    no more than MAX_LINES in that time. `clock` returns seconds of a monotonic clock."""
+    """Decides which errors of a process are logged: a text at once, then once in REPEAT_SECONDS while it comes again,
+    and no more than MAX_LINES in that time. `clock` returns seconds of a monotonic clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -1,6 +1,7 @@
 """The supervisor and the node's files against other users and processes of the same host: foreign and writable folders,
 planted links and process lists, starvation of CPU time, few file descriptors, and a stop during a long load."""
 
+import contextlib
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +22,19 @@ from tests.support.toy_harness import StartNode, toy_nodes
 
 FOREIGN_USER = 65534
 STOP_SECONDS = 10.0
-HOG = "import os; os.sched_setaffinity(0, {int(os.sys.argv[1])})\nwhile True: pass"
+HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+
+
+@contextlib.contextmanager
+def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed at the end."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -43,9 +55,8 @@ def runtime_dir(leftovers: Leftovers) -> Path:
 @pytest.fixture
 def victim() -> Iterator[subprocess.Popen[bytes]]:
     """A process that is not the node's."""
-    with subprocess.Popen(["sleep", "600"], cwd="/") as process:
+    with running(["sleep", "600"], cwd="/") as process:
         yield process
-        process.kill()
 
 
 def plant_process_list(folder: Path, pid: int) -> None:
@@ -99,11 +110,10 @@ def test_a_process_list_of_another_user_is_ignored(
 @needs_root
 def test_processes_of_other_users_are_not_killed(start: StartNode, runtime_dir: Path) -> None:
     """A list from before a change of the node's user, or from before a reboot."""
-    with subprocess.Popen(["sleep", "600"], cwd="/", user=FOREIGN_USER) as foreign:
+    with running(["sleep", "600"], cwd="/", user=FOREIGN_USER) as foreign:
         plant_process_list(runtime_dir, foreign.pid)
         start({"runtime_dir": str(runtime_dir)}).wait_until_ready().stop()
         assert foreign.poll() is None, "the node killed a foreign process"
-        foreign.kill()
 
 
 @pytest.mark.parametrize("name", ["ipc", "metrics"])
@@ -157,10 +167,9 @@ def test_a_starved_process_is_not_killed(start: StartNode) -> None:
     asleep again and again, without a heartbeat, but was asleep for a quarter of the time alone."""
     core = min(os.sched_getaffinity(0))
     node = start({"restart_policy": {"cpu": 30.0, "blocked": 5.0}}).wait_until_ready()
-    with subprocess.Popen([sys.executable, "-c", HOG, str(core)]) as hog:
+    with running([sys.executable, "-c", HOG, str(core)]):
         node.order("left", f"starve {core}")
         node.wait_for_line("toy was starved", "left")
-        hog.kill()
     assert not node.logged("process hangs")
     assert node.processes()["left"]["incarnation"] == 1
     node.wait_for_exchange()
@@ -170,12 +179,11 @@ def test_a_starved_process_is_not_killed(start: StartNode) -> None:
 def test_a_blocked_process_is_killed_while_others_starve(start: StartNode) -> None:
     core = min(os.sched_getaffinity(0))
     node = start({"restart_policy": {"cpu": 30.0, "blocked": 3.0}}).wait_until_ready()
-    with subprocess.Popen([sys.executable, "-c", HOG, str(core)]) as hog:
+    with running([sys.executable, "-c", HOG, str(core)]):
         node.order("left", f"starve {core}")
         node.order("right", "block")
         assert "while blocked" in node.wait_for_line("process hangs", "supervisor", name="right")["reason"]
         node.wait_for_restart("right")
-        hog.kill()
     node.stop()
 
 
@@ -219,10 +227,13 @@ def test_a_network_key_is_not_written_through_a_link(leftovers: Leftovers) -> No
     """A link that somebody else put where the node creates its key."""
     target = leftovers.folder / "target"
     (leftovers.folder / "key").symlink_to(target)
-    words = ("--network=op-sepolia", "--l1=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
-    words += ("--l2=http://127.0.0.1:1", "--p2p.priv.path=key", "--p2p.no-discovery", "--p2p.listen.tcp=0")
+    words = [
+        *("--network=op-sepolia", "--l1=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1", "--rpc.port=0"),
+        *("--l2=http://127.0.0.1:1", "--p2p.priv.path=key", "--p2p.no-discovery", "--p2p.listen.tcp=0"),
+        "--p2p.netrestrict=127.0.0.0/8",
+    ]
     with subprocess.Popen(
-        [sys.executable, "-m", "rollup_node.node", *words, "--p2p.netrestrict=127.0.0.0/8", "--rpc.port=0"],
+        [sys.executable, "-m", "rollup_node.node", *words],
         cwd=leftovers.folder,
         env=leftovers.environment(),
         stdout=subprocess.DEVNULL,

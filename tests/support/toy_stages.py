@@ -16,7 +16,6 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 
-
 STARVED_SECONDS = 16.0
 
 
