@@ -147,11 +147,13 @@ class StageProcess:
             file = MetricsFile(self._shared.metrics, self._identity.name, self._meter, self._collector(bus))
             services = [group.create_task(work) for work in (bus.run(), problems.repeat(), file.repeat())]
             await asyncio.sleep(0)
+            if prepare is None:
+                self._handle_stop_signal()
             self._shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
             if prepare is not None:
                 prepare()
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+                self._handle_stop_signal()
             await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
             for service in services:
                 service.cancel()
@@ -160,6 +162,9 @@ class StageProcess:
             heartbeat.cancel()
         self._log.debug("stopped")
         return self._code
+
+    def _handle_stop_signal(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
 
     def _bus(self) -> Bus:
         identity, shared = self._identity, self._shared

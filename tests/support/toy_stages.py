@@ -62,7 +62,7 @@ class ToyStage:
 
     async def start(self) -> None:
         if self.config.refuse_to_stop:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.log.info("toy started")
 
     async def close(self) -> None:
