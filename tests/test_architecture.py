@@ -30,6 +30,7 @@ FORK_TABLE = ("stages", "protocol", "forks")
 CONFIG_FIELDS = {"eip1559_denominator_canyon", "keep_karst_upgrade_gas"}
 """Fields of rollup.json that are named after a fork and are no activation."""
 MAX_LINES = 500
+BEHAVIOUR_TESTS = ROOT / "tests" / "behaviour.txt"
 ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
 CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
 RULE = re.compile(rf'<a id="([^"]+)"></a>\*\*({ID})\*\*')
@@ -172,10 +173,32 @@ def test_files_stay_short() -> None:
     _assert_none(excess, _sources(*PACKAGES, "tests"))
 
 
-def test_tests_mirror_the_source() -> None:
-    tests = [path for path in _sources("tests") if path.name.startswith("test_") and len(path.parts) > 2]
-    mirrored = {Path(*path.parts[1:-1]) for path in tests if path.parts[1] in PACKAGES}
-    assert [folder for folder in sorted(mirrored) if not (ROOT / folder).is_dir()] == []
+def _has_functions(path: Path) -> bool:
+    nodes = ast.walk(_tree(path))
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in nodes)
+
+
+def test_every_source_file_has_tests() -> None:
+    """A file with functions is tested by the file of its name in the folder of its name below `tests`."""
+    sources = [path for path in _sources(*PACKAGES) if path.name not in ("__init__.py", "__main__.py")]
+    missing = [
+        str(path)
+        for path in sources
+        if _has_functions(path) and not (ROOT / "tests" / path.with_name(f"test_{path.name}")).is_file()
+    ]
+    assert missing == []
+
+
+def test_test_files_are_named_after_source_files() -> None:
+    """Tests of behaviour that several files share are the exceptions; each is listed and exists."""
+    listed = {line for line in BEHAVIOUR_TESTS.read_text().splitlines() if line and not line.startswith("#")}
+    tests = [path for path in _sources("tests") if path.name.startswith("test_") and path.parts[1] in PACKAGES]
+    unnamed = {
+        str(path)
+        for path in tests
+        if not (ROOT / Path(*path.parts[1:]).with_name(path.name.removeprefix("test_"))).is_file()
+    }
+    assert unnamed == listed
 
 
 @functools.cache

@@ -13,14 +13,14 @@ first timestamp, blocks, transactions, and the sha256 over the transaction hashe
 channels; the batcher is the one of the genesis config, changed by the updates in the range."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
     parser = FlagParser("batches", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--from-l1", type=block_number, required=True, metavar="N", help="first L1 block")
     parser.add_argument("--to-l1", type=block_number, required=True, metavar="M", help="last L1 block, included")
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    command = parse(parser, words)
+    command = parse(parser, arguments)
     flags = command.flags
     if flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")

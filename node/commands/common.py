@@ -41,10 +41,10 @@ class ParsedCommand(NamedTuple):
     chain: ChosenChain
 
 
-def parse(parser: FlagParser, words: Sequence[str]) -> ParsedCommand:
+def parse(parser: FlagParser, arguments: Sequence[str]) -> ParsedCommand:
     """Parses a command line; flags that are not of the command are options of the node. Raises SetupError for anything
     that is wrong."""
-    flags, rest = parser.parse_known_args(list(words))
+    flags, rest = parser.parse_known_args(list(arguments))
     parsed = parse_options(rest, os.environ, parser.flags)
     values = parsed.values
     if not values["network"] and not values["rollup.config"]:
@@ -69,7 +69,7 @@ class Outputs(NamedTuple):
 
     @classmethod
     def open(cls) -> "Outputs":
-        """Duplicates of standard output and error, for the process that does the work."""
+        """Duplicates of standard output and error, for the process of the command."""
         return cls(os.dup(1), os.dup(2))
 
 
@@ -114,9 +114,9 @@ async def _check(endpoints: Endpoints) -> None:
 def address(text: str) -> bytes:
     """The address in a flag, 20 bytes. Raises ArgumentTypeError for any other text."""
     try:
-        found = bytes.fromhex(text.removeprefix("0x"))
+        value = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
-        found = b""
-    if len(found) != 20:
+        value = b""
+    if len(value) != 20:
         raise argparse.ArgumentTypeError(f"{text!r} is not an address of 20 bytes in hex")
-    return found
+    return value

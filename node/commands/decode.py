@@ -43,9 +43,9 @@ DEFAULT_BLOCK_TIME = 2
 CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when at least one batch was decoded."""
-    flags = _parser().parse_all(words)
+    flags = _parser().parse_all(arguments)
     output = DecodingOutput(flags.json, flags.full, _missing(flags))
     try:
         for outcome in _outcomes(flags.files, flags.kind, _rules(flags), output):
@@ -96,8 +96,8 @@ def _rules(flags: argparse.Namespace) -> DecodingRules:
         config = find_network(flags.network).config
         span = SpanRules(config.l2_chain_id, config.genesis.l2_time, config.block_time)
         times = dict(config.fork_times)
-    given = {name: getattr(flags, name) for name in CHAIN_FLAGS if getattr(flags, name) is not None}
-    span = msgspec.structs.replace(span, **given)
+    constants = {name: getattr(flags, name) for name in CHAIN_FLAGS if getattr(flags, name) is not None}
+    span = msgspec.structs.replace(span, **constants)
     times |= _fork_times(flags.fork_time)
     if times:
         last = max(index for index, name in enumerate(FORK_NAMES) if name in times)
@@ -106,9 +106,9 @@ def _rules(flags: argparse.Namespace) -> DecodingRules:
     return DecodingRules(span, schedule, flags.l1_time)
 
 
-def _fork_times(given: Sequence[str]) -> dict[str, int]:
+def _fork_times(texts: Sequence[str]) -> dict[str, int]:
     times = {}
-    for text in given:
+    for text in texts:
         name, equals, time = text.partition("=")
         name = name.lower()
         if not equals or not (time.isascii() and time.isdigit() and len(time) < 20):
@@ -121,12 +121,14 @@ def _fork_times(given: Sequence[str]) -> dict[str, int]:
 
 
 def _missing(flags: argparse.Namespace) -> str:
-    """What span batches cannot be decoded completely without."""
+    """The flags without which span batches are decoded incompletely, and the consequences."""
     if flags.network is not None:
         return ""
     lacks = {"chain_id": "the transactions' hashes are those of chain id 0", "genesis_time": "times count from genesis"}
-    found = [f"{text} (no --{name.replace('_', '-')})" for name, text in lacks.items() if getattr(flags, name) is None]
-    return ", ".join(found)
+    missing = [
+        f"{text} (no --{name.replace('_', '-')})" for name, text in lacks.items() if getattr(flags, name) is None
+    ]
+    return ", ".join(missing)
 
 
 def _outcomes(
@@ -159,7 +161,7 @@ class DecodingOutput:
         self._error_counts: Counter[str] = Counter()
 
     def write(self, outcome: DecoderOutput) -> None:
-        """Writes a batch or a trouble; of very many troubles by one rule only the first."""
+        """Writes a batch or a failure; only the first failures by each rule."""
         if isinstance(outcome, FoundBatch):
             self._batch(outcome)
             return
@@ -168,22 +170,22 @@ class DecodingOutput:
             self.error(f"{outcome.position}: {outcome.text}")
 
     def finish(self) -> None:
-        """Says how many troubles were left out."""
+        """Reports how many failures were left out."""
         for rule, count in self._error_counts.items():
             if count > MAX_SHOWN_PER_RULE:
                 self.error(f"{count - MAX_SHOWN_PER_RULE} more like this [{rule}]")
 
     def error(self, text: str) -> None:
-        """One line on standard error."""
+        """Writes one line to standard error."""
         print(f"{PROGRAM}: {text}", file=sys.stderr)
 
-    def _batch(self, found: FoundBatch) -> None:
-        batch = found.batch
+    def _batch(self, decoded: FoundBatch) -> None:
+        batch = decoded.batch
         if isinstance(batch, LazySpanBatch) and self._missing:
             self.error(f"warning: of span batches {self._missing}")
             self._missing = ""
         self.decoded = True
-        summary = batch.summary(found.position.channel)
+        summary = batch.summary(decoded.position.channel)
         write = sys.stdout.write
         if not self._as_json:
             write(batch_text(summary) + "\n")
@@ -199,7 +201,7 @@ class DecodingOutput:
 
 
 def _write_json(blocks: Iterator[LazyBlock]) -> None:
-    """Blocks as JSON objects, in pieces: a batch may be larger than what can be held."""
+    """Writes blocks as JSON objects, piece by piece: a batch may be larger than the memory."""
     write, between = sys.stdout.write, ""
     for block in blocks:
         epoch: dict[str, Any] = {"number": block.epoch_number}

@@ -15,7 +15,7 @@ from rollup_node.node.commands.flags import FlagParser, url
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 
-DESCRIPTION = """Asks a running node about its peers: whether it listens and is reachable, what address its record
+DESCRIPTION = """Reports on the peers of a running node: whether it listens and is reachable, what address its record
 has, which nodes discovery found, why dialling fails, which peers were banned or disconnected, and why gossiped blocks
 were not accepted."""
 METHOD = "opp2p_diagnosis"
@@ -44,12 +44,12 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 if nothing is at fault."""
     parser = FlagParser("p2p doctor", DESCRIPTION)
     parser.add_argument("--rpc", type=url, metavar="URL", required=True, help="JSON-RPC of a running node")
     parser.add_argument("--json", action="store_true", help="the diagnosis and the findings as one JSON object")
-    flags = parser.parse_all(words)
+    flags = parser.parse_all(arguments)
     diagnosis, is_reached = asyncio.run(_request(flags.rpc))
     try:
         findings = examine(diagnosis, is_reached)

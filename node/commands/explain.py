@@ -21,7 +21,7 @@ METHOD = "explain_drops"
 UNBOUNDED = (1 << 63) - 1
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
     parser = FlagParser("explain", DESCRIPTION, EPILOG)
     parser.add_argument("--rpc", type=url, metavar="URL", help="JSON-RPC of a running node")
@@ -31,13 +31,13 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading (with --rpc: listing) here")
     parser.add_argument("--to-l1", type=block_number, metavar="L", help="end behind this L1 block")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    flags, _ = parser.parse_known_args(list(words))
+    flags, _ = parser.parse_known_args(list(arguments))
     if flags.to_l1 is not None and flags.from_l1 is not None and flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
     if flags.rpc is not None:
-        return _explain_node(parser.parse_all(words))
+        return _explain_node(parser.parse_all(arguments))
     _check(flags)
-    return _explain_replay(parser, words)
+    return _explain_replay(parser, arguments)
 
 
 # --- a running node ------------------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
 
     client = JsonRpcClient(endpoint)
     try:
-        found = await client.call(METHOD)
-        return found["total"], [_checked(drop) for drop in found["drops"]]
+        response = await client.call(METHOD)
+        return response["total"], [_checked(drop) for drop in response["drops"]]
     except (EndpointError, RpcFailure) as error:
         raise SetupError(f"--rpc: {METHOD}: {error}") from None
     except (KeyError, TypeError, ValueError):
@@ -89,14 +89,14 @@ def _checked(drop: Any) -> dict[str, Any]:
 # --- a replay ------------------------------------------------------------------------------------------------------
 
 
-def _explain_replay(parser: FlagParser, words: Sequence[str]) -> int:
+def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
     from rollup_node.node.commands.common import Outputs, parse, run
     from rollup_node.node.inspect.explain_stage import ExplainConfig
     from rollup_node.node.inspect.replay_stage import ReplayConfig
     from rollup_node.node.setup.plan import derivation_config
     from rollup_node.node.system.process_table import ProcessSpec
 
-    command = parse(parser, words)
+    command = parse(parser, arguments)
     flags, chain = command.flags, command.chain
     outputs = Outputs.open()
     derivation = derivation_config(command.values, chain, drops_are_read=True)
@@ -124,7 +124,7 @@ def _explain_replay(parser: FlagParser, words: Sequence[str]) -> int:
 
 def _check(flags: argparse.Namespace) -> None:
     if flags.from_l2 is None:
-        raise SetupError("give --rpc URL to ask a running node, or --from-l2 N to derive from the safe head N on")
+        raise SetupError("give --rpc URL of a running node, or --from-l2 N to derive from the safe head N on")
     if flags.to_l2 is None and flags.to_l1 is None:
         raise SetupError("give the end: --to-l2 M or --to-l1 L")
     if flags.to_l2 is not None and flags.to_l2 <= flags.from_l2:

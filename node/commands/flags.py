@@ -34,14 +34,14 @@ class FlagParser(argparse.ArgumentParser):
         """The names of all flags, without dashes."""
         return [name.lstrip("-") for action in self._actions for name in action.option_strings]
 
-    def parse_all(self, words: Sequence[str]) -> argparse.Namespace:
+    def parse_all(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parses a whole command line. Raises SetupError for an unknown flag or argument."""
-        found, rest = self.parse_known_args(list(words))
+        flags, rest = self.parse_known_args(list(arguments))
         if rest:
             word = rest[0].partition("=")[0]
             what = f"unknown flag {word}" if word.startswith("-") else f"unexpected argument {word}"
             raise SetupError(f"{what}{did_you_mean(word.lstrip('-'), self.flags, prefix='--')}")
-        return found
+        return flags
 
 
 def url(text: str) -> str:

@@ -21,14 +21,14 @@ _HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id | doctor --rpc URL [-
 """
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs one of the commands. Raises SetupError for an unknown command or bad input."""
-    name, *rest = words or ["--help"]
+    name, *rest = arguments or ["--help"]
     if name == DOCTOR:
         from rollup_node.node.commands.doctor import main as doctor
 
         return doctor(rest)
-    if not {"-h", "--help"}.isdisjoint(words or [name]):
+    if not {"-h", "--help"}.isdisjoint(arguments or [name]):
         print(_HELP, end="")
         return 0
     if name not in _COMMANDS:

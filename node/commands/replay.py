@@ -14,7 +14,7 @@ compared with the L2 source where it has the block; the first difference ends th
 reading begins where a node would begin; with a file, or --from-l1, at the safe origin less the timeout, or K."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when all blocks were derived and none differs."""
     parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
     parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
@@ -22,7 +22,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_l2_source()
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    command = parse(parser, words)
+    command = parse(parser, arguments)
     flags = command.flags
     if flags.to_l2 <= flags.from_l2:
         raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")

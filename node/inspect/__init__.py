@@ -1,1 +1,1 @@
-"""What only the commands use: decoding files, listing batches, replaying, explaining drops."""
+"""Code for the commands alone: decoding files, listing batches, replaying, explaining drops."""

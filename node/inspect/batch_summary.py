@@ -1,4 +1,4 @@
-"""A batch in one line, as `rollup-node batches` and `rollup-node decode` print it, under the same names."""
+"""One-line summaries of batches, with the same fields in `rollup-node batches` and `rollup-node decode`."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -34,7 +34,7 @@ def hashes_digest(transactions: Iterable[bytes]) -> Hash:
 
 
 def batch_values(batch: BatchSummary) -> dict[str, Any]:
-    """The batch as a JSON object; what is not known is left out."""
+    """The batch as a JSON object; unknown fields are left out."""
     values: dict[str, Any] = {}
     if batch.inclusion is not None:
         values["inclusion"] = batch.inclusion

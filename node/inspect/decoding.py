@@ -1,4 +1,4 @@
-"""From files to batches without L1: blobs, frames, channel bodies or batches, read by the deriver's own parsers.
+"""Decodes batches from files without L1: blobs, frames, channel bodies or batches, with the parsers of the deriver.
 
 Batches are decoded, not checked against a chain. Rules that depend on time are applied in their widest form unless fork
 times are given. Then the time of the L1 block in which a channel ended decides or, where it is not given, the first
@@ -61,7 +61,7 @@ class Position(NamedTuple):
 
 
 class DecodeFailure(NamedTuple):
-    """Something that was not decoded, or would be dropped: where, by which rule, and the text, which names the rule."""
+    """Data that was not decoded, or would be dropped: its position, the rule, and a text that ends with the rule."""
 
     position: Position
     rule: str
@@ -69,7 +69,7 @@ class DecodeFailure(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A batch, to be used before the next output is taken from the decoder."""
+    """A decoded batch. Must be used before the next output is taken from the decoder."""
 
     position: Position
     batch: LazyBatch
@@ -79,7 +79,7 @@ DecoderOutput = FoundBatch | DecodeFailure
 
 
 class _OpenChannel:
-    """An incomplete channel, the files of its frames, and what the frames count in bytes."""
+    """An incomplete channel, the files of its frames, and the size of the frames in bytes."""
 
     def __init__(self) -> None:
         self.frames = ChannelFrames(0)
@@ -98,11 +98,11 @@ class Decoder:
         self._held = 0
 
     def read(self, file: str, data: bytes) -> Iterator[DecoderOutput]:
-        """The batches that this file completes, and what does not decode."""
+        """The batches that this file completes, and failures."""
         return self._read(self, file, data)
 
     def finish(self) -> Iterator[DecoderOutput]:
-        """The batches at the beginnings of channels that are incomplete."""
+        """The failures of incomplete channels, with the batches at their beginnings."""
         while self._open_channels:
             channel, open_channel = self._open_channels.popitem(last=False)
             count, body = open_channel.frames.contiguous()
@@ -179,7 +179,7 @@ class Decoder:
     # --- channels to batches ---------------------------------------------------------------------------------------
 
     def _channel(self, position: Position, body: bytes) -> Iterator[DecoderOutput]:
-        """The batches of a channel body, and why there are no more."""
+        """The batches of a channel body, and the failure that ended it."""
         rules, time = self._l1_rules(self._first_time(body))
         reader = open_body(body, rules.max_rlp_bytes_per_channel, rules.brotli)
         if isinstance(reader, Reason):
@@ -198,7 +198,7 @@ class Decoder:
             offset += _encoded_size(item)
 
     def _first_time(self, body: bytes) -> int | None:
-        """The first timestamp of the first batch, where it matters."""
+        """The first timestamp of the first batch if the rules depend on it, else None."""
         if self._rules.schedule is None or self._rules.l1_time is not None:
             return None
         rules = _WIDEST.l1(0)
@@ -261,7 +261,7 @@ READERS: dict[str, Callable[[Decoder, str, bytes], Iterator[DecoderOutput]]] = {
     "batch": Decoder._batch,
     "raw-span": Decoder._raw_span,
 }
-"""By kind of file."""
+"""Readers by the kind of file."""
 
 
 def _failure(position: Position, effect: DropEffect, reason: Reason) -> DecodeFailure:

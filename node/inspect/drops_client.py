@@ -1,4 +1,4 @@
-"""Reads all that derivation drops, in order and without a gap."""
+"""Client of `derivation.drops`: reads everything that derivation drops, in order and without gaps."""
 
 import time
 from collections.abc import Callable
@@ -9,50 +9,51 @@ from rollup_node.stages.messages.derivation import Drop, DropsRequest, DropsResp
 REPEAT_SECONDS = 0.2
 
 
-class DropsReader:
-    """Asks for the next page until it comes; `wake` is called when there is something to take."""
+class DropsClient:
+    """Requests page after page of drops; `wake` is called when a page with drops has arrived. `lost` counts drops that
+    derivation discarded from its buffer before they were requested."""
 
     def __init__(self, bus: Bus, wake: Callable[[], None]) -> None:
-        self.forgotten = 0
+        self.lost = 0
         self._wake = wake
         self._next = 0
-        self._taken: list[Drop] = []
-        self._last_id = 0
-        self._asked_at = 0.0
+        self._received: list[Drop] = []
+        self._request_id = 0
+        self._requested_at = 0.0
         self._answered_id = 0
         self._total = 0
         self._client = bus.connect("derivation.drops", self._receive)
 
-    def ask(self) -> int:
-        """Asks for the next page; the number of the question."""
-        self._last_id += 1
-        self._asked_at = time.monotonic()
-        self._client.send(DropsRequest(self._last_id, self._next))
-        return self._last_id
+    def request(self) -> int:
+        """Requests the drops after those received. Returns the id of the request."""
+        self._request_id += 1
+        self._requested_at = time.monotonic()
+        self._client.send(DropsRequest(self._request_id, self._next))
+        return self._request_id
 
-    def keep_asking(self) -> None:
-        """Asks again when it is time to."""
-        if time.monotonic() - self._asked_at > REPEAT_SECONDS:
-            self.ask()
+    def request_if_due(self) -> None:
+        """Requests the next page if the last request was sent more than REPEAT_SECONDS ago."""
+        if time.monotonic() - self._requested_at > REPEAT_SECONDS:
+            self.request()
 
     def take(self) -> list[Drop]:
-        """What has come since the last call."""
-        taken, self._taken = self._taken, []
-        return taken
+        """Removes and returns the received drops, oldest first."""
+        drops, self._received = self._received, []
+        return drops
 
-    def has_all_of(self, question: int) -> bool:
-        """Whether everything that had been dropped when this question was answered has come."""
-        return self._answered_id >= question and self._next >= self._total
+    def is_complete(self, request_id: int) -> bool:
+        """Whether every drop from before the response to this request has been received."""
+        return self._answered_id >= request_id and self._next >= self._total
 
-    def _receive(self, found: DropsResponse) -> None:
-        if found.first > self._next:
-            self.forgotten += found.first - self._next
-            self._next = found.first
-        fresh = found.drops[self._next - found.first :]
-        self._taken += fresh
-        self._next += len(fresh)
-        if found.id > self._answered_id:
-            self._answered_id, self._total = found.id, found.total
-        if fresh:
-            self.ask()
+    def _receive(self, response: DropsResponse) -> None:
+        if response.first > self._next:
+            self.lost += response.first - self._next
+            self._next = response.first
+        new = response.drops[self._next - response.first :]
+        self._received += new
+        self._next += len(new)
+        if response.id > self._answered_id:
+            self._answered_id, self._total = response.id, response.total
+        if new:
+            self.request()
             self._wake()

@@ -1,4 +1,4 @@
-"""Where `replay` takes its known L2 blocks from: an engine's eth namespace, or a file."""
+"""The known L2 blocks that `replay` compares with: from an engine's eth namespace, or from a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +15,18 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 
 class SourceError(ValueError):
-    """The file cannot be used; the text says what is wrong in it."""
+    """The file of L2 blocks is unreadable or malformed."""
 
 
 class BlockSource(Protocol):
     """L2 blocks by number."""
 
     async def payload(self, number: int) -> ExecutionPayload | None:
-        """The block, None where the source has none; TemporaryError when it cannot be reached."""
+        """Returns the block, or None if the source has none of this number. Raises TemporaryError if the source is
+        unreachable or its block malformed."""
 
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes connections."""
 
 
 class EngineSource:
@@ -54,7 +55,7 @@ class FileSource:
 
     @classmethod
     def read(cls, path: Path) -> "FileSource":
-        """Reads a file; SourceError for anything unusable."""
+        """Reads a file. Raises SourceError if it is unreadable or malformed."""
         try:
             entries = orjson.loads(path.read_bytes())
         except OSError as error:
@@ -63,7 +64,7 @@ class FileSource:
             raise SourceError(f"{path} is not JSON: {error}") from None
         if not isinstance(entries, list) or not entries:
             raise SourceError(f"{path}: expected a list of blocks")
-        payloads = [_from_entry(path, place, entry) for place, entry in enumerate(entries)]
+        payloads = [_from_entry(path, index, entry) for index, entry in enumerate(entries)]
         return cls({payload.block_number: payload for payload in payloads})
 
     @property
@@ -78,7 +79,7 @@ class FileSource:
         """Nothing is open."""
 
 
-def _from_entry(path: Path, place: int, entry: Any) -> ExecutionPayload:
+def _from_entry(path: Path, index: int, entry: Any) -> ExecutionPayload:
     try:
         if isinstance(entry, dict) and "header_rlp" in entry:
             header = decode_header(_hex(entry["header_rlp"]))
@@ -86,7 +87,7 @@ def _from_entry(path: Path, place: int, entry: Any) -> ExecutionPayload:
             return payload_of_header(header, header_hash(header), transactions)
         return payload_from_block_json(entry)
     except (HexError, HeaderError, BlockError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{path}: block {place} of the list: {error}") from None
+        raise SourceError(f"{path}: block {index} of the list: {error}") from None
 
 
 def _hex(text: str) -> bytes:

@@ -1,5 +1,5 @@
-"""Batches whose transactions are restored one by one, each time they are read, and never held in memory: the largest
-batch that is possible, of 100 MB, then takes little more than its own bytes."""
+"""Batches whose transactions are restored one by one each time they are read. The largest possible batch, of 100 MB,
+thus needs little more memory than its own bytes."""
 
 import re
 from collections.abc import Iterator

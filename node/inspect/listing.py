@@ -1,4 +1,4 @@
-"""Every batch in a range of L1 blocks, decoded and not checked: what `rollup-node batches` lists."""
+"""Every batch in a range of L1 blocks, decoded but not checked, for `rollup-node batches`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,7 +31,7 @@ class BatchListing:
         self._reader = ChannelReader(schedule, span_rules(config), self._events)
 
     def open(self, block: L1Block) -> tuple[BlobRef, ...]:
-        """Starts on the next block, on `first` in the first call; the blobs whose contents `batches` needs."""
+        """Starts to read the next block, first of all `first`. Returns the blobs whose contents `batches` needs."""
         traversal = self._traversal
         before = traversal.origin.timestamp
         traversal.advance(block)
@@ -42,8 +42,8 @@ class BatchListing:
         return blob_refs(data_items(block, batcher, traversal.rules))
 
     def batches(self, contents: Sequence[BlobContent]) -> Iterator[BatchSummary | Dropped]:
-        """The batches of the block, given the contents of its blobs, and what was dropped on the way to them. Raises
-        ValueError if the contents are those of other blobs."""
+        """The batches and drops of the block, given the contents of its blobs. Raises ValueError if they are those
+        of other blobs."""
         traversal, ingestion = self._traversal, self._ingestion
         ingestion.source.add_blobs(traversal.origin.hash, contents)
         while True:

@@ -1,4 +1,4 @@
-"""In derivation's place for `rollup-node batches`: reads a range of L1 blocks and writes a line for every batch."""
+"""The derivation stage of `rollup-node batches`: reads a range of L1 blocks and writes a line for every batch."""
 
 import time
 
@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 REPEAT_SECONDS = 0.3
-PATIENCE_SECONDS = 15.0
+PROGRESS_TIMEOUT = 15.0
 """Time without progress after which an error ends the command."""
 WINDOW = 64
 
@@ -40,7 +40,7 @@ class ListingConfig(msgspec.Struct, frozen=True):
 
 
 class ListingStage:
-    """State: the blocks and blobs that were fetched ahead of the block being read."""
+    """State: the blocks and blobs that were prefetched."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -101,14 +101,14 @@ class ListingStage:
             self._drops.clear()
         if self._next > self._config.last:
             raise ExitRequested()
-        if self._error and time.monotonic() - self._last_progress > PATIENCE_SECONDS:
+        if self._error and time.monotonic() - self._last_progress > PROGRESS_TIMEOUT:
             await write_text(self._config.errors, f"rollup-node: {self._error}\n")
             raise ExitRequested(EXIT_REPORTED)
         self._request(time.monotonic())
         return REPEAT_SECONDS
 
     def _read(self) -> list[str]:
-        """Reads the blocks that are there; the lines of their batches, with an empty one for each block."""
+        """Reads the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
         lines = []
         while self._next <= self._config.last and (batches := self._read_next()) is not None:
             lines += ["", *(self._line(batch) for batch in batches)]
@@ -128,9 +128,9 @@ class ListingStage:
         if needed and contents is None:
             return None
         assert self._listing is not None
-        found = self._listing.batches(contents.contents if contents is not None else ())
+        outputs = self._listing.batches(contents.contents if contents is not None else ())
         batches = []
-        for each in found:
+        for each in outputs:
             if isinstance(each, BatchSummary):
                 batches.append(each)
             elif not isinstance(each.reason, SenderNotBatcher):
@@ -168,5 +168,5 @@ class ListingStage:
 
 
 def build(config: ListingConfig, bus: Bus, meter: Meter) -> ListingStage:
-    """The stage for the runtime."""
+    """Returns the stage for the runtime."""
     return ListingStage(config, bus, meter)

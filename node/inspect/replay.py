@@ -1,4 +1,4 @@
-"""The pure part of `replay`: attributes as a line of JSON, and the safe head that follows from them."""
+"""The pure part of `replay`: compares derived payload attributes with an existing block."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -17,14 +17,15 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttrib
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
 MAX_TRANSACTIONS = 20
-"""How many transactions of a block that differs are told of."""
+"""The most transactions listed of a block that differs."""
 
 UNKNOWN_HASH: Hash = b"\xff" * 32
-"""Stands for the hash of a block that the source does not have; no block has it."""
+"""In place of the hash of a block that the source lacks: without an engine the hash is not computed."""
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """A derived block: its line, the safe head after it, and each field in which it differs from the source's block."""
+class BlockComparison(msgspec.Struct, frozen=True):
+    """A derived block: its values for the output, the safe head and system config after it, and a text for each field
+    in which it differs from the source's block."""
 
     values: dict[str, Any]
     safe_head: L2BlockRef
@@ -32,37 +33,38 @@ class Judged(msgspec.Struct, frozen=True):
     differences: tuple[str, ...]
 
 
-def judge(rollup: RollupConfig, derived: AttributesReady, known: ExecutionPayload | None) -> Judged:
-    """Compares attributes with the source's block of the same number, if it has one."""
+def compare_block(rollup: RollupConfig, derived: AttributesReady, known: ExecutionPayload | None) -> BlockComparison:
+    """Compares derived attributes with the source's block of the same number, None if the source lacks it. An unknown
+    parent hash is not compared."""
     attributes, number = derived.attributes, derived.parent.number + 1
     info = l1_info_of_block(attributes.transactions, rollup.schedule().l1_info_format(attributes.timestamp))
-    found: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
     if known is not None:
         parent_hash = known.parent_hash if derived.parent.hash == UNKNOWN_HASH else derived.parent.hash
-        found = tuple(_differences(rollup, attributes, parent_hash, known))
-    block_hash = known.block_hash if known is not None and not found else UNKNOWN_HASH
+        differences = tuple(_differences(rollup, attributes, parent_hash, known))
+    block_hash = known.block_hash if known is not None and not differences else UNKNOWN_HASH
     safe_head = L2BlockRef(
         block_hash, number, derived.parent.hash, attributes.timestamp, info.origin, info.sequence_number
     )
     values = _values(derived, number, info, None if block_hash == UNKNOWN_HASH else block_hash)
-    if found:
-        values["differences"] = found
-    return Judged(values, safe_head, system_config_after(rollup, attributes, number), found)
+    if differences:
+        values["differences"] = differences
+    return BlockComparison(values, safe_head, system_config_after(rollup, attributes, number), differences)
 
 
 def _differences(
     rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, known: ExecutionPayload
 ) -> Iterator[str]:
-    for found in mismatches(rollup, attributes, parent_hash, known):
-        yield f"{found.field.value}: {found.text}"
+    for mismatch in mismatches(rollup, attributes, parent_hash, known):
+        yield f"{mismatch.field.value}: {mismatch.text}"
     derived, existing = attributes.transactions, known.transactions
     if derived[:1] != existing[:1]:
         yield from _info_differences(rollup, attributes.timestamp, derived, existing)
-    places = [place for place, pair in enumerate(zip_longest(derived, existing)) if pair[0] != pair[1]]
-    for place in places[:MAX_TRANSACTIONS]:
-        yield f"transaction {place}: derived {_shown(derived, place)}, in the source {_shown(existing, place)}"
-    if len(places) > MAX_TRANSACTIONS:
-        yield f"{len(places) - MAX_TRANSACTIONS} more transactions differ"
+    indexes = [index for index, pair in enumerate(zip_longest(derived, existing)) if pair[0] != pair[1]]
+    for index in indexes[:MAX_TRANSACTIONS]:
+        yield f"transaction {index}: derived {_describe(derived, index)}, in the source {_describe(existing, index)}"
+    if len(indexes) > MAX_TRANSACTIONS:
+        yield f"{len(indexes) - MAX_TRANSACTIONS} more transactions differ"
 
 
 def _info_differences(
@@ -71,22 +73,22 @@ def _info_differences(
     layout = rollup.schedule().l1_info_format(timestamp)
     expected = l1_info_of_block(derived, layout)
     try:
-        got = l1_info_of_block(existing, layout)
+        actual = l1_info_of_block(existing, layout)
     except L1InfoError as error:
-        yield f"l1_info: the source's first transaction is none: {error}"
+        yield f"l1_info: the source's first transaction is not an L1 info deposit: {error}"
         return
     for name in expected.__struct_fields__:
-        pair = getattr(expected, name), getattr(got, name)
+        pair = getattr(expected, name), getattr(actual, name)
         if pair[0] != pair[1]:
             yield "l1_info.{}: derived {}, in the source {}".format(
                 name, *(to_hex(value) if isinstance(value, bytes) else value for value in pair)
             )
 
 
-def _shown(transactions: Sequence[bytes], place: int) -> str:
-    if place >= len(transactions):
+def _describe(transactions: Sequence[bytes], index: int) -> str:
+    if index >= len(transactions):
         return "none"
-    raw = transactions[place]
+    raw = transactions[index]
     return f"{to_hex(keccak256(raw))} ({len(raw)} bytes)"
 
 

@@ -1,20 +1,18 @@
-"""In the engine's place for `rollup-node replay`: gives derivation a known safe head, takes its attributes, compares
-them with the blocks of a source, and writes them down. No engine is written to."""
+"""The engine stage of `rollup-node replay`: starts derivation at a known safe head, compares the attributes that it
+derives with the blocks of a source, and writes a line for each block. No engine is written to."""
 
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import orjson
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.node.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
-from rollup_node.node.inspect.replay import UNKNOWN_HASH, Judged, judge
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock, UnreadableBlockError, known_block
-from rollup_node.stages.engine.core.base_search import Base, BaseSearch
-from rollup_node.stages.engine.core.origin_selector import L1Window
-from rollup_node.stages.engine.process.l1_client import OriginsClient
+from rollup_node.node.inspect.replay import UNKNOWN_HASH, BlockComparison, compare_block
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
+from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
@@ -36,14 +34,17 @@ from rollup_node.stages.protocol.types import L2BlockContent
 
 RESET = 1
 IDLE_SECONDS = 0.5
-PATIENCE_SECONDS = 20.0
-IDLE_PATIENCE_SECONDS = 5.0
+MAX_QUEUED_REQUESTS = 8
+PROGRESS_TIMEOUT = 20.0
+"""Seconds without progress after which the run fails."""
+EXHAUSTED_TIMEOUT = 5.0
+"""The same when all L1 blocks have been read."""
 
 
 class ReplayConfig(msgspec.Struct, frozen=True):
-    """Derives blocks `first` + 1 to `last` on the safe head `first`. Blocks come from `url` or from the file `blocks`;
-    reading begins at L1 block `base`, or where the source says. Lines go to the descriptor `output`, warnings and the
-    line of a failure to `errors`."""
+    """Derives blocks `first` + 1 to `last` on the safe head `first`. Known blocks come from `url` or the file `blocks`.
+    L1 is read from block `base` on; None: from where a node would start with `url`, or from a channel timeout before
+    the safe origin. Blocks are written to the file descriptor `output`, warnings and the failure to `errors`."""
 
     rollup: RollupConfig
     first: int
@@ -56,44 +57,44 @@ class ReplayConfig(msgspec.Struct, frozen=True):
     errors: int
 
 
-class GiveUp(Exception):
-    """The run cannot go on; the text says why, in one line, which others may follow."""
+class ReplayFailed(Exception):
+    """The run cannot continue. The text is the first line for the operator, `more` are those after it."""
 
     def __init__(self, text: str, *more: str) -> None:
         super().__init__(text)
         self.more = more
 
 
-FAILURES = (GiveUp, SourceError, UnreadableBlockError)
+FAILURES = (ReplayFailed, SourceError, UnreadableBlockError)
 
 
 class ReplayStage:
-    """State: the start once it is known, the attributes that wait to be judged, the last answer."""
+    """State: the start of the pipeline once it is known, attributes not compared yet, the last result."""
 
     def __init__(self, config: ReplayConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._source: BlockSource | None = None
-        self._begin: PipelineStart | None = None
+        self._pipeline_start: PipelineStart | None = None
         self._peer: ProcessId | None = None
         self._derived: AttributesReady | None = None
-        self._applied: AttributesResult | None = None
-        self._reads: list[tuple[ProcessId, L2BlocksRequest]] = []
+        self._last_result: AttributesResult | None = None
+        self._requests: list[tuple[ProcessId, L2BlocksRequest]] = []
         self._problem = ""
-        self._l1_used_up = False
+        self._l1_exhausted = False
         self._status: DerivationStatus | None = None
         self._moved_at = time.monotonic()
-        self._give_up: str | None = None
+        self._failure: str | None = None
         self._work = PeriodicTask("replay", self._step)
         self.periodic_tasks = [self._work]
-        self._server = bus.serve("engine.blocks", self._take)
+        self._server = bus.serve("engine.blocks", self._on_request)
         bus.serve("engine.control", lambda peer, message: None)
-        self._l1 = OriginsClient(bus, L1Window(), on_block=self._work.wake.set)
+        self._l1 = L1Client(bus, on_block=lambda message: None)
         bus.subscribe("status.derivation", self._on_derivation)
         bus.subscribe("status.l1", self._on_l1)
         self._publisher = bus.publish("status.engine")
 
     async def start(self) -> None:
-        """Nothing to open: the source is read in the first step."""
+        """Nothing to open: the first step opens the source."""
 
     async def close(self) -> None:
         """Closes the source."""
@@ -101,84 +102,86 @@ class ReplayStage:
             await self._source.close()
 
     def reset(self, error: Exception) -> None:
-        """A contradiction in the source."""
-        self._give_up = str(error)
+        """Ends the run: the blocks of the source contradict each other."""
+        self._failure = str(error)
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Tells what is wrong."""
+        """Publishes the problems that the runtime sees."""
         self._publisher.set(Health(problems))
         if problems:
             self._problem = problems[0]
 
-    # --- what comes in ---
+    # --- received messages ---
 
-    def _take(self, peer: ProcessId, message: Any) -> None:
+    def _on_request(self, peer: ProcessId, message: StartRequest | AttributesReady | L2BlocksRequest) -> None:
         self._peer = peer
         if isinstance(message, StartRequest):
             if message.reset == RESET and message.reason is not None:
-                self._give_up = f"derivation cannot go on: {message.reason}"
-            elif self._begin is not None:
-                self._server.send(peer, self._begin)
+                self._failure = f"derivation cannot continue: {message.reason}"
+            elif self._pipeline_start is not None:
+                self._server.send(peer, self._pipeline_start)
         elif isinstance(message, AttributesReady):
-            if self._applied is not None and message.sequence == self._applied.sequence:
-                self._server.send(peer, self._applied)
+            if self._last_result is not None and message.sequence == self._last_result.sequence:
+                self._server.send(peer, self._last_result)
             else:
                 self._derived = message
-        elif len(self._reads) < 8 and (peer, message) not in self._reads:
-            self._reads.append((peer, message))
+        elif len(self._requests) < MAX_QUEUED_REQUESTS and (peer, message) not in self._requests:
+            self._requests.append((peer, message))
         self._work.wake.set()
 
     def _on_derivation(self, message: DerivationStatus | Drops | Health) -> None:
         if isinstance(message, Health):
             self._problem = message.problems[0] if message.problems else self._problem
         elif isinstance(message, Drops):
-            self._need_hash(message)
+            self._check_parent_hash(message)
         else:
+            if self._status is None or message.current_l1 != self._status.current_l1:
+                self._moved_at = time.monotonic()
             self._status = message
-            self._l1_used_up = message.idle and message.reset == RESET and self._derived is None
-        if isinstance(message, DerivationStatus) and self._l1_used_up:
+            self._l1_exhausted = message.idle and message.reset == RESET and self._derived is None
+        if isinstance(message, DerivationStatus) and self._l1_exhausted:
             origin = message.current_l1.number if message.current_l1 is not None else None
-            self._problem = f"L1 is used up at block {origin}"
+            self._problem = f"L1 is exhausted at block {origin}"
         self._work.wake.set()
 
     def _on_l1(self, message: L1Heads | Health) -> None:
         if isinstance(message, Health) and message.problems:
             self._problem = f"L1: {message.problems[0]}"
 
-    def _need_hash(self, drops: Drops) -> None:
-        """Whether a batch was dropped only because the source does not have the safe head."""
-        applied = self._applied
-        if applied is None or applied.safe_head.hash != UNKNOWN_HASH or not drops.latest:
+    def _check_parent_hash(self, drops: Drops) -> None:
+        """Ends the run if a batch was dropped for the hash of the safe head because the source lacks that block."""
+        result = self._last_result
+        if result is None or result.safe_head.hash != UNKNOWN_HASH or not drops.latest:
             return
         if any(drop.needs_parent_hash for drop in drops.latest):
-            number = applied.safe_head.number
-            self._give_up = f"the next batch must be checked against the hash of block {number}, which the source lacks"
+            number = result.safe_head.number
+            self._failure = f"the next batch must be checked against the hash of block {number}, which the source lacks"
 
-    # --- the work ---
+    # --- the replay ---
 
     async def _step(self) -> float:
         try:
             return await self._advance()
         except FAILURES as error:
-            await self._fail(error)
+            await self._write_failure(error)
             raise ExitRequested(EXIT_REPORTED) from None
 
     async def _advance(self) -> float:
-        if self._begin is None:
-            self._begin = await self._find_start()
+        if self._pipeline_start is None:
+            self._pipeline_start = await self._find_start()
             self._moved_at = time.monotonic()
-        while self._reads:
-            await self._answer_read(*self._reads.pop(0))
+        while self._requests:
+            await self._answer_blocks_request(*self._requests.pop(0))
         derived, self._derived = self._derived, None
         if derived is not None:
-            await self._judge(derived)
+            await self._compare(derived)
             return 0.0
-        if self._give_up is not None:
-            raise GiveUp(self._give_up)
-        patience = IDLE_PATIENCE_SECONDS if self._l1_used_up else PATIENCE_SECONDS
-        if time.monotonic() - self._moved_at > patience:
-            at = self._applied.safe_head.number if self._applied is not None else self._config.first
-            raise GiveUp(f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}")
+        if self._failure is not None:
+            raise ReplayFailed(self._failure)
+        timeout = EXHAUSTED_TIMEOUT if self._l1_exhausted else PROGRESS_TIMEOUT
+        if time.monotonic() - self._moved_at > timeout:
+            at = self._last_result.safe_head.number if self._last_result is not None else self._config.first
+            raise ReplayFailed(f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}")
         return IDLE_SECONDS
 
     async def _find_start(self) -> PipelineStart:
@@ -187,92 +190,94 @@ class ReplayStage:
             self._source = EngineSource(config.url) if config.url else FileSource.read(Path(config.blocks or ""))
         safe = await self._known(config.first)
         if safe is None:
-            raise GiveUp(f"the L2 source has no block {config.first}, which is to be the safe head")
+            raise ReplayFailed(f"the L2 source has no block {config.first}, the safe head of --from-l2")
         if config.url is not None and config.base is None:
-            found = await self._search_base(safe)
-            return PipelineStart(RESET, safe.ref, safe.config, found.base, found.config)
+            start = await self._search_base(safe)
+            return PipelineStart(RESET, safe.ref, safe.config, start.base, start.config)
         number = config.base if config.base is not None else self._default_base(safe)
         await self._warn(
             f"reading begins at L1 block {number} with the system config of L2 block {config.first}; "
-            "a channel that was open there already, or a change of the config since, is missed"
+            "channels opened before it and system config updates since then are missed"
         )
         base = await self._l1.ref(number)
         if base is None:
-            raise GiveUp(f"there is no L1 block {number} to begin with")
+            raise ReplayFailed(f"L1 block {number}, the first to read, does not exist")
         return PipelineStart(RESET, safe.ref, safe.config, base.id, safe.config)
 
-    def _default_base(self, safe: KnownBlock) -> int:
-        """The safe origin less the channel timeout of its time."""
+    def _default_base(self, safe: L2BlockInfo) -> int:
+        """The L1 block one channel timeout before the safe origin."""
         timeout = self._config.rollup.schedule().l1(safe.origin_time).channel_timeout
         return max(self._config.rollup.genesis.l1.number, safe.ref.l1_origin.number - timeout)
 
-    async def _search_base(self, safe: KnownBlock) -> Base:
+    async def _search_base(self, safe: L2BlockInfo) -> Base:
         search = BaseSearch(self._config.rollup, safe)
         while True:
             wanted = search.next()
             if isinstance(wanted, Base):
                 return wanted
             try:
-                search.give(wanted.number, await self._known(wanted.number))
+                search.add_block(wanted.number, await self._known(wanted.number))
             except ResetError as error:
-                raise GiveUp(f"no place to begin is found ({error}): give --from-l1") from None
+                raise ReplayFailed(f"no L1 block to start from was found ({error}): give --from-l1") from None
 
-    async def _known(self, number: int) -> KnownBlock | None:
+    async def _known(self, number: int) -> L2BlockInfo | None:
         assert self._source is not None
         payload = await self._source.payload(number)
-        return None if payload is None else known_block(payload, self._config.rollup)
+        return None if payload is None else l2_block_info(payload, self._config.rollup)
 
-    async def _judge(self, derived: AttributesReady) -> None:
+    async def _compare(self, derived: AttributesReady) -> None:
         assert self._source is not None
         if derived.reset != RESET or self._is_answered(derived):
             return
         known = await self._source.payload(derived.parent.number + 1)
-        judged = judge(self._config.rollup, derived, known)
+        comparison = compare_block(self._config.rollup, derived, known)
         self._moved_at, self._problem = time.monotonic(), ""
-        await self._tell(judged)
-        number = judged.safe_head.number
-        if judged.differences:
-            raise GiveUp(f"block {number} differs from the source in {judged.differences[0]}", *judged.differences[1:])
+        await self._write_block(comparison)
+        number = comparison.safe_head.number
+        if comparison.differences:
+            first, *more = comparison.differences
+            raise ReplayFailed(f"block {number} differs from the source in {first}", *more)
         if number >= self._config.last:
             raise ExitRequested()
-        self._applied = AttributesResult(
-            RESET, derived.sequence, AttributesOutcome.ACCEPTED, judged.safe_head, judged.safe_config
+        self._last_result = AttributesResult(
+            RESET, derived.sequence, AttributesOutcome.ACCEPTED, comparison.safe_head, comparison.safe_config
         )
         if self._peer is not None:
-            self._server.send(self._peer, self._applied)
+            self._server.send(self._peer, self._last_result)
 
     def _is_answered(self, derived: AttributesReady) -> bool:
-        """Whether this comes again; a restarted derivation counts from the beginning and is not followed."""
-        if self._applied is None:
+        """Whether these attributes repeat the last ones. Raises ReplayFailed if derivation was restarted: its sequence
+        then begins again."""
+        if self._last_result is None:
             return False
-        if derived.parent != self._applied.safe_head and derived.sequence != self._applied.sequence:
-            raise GiveUp("the derivation process was restarted in mid-run: run the command again")
-        return derived.sequence == self._applied.sequence
+        if derived.parent != self._last_result.safe_head and derived.sequence != self._last_result.sequence:
+            raise ReplayFailed("the derivation process was restarted during the run: run the command again")
+        return derived.sequence == self._last_result.sequence
 
-    async def _answer_read(self, peer: ProcessId, want: L2BlocksRequest) -> None:
+    async def _answer_blocks_request(self, peer: ProcessId, request: L2BlocksRequest) -> None:
         assert self._source is not None
         blocks, missing = [], None
-        for number in range(want.first, want.last + 1):
+        for number in range(request.first, request.last + 1):
             payload = await self._source.payload(number)
             if payload is None:
                 missing = number
                 break
-            blocks.append(L2BlockContent(known_block(payload, self._config.rollup).ref, payload.transactions))
+            blocks.append(L2BlockContent(l2_block_info(payload, self._config.rollup).ref, payload.transactions))
         if missing is not None:
-            self._give_up = f"a span batch overlaps block {missing}, which the L2 source does not have"
+            self._failure = f"a span batch overlaps block {missing}, which the L2 source does not have"
             return
-        self._server.send(peer, L2BlocksResponse(RESET, want.first, want.last, tuple(blocks), None))
+        self._server.send(peer, L2BlocksResponse(RESET, request.first, request.last, tuple(blocks), None))
 
     # --- output ---
 
-    async def _tell(self, judged: Judged) -> None:
-        await write_text(self._config.output, self._line(judged))
+    async def _write_block(self, comparison: BlockComparison) -> None:
+        await write_text(self._config.output, self._line(comparison))
 
-    def _line(self, judged: Judged) -> str:
-        values = judged.values
+    def _line(self, comparison: BlockComparison) -> str:
+        values = comparison.values
         if self._config.as_json:
             return orjson.dumps(values).decode() + "\n"
-        state = "differs" if judged.differences else "equal" if values["hash"] else "not in the source"
+        state = "differs" if comparison.differences else "equal" if values["hash"] else "not in the source"
         return (
             f"block {values['number']}  time {values['timestamp']}  epoch {values['epoch']['number']}  "
             f"sequence {values['sequence_number']}  transactions {len(values['transactions'])}  {state}\n"
@@ -281,12 +286,12 @@ class ReplayStage:
     async def _warn(self, text: str) -> None:
         await write_text(self._config.errors, f"rollup-node: warning: {text}\n")
 
-    async def _fail(self, error: Exception) -> None:
-        more = error.more if isinstance(error, GiveUp) else ()
+    async def _write_failure(self, error: Exception) -> None:
+        more = error.more if isinstance(error, ReplayFailed) else ()
         lines = [f"rollup-node: {error}\n", *(f"rollup-node:   {line}\n" for line in more)]
         await write_text(self._config.errors, "".join(lines))
 
 
 def build(config: ReplayConfig, bus: Bus, meter: Meter) -> ReplayStage:
-    """The stage for the runtime."""
+    """Returns the stage for the runtime."""
     return ReplayStage(config, bus, meter)

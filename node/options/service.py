@@ -10,6 +10,7 @@ from rollup_node.node.options.value_types import (
     PATH,
     PORT,
     TEXT,
+    TEXTS,
     enum,
     integer,
 )
@@ -83,12 +84,42 @@ RPC = Section(
             field=RpcConfig.enable_admin,
         ),
         Option(
+            name="rpc.corsdomain",
+            value_type=TEXTS,
+            default=None,
+            variable="NODE_RPC_CORSDOMAIN",
+            help=(
+                "Origins whose web pages may call the RPC server, such as https://example.org; `*`: any; not given: "
+                "none."
+            ),
+            field=RpcConfig.cors_domains,
+        ),
+        Option(
+            name="rpc.jwt-secret",
+            value_type=PATH,
+            default=None,
+            variable="NODE_RPC_JWT_SECRET",
+            help=(
+                "File with a secret, 32 bytes in hex: the admin API needs a JWT signed with it, as the engine does. A "
+                "missing or empty file gets a new secret."
+            ),
+            used_by=("setup.secrets:load_secrets",),
+        ),
+        Option(
             name="rpc.port",
             value_type=PORT,
             default="9545",
             variable="NODE_RPC_PORT",
             help="Port the RPC server listens on; 0: any free one.",
             field=RpcConfig.port,
+        ),
+        Option(
+            name="rpc.vhosts",
+            value_type=TEXTS,
+            default="*",
+            variable="NODE_RPC_VHOSTS",
+            help="Host names by which the RPC server may be addressed, besides IP addresses; `*`: any.",
+            field=RpcConfig.vhosts,
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The secret shared with the execution engine: read from a file, or created in it [OPT13]."""
+"""Secrets of JWTs, such as the one shared with the execution engine: read from a file, or created in it [OPT13]."""
 
 import os
 import secrets
@@ -22,32 +22,32 @@ class JwtSecret(NamedTuple):
     is_new: bool
 
 
-def load_jwt_secret(file: str | None) -> JwtSecret:
-    """The secret in the file of `l2.jwt-secret`, or in node_jwt.txt. A missing or empty file gets a new secret, which
+def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret:
+    """The secret in the file of an option, or in node_jwt.txt. A missing or empty file gets a new secret, which
     only its owner may read. Raises OptionError for a file that is malformed or cannot be used."""
     path = Path(file) if file else DEFAULT_FILE
     try:
-        text = _read(path)
+        text = _read(path, option)
         if text is None or not text.strip():
             return JwtSecret(_write_new(path), path.absolute(), True)
     except OSError as error:
-        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} (l2.jwt-secret)") from None
-    return JwtSecret(_parse(text, path), path.absolute(), False)
+        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+    return JwtSecret(_parse(text, path, option), path.absolute(), False)
 
 
-def _read(path: Path) -> str | None:
+def _read(path: Path, option: str) -> str | None:
     try:
         # Without O_NONBLOCK opening a named pipe waits for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
-        found = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(found):
-            raise OptionError(f"JWT secret file {path} is not a file (l2.jwt-secret)")
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise OptionError(f"JWT secret file {path} is not a file ({option})")
         # The engine's user may own it, and a group may share it.
-        if found & stat.S_IWOTH:
-            raise OptionError(f"JWT secret file {path} may be written by every user: chmod o-w (l2.jwt-secret)")
+        if mode & stat.S_IWOTH:
+            raise OptionError(f"JWT secret file {path} may be written by every user: chmod o-w ({option})")
         return os.read(descriptor, MAX_FILE).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
@@ -64,7 +64,7 @@ def _write_new(path: Path) -> bytes:
     return secret
 
 
-def _parse(text: str, path: Path) -> bytes:
+def _parse(text: str, path: Path, option: str) -> bytes:
     digits = text.strip().removeprefix("0x")
     try:
         secret = bytes.fromhex(digits)
@@ -73,6 +73,6 @@ def _parse(text: str, path: Path) -> bytes:
     if len(secret) != SECRET_BYTES or len(digits) != 2 * SECRET_BYTES:
         raise OptionError(
             f"JWT secret file {path} is malformed: expected {SECRET_BYTES} bytes as {2 * SECRET_BYTES} hex digits;"
-            " give the engine's file with --l2.jwt-secret, or empty it for a new secret"
+            f" give the right file with --{option}, or empty it for a new secret"
         )
     return secret

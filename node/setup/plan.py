@@ -48,11 +48,13 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class NodeSecrets:
-    """The JWT secret with the path of its file, and the private network key, None without a peer-to-peer network."""
+    """The engine's JWT secret with the path of its file; the private network key, None without a peer-to-peer network;
+    the JWT secret of the admin API, None where it needs no token."""
 
     jwt: bytes
     jwt_path: Path
     network_key: bytes | None
+    rpc_jwt: bytes | None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             metrics_dir=str(plan.runtime_dir / METRICS),
             rollup=rollup,
             p2p=has_p2p,
+            jwt_secret=node_secrets.rpc_jwt,
         ),
     )
 

@@ -2,17 +2,24 @@
 [BCN2 to BCN5, BCN10, BCN11]. All functions raise BeaconResponseError for a malformed response."""
 
 from collections.abc import Collection, Sequence
+from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-import orjson
 
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
+from rollup_node.stages.protocol.hex_encoding import from_hex_sized
 from rollup_node.stages.protocol.types import BlobRef, Hash
 
-MAX_BLOBS = 256
+T = TypeVar("T")
+
+MAX_BLOBS = 128
+"""More than any schedule of blob parameters (EIP-7892) has had."""
+
+MAX_VALUES = 500_000
+"""JSON values in a response; the largest is a beacon block with its transactions and attestations."""
 
 
 class BeaconResponseError(ValueError):
@@ -28,18 +35,45 @@ class OfferedBlob(msgspec.Struct, frozen=True, array_like=True):
     proof: bytes | None
 
 
+class _Genesis(msgspec.Struct):
+    genesis_time: int | str
+
+
+class _Spec(msgspec.Struct):
+    SLOT_DURATION_MS: int | str | msgspec.UnsetType = msgspec.UNSET
+    SECONDS_PER_SLOT: int | str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _BlockBody(msgspec.Struct):
+    blob_kzg_commitments: list[msgspec.Raw]
+
+
+class _Message(msgspec.Struct):
+    body: _BlockBody
+
+
+class _Block(msgspec.Struct):
+    message: _Message
+
+
+class _Sidecar(msgspec.Struct):
+    blob: msgspec.Raw
+    kzg_commitment: msgspec.Raw
+    kzg_proof: msgspec.Raw
+
+
 def parse_genesis_time(body: bytes) -> int:
     """The genesis time in seconds, from eth/v1/beacon/genesis."""
-    return _decimal(_field(_data(body), "genesis_time"), "genesis_time")
+    return _decimal(_data(body, _Genesis).genesis_time, "genesis_time")
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
     """The slot duration, from SLOT_DURATION_MS or SECONDS_PER_SLOT in eth/v1/config/spec."""
-    spec = _data(body)
-    if isinstance(spec, dict) and "SLOT_DURATION_MS" in spec:
-        value = _decimal(spec["SLOT_DURATION_MS"], "SLOT_DURATION_MS")
+    spec = _data(body, _Spec)
+    if spec.SLOT_DURATION_MS is not msgspec.UNSET:
+        value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
     else:
-        value = 1000 * _decimal(_field(spec, "SECONDS_PER_SLOT"), "SECONDS_PER_SLOT")
+        value = 1000 * _decimal(spec.SECONDS_PER_SLOT, "SECONDS_PER_SLOT")
     if value == 0:
         raise BeaconResponseError("the slot duration is 0")
     return value
@@ -47,24 +81,23 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
     """The blob commitments of a beacon block, blinded or not, in the order of its blobs."""
-    block = _field(_field(_data(body), "message"), "body")
-    commitments = _list(_field(block, "blob_kzg_commitments"), "blob_kzg_commitments")
+    commitments = _bounded(_data(body, _Block).message.body.blob_kzg_commitments, "blob_kzg_commitments")
     return tuple(_hex(item, POINT_SIZE, "commitment") for item in commitments)
 
 
 def parse_blobs(body: bytes) -> tuple[bytes, ...]:
     """The blobs in a response of eth/v1/beacon/blobs/{slot}, however many, in their order."""
-    return tuple(_hex(item, BLOB_SIZE, "blob") for item in _list(_data(body), "blobs"))
+    return tuple(_hex(item, BLOB_SIZE, "blob") for item in _bounded(_data(body, list[msgspec.Raw]), "blobs"))
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
     """The sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash."""
     found = []
-    for sidecar in _list(_data(body), "blob sidecars"):
-        commitment = _hex(_field(sidecar, "kzg_commitment"), POINT_SIZE, "commitment")
+    for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
+        commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")
         if versioned_hash(commitment) in wanted:
-            blob = _hex(_field(sidecar, "blob"), BLOB_SIZE, "blob")
-            found.append(OfferedBlob(blob, commitment, _hex(_field(sidecar, "kzg_proof"), POINT_SIZE, "proof")))
+            blob = _hex(sidecar.blob, BLOB_SIZE, "blob")
+            found.append(OfferedBlob(blob, commitment, _hex(sidecar.kzg_proof, POINT_SIZE, "proof")))
     return tuple(found)
 
 
@@ -88,27 +121,27 @@ def pair_with_commitments(
     return tuple(unique.values())
 
 
-def _data(body: bytes) -> Any:
-    """The `data` of a response; some servers return it without that envelope."""
+def _data(body: bytes, shape: Any) -> Any:
+    """The `data` of a response as a value of that type; some servers return it without that envelope."""
     try:
-        response = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise BeaconResponseError("the answer is not JSON") from None
-    return response["data"] if isinstance(response, dict) and "data" in response else response
+        if body.lstrip()[:1] == b"{":
+            envelope = decode_json(body, _envelope(shape), MAX_VALUES)
+            if envelope.data is not msgspec.UNSET:
+                return envelope.data
+        return decode_json(body, shape, MAX_VALUES)
+    except MalformedJsonError as error:
+        raise BeaconResponseError(str(error)) from None
 
 
-def _field(value: Any, name: str) -> Any:
-    if not isinstance(value, dict) or name not in value:
-        raise BeaconResponseError(f"the answer has no {name}")
-    return value[name]
+@cache
+def _envelope(shape: Any) -> type[msgspec.Struct]:
+    return msgspec.defstruct("Envelope", [("data", shape | msgspec.UnsetType, msgspec.UNSET)])
 
 
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise BeaconResponseError(f"the answer has no list of {name}")
-    if len(value) > MAX_BLOBS:
-        raise BeaconResponseError(f"the answer has {len(value)} {name}, more than {MAX_BLOBS}")
-    return value
+def _bounded(items: list[T], name: str) -> list[T]:
+    if len(items) > MAX_BLOBS:
+        raise BeaconResponseError(f"the answer has {len(items)} {name}, more than {MAX_BLOBS}")
+    return items
 
 
 def _decimal(value: Any, name: str) -> int:
@@ -118,8 +151,9 @@ def _decimal(value: Any, name: str) -> int:
     return int(text)
 
 
-def _hex(value: Any, size: int, name: str) -> bytes:
+def _hex(value: msgspec.Raw, size: int, name: str) -> bytes:
+    """The bytes of one hex string, decoded by itself: a response with all strings would take its size once more."""
     try:
-        return from_hex_sized(value, size)
-    except HexError as error:
+        return from_hex_sized(msgspec.json.decode(value, type=str), size)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BeaconResponseError(f"malformed {name}: {error}") from None

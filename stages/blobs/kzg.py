@@ -2,8 +2,7 @@
 
 A versioned hash is that of a commitment. That a blob has a commitment is shown by its proof; or by computing the
 commitment; or, for many blobs at once, by one commitment to a random linear combination of them. The factors of that
-combination are hashed from all blobs and commitments, so nobody can choose blobs that fit them.
-"""
+combination are hashed from all blobs and commitments, so no attacker can choose blobs that fit them."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -48,7 +48,7 @@ def run(task: Task) -> Result:
             if blob_hash in wanted:
                 authentic[blob_hash] = blob
             else:
-                problems.append(f"a blob has the hash 0x{blob_hash.hex()}, which was not asked for")
+                problems.append(f"a blob has the hash 0x{blob_hash.hex()}, which was not requested")
     contents = tuple(_decode(blob_hash, blob) for blob_hash, blob in authentic.items())
     return BlobsVerified(contents, tuple(problems))
 

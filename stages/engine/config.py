@@ -1,4 +1,4 @@
-"""What the engine process is told at start."""
+"""The configuration of the engine process."""
 
 import msgspec
 
@@ -10,9 +10,9 @@ class EngineConfig(msgspec.Struct, frozen=True):
     """The execution engine's endpoint, the chain, and how to sequence.
 
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
-    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `sequencer_state_file` keeps what
-    the admin calls said for the life of the node. `p2p`: there is a p2p process; `fill_gaps`: it is asked for blocks
-    that the unsafe chain lacks."""
+    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `sequencer_state_file` keeps
+    whether an admin call started or stopped the sequencer, for the life of the node. `p2p`: there is a p2p process;
+    `fill_gaps`: blocks that the unsafe chain lacks are requested from it."""
 
     url: str
     jwt_secret: bytes

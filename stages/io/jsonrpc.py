@@ -12,11 +12,17 @@ from io import BytesIO
 from typing import Any, TypeVar
 
 import aiohttp
+import msgspec
 import orjson
 from yarl import URL
 
+from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.json_answers import Call, batch_limit, decode_answer, decode_batch, failure_in
+from rollup_node.stages.io.json_answers import RpcFailure as RpcFailure
+from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, one_line, shown_body
+
 T = TypeVar("T")
-Call = tuple[str, Sequence[Any]]
 
 SHORT_BODY = 1024
 """A response of at most so many bytes is decoded even if the caller wants it raw, as it may be an error."""
@@ -24,29 +30,20 @@ SHORT_BODY = 1024
 LARGE_BODY = 64 << 10
 """A request of more bytes is sent in pieces, so that it does not block the event loop."""
 
-MAX_BODY = 256 << 20
-_SHOWN = 160
-
-
-class RpcFailure(Exception):
-    """The server answered with an error object."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"error {code}: {message}")
-        self.code = code
-        self.message = message
-        self.data = data
-
 
 class EndpointError(Exception):
     """The endpoint does not answer in time, or answers something else than JSON-RPC. `status` is the HTTP status, if
     there was one; `retry_after` are the seconds of its Retry-After header."""
 
     def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
-        super().__init__(f"{endpoint}: {text}")
+        super().__init__(f"{endpoint}: {one_line(text)}")
         self.endpoint = endpoint
         self.status = status
         self.retry_after = retry_after
+
+
+class AnswerTooLargeError(EndpointError):
+    """The answer is longer than the limit of its method."""
 
 
 class RateLimiter:
@@ -82,7 +79,8 @@ class JsonRpcClient:
     """Calls one endpoint, from one event loop.
 
     `headers` is called for every request, so that tokens are fresh. `timeout` is in seconds per HTTP request, twice
-    that for a batch; `rate_limit` in calls a second, where a batch counts as many as it holds."""
+    that for a batch; `rate_limit` in calls a second, where a batch counts as many as it holds. Answers are limited by
+    method (`answer_limit`), and to `max_body` bytes."""
 
     def __init__(
         self,
@@ -93,7 +91,7 @@ class JsonRpcClient:
         max_concurrency: int = 10,
         max_batch: int = 20,
         rate_limit: float = 0.0,
-        max_body: int = MAX_BODY,
+        max_body: int | None = None,
     ) -> None:
         self.name = endpoint_name(url)
         self._url = url
@@ -110,28 +108,33 @@ class JsonRpcClient:
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
         """The result of one call. Raises RpcFailure if the server answers with an error, EndpointError if it does not
         answer."""
-        request_id, body = self._request(method, params)
-        answer = self._decode(await self._post(body, 1, timeout or self._timeout))
-        if not isinstance(answer, dict) or answer.get("id") not in (request_id, None):
-            raise EndpointError(self.name, f"the answer to {method} is not one to this request")
-        return _result(answer, self.name, method)
+        return await self.call_typed(Any, method, *params, timeout=timeout)
 
-    async def call_raw(self, method: str, *params: Any, timeout: float | None = None) -> bytes:
-        """The whole body of the response, not decoded unless it is at most SHORT_BODY long. Raises as `call`."""
-        _, body = self._request(method, params)
-        answer = await self._post(body, 1, timeout or self._timeout)
+    async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:
+        """As `call`, with the result decoded to a type that msgspec knows; EndpointError if it is not of that type."""
+        request_id, body = self._request(method, params)
+        limit = answer_limit(method, params)
+        answer = await self._post(body, 1, timeout or self._timeout, limit)
+        return self._checked(lambda: decode_answer(answer, request_id, method, shape, limit))
+
+    async def call_raw(
+        self, method: str, *params: Any, timeout: float | None = None, limit: AnswerLimit | None = None
+    ) -> bytes:
+        """The whole body of the response, not decoded unless it is at most SHORT_BODY long; `limit` instead of that of
+        the method. Raises as `call`, and AnswerTooLargeError."""
+        request_id, body = self._request(method, params)
+        limit = limit or answer_limit(method, params)
+        answer = await self._post(body, 1, timeout or self._timeout, limit)
         if len(answer) <= SHORT_BODY:
-            decoded = self._decode(answer)
-            if not isinstance(decoded, dict):
-                raise EndpointError(self.name, f"the answer to {method} is not JSON-RPC")
-            _result(decoded, self.name, method)
+            self._checked(lambda: decode_answer(answer, request_id, method, msgspec.Raw, limit))
         return answer
 
-    async def batch(self, calls: Sequence[Call]) -> list[Any]:
-        """Results and RpcFailures in the order of the calls, which are sent in batches of at most `max_batch`. Raises
-        RpcFailure if a batch is refused as a whole, and EndpointError."""
+    async def batch(self, calls: Sequence[Call], shape: Any = Any, limit: AnswerLimit | None = None) -> list[Any]:
+        """Results of type `shape` and RpcFailures in the order of the calls, which are sent in batches of at most
+        `max_batch`; `limit` of a batch instead of that of the method. Raises RpcFailure if a batch is refused as a
+        whole, and EndpointError."""
         parts = [calls[i : i + self._max_batch] for i in range(0, len(calls), self._max_batch)]
-        results = await _all_or_none([self._batch_part(part) for part in parts])
+        results = await _all_or_none([self._batch_part(part, shape, limit or batch_limit(part)) for part in parts])
         return [result for part in results for result in part]
 
     async def close(self) -> None:
@@ -145,86 +148,68 @@ class JsonRpcClient:
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": list(params)}
         return self._last_id, orjson.dumps(request)
 
-    async def _batch_part(self, calls: Sequence[Call]) -> list[Any]:
+    async def _batch_part(self, calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
-        answers = self._decode(await self._post(body, len(calls), 2 * self._timeout))
-        if isinstance(answers, dict):
-            _result(answers, self.name, "a batch")
-        if not isinstance(answers, list):
-            raise EndpointError(self.name, "the answer to a batch is not a list")
-        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
-        missing = sum(request_id not in by_id for request_id, _ in requests)
-        if missing:
-            raise EndpointError(self.name, f"{missing} of {len(calls)} calls of a batch were not answered")
-        return [
-            _result_or_failure(by_id[request_id], self.name, method)
-            for (request_id, _), (method, _) in zip(requests, calls, strict=True)
-        ]
+        answer = await self._post(body, len(calls), 2 * self._timeout, limit)
+        ids = [request_id for request_id, _ in requests]
+        return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
 
-    def _decode(self, body: bytes) -> Any:
+    def _checked(self, decode: Callable[[], T]) -> T:
+        """What a function decodes. Raises EndpointError instead of MalformedJsonError."""
         try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
-            raise EndpointError(self.name, f"the answer is not JSON: {_shown(body)}") from None
+            return decode()
+        except MalformedJsonError as error:
+            text = str(error)
+        # Outside of the handler: as its context the first error would keep the body in memory.
+        raise EndpointError(self.name, text)
 
-    async def _post(self, body: bytes, tokens: int, timeout: float) -> bytes:
+    async def _post(self, body: bytes, tokens: int, timeout: float, limit: AnswerLimit) -> bytes:
+        most = limit.bytes if self._max_body is None else min(limit.bytes, self._max_body)
         async with self._slots:
             wait = self._limiter.take(tokens, time.monotonic())
             if wait > 0:
                 await asyncio.sleep(wait)
             try:
                 async with asyncio.timeout(timeout):
-                    return await self._exchange(body)
+                    return await self._exchange(body, most)
             except TimeoutError:
                 raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
 
-    async def _exchange(self, body: bytes) -> bytes:
+    async def _exchange(self, body: bytes, max_body: int) -> bytes:
         """One request, sent again if its idle connection turns out to be closed by the server."""
         try:
             try:
-                return await self._send(body)
+                return await self._send(body, max_body)
             # The server closed the idle connection while the request was on its way.
             except aiohttp.ServerDisconnectedError:
-                return await self._send(body)
+                return await self._send(body, max_body)
+        except BodyTooLargeError as error:
+            raise AnswerTooLargeError(self.name, str(error)) from None
+        except BodyEncodingError as error:
+            raise EndpointError(self.name, str(error)) from None
         except aiohttp.ClientConnectorError as error:
             raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EndpointError(self.name, f"the connection failed ({type(error).__name__})") from None
 
-    async def _send(self, body: bytes) -> bytes:
+    async def _send(self, body: bytes, max_body: int) -> bytes:
         headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
         data = body if len(body) <= LARGE_BODY else BytesIO(body)
         async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
             # The body is read even of an error: it may hold an error object.
-            answer = await self._read(response)
+            answer = await read_body(response, max_body)
             if response.status != 200:
                 self._raise_for_status(response, answer)
             return answer
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        async for part in response.content.iter_any():
-            size += len(part)
-            if size > self._max_body:
-                response.close()
-                raise EndpointError(self.name, f"the answer is longer than {self._max_body} bytes")
-            parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _raise_for_status(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         """Raises RpcFailure for an error object in the body, unless the status says that the server is overloaded or
         broken, and EndpointError otherwise."""
         status = response.status
-        if status != 429 and status < 500:
-            try:
-                answer = orjson.loads(body)
-            except orjson.JSONDecodeError:
-                answer = None
-            if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-                raise _failure(answer["error"])
-        text = f"HTTP status {status}" + (f": {_shown(body)}" if body else "")
+        if status != 429 and status < 500 and (failure := failure_in(body)) is not None:
+            raise failure
+        text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
         raise EndpointError(self.name, text, status, _seconds(response.headers.get("Retry-After")))
 
     def _open(self) -> aiohttp.ClientSession:
@@ -232,32 +217,11 @@ class JsonRpcClient:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._max_concurrency, keepalive_timeout=30),
                 timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
                 headers={"Accept": "application/json", "Accept-Encoding": "gzip"},
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
-
-
-def _failure(error: Any) -> RpcFailure:
-    if not isinstance(error, dict):
-        return RpcFailure(0, str(error)[:_SHOWN])
-    code = error.get("code")
-    return RpcFailure(code if isinstance(code, int) else 0, str(error.get("message", "")), error.get("data"))
-
-
-def _result_or_failure(answer: Mapping[str, Any], endpoint: str, method: str) -> Any:
-    if answer.get("error") is not None:
-        return _failure(answer["error"])
-    if "result" not in answer:
-        raise EndpointError(endpoint, f"the answer to {method} has neither result nor error")
-    return answer["result"]
-
-
-def _result(answer: Mapping[str, Any], endpoint: str, method: str) -> Any:
-    result = _result_or_failure(answer, endpoint, method)
-    if isinstance(result, RpcFailure):
-        raise result
-    return result
 
 
 async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
@@ -269,12 +233,6 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _shown(body: bytes) -> str:
-    """The start of a body on one line."""
-    text = " ".join(body[: 2 * _SHOWN].decode("utf-8", "replace").split())
-    return "".join(c if c.isprintable() else "?" for c in text[:_SHOWN])
 
 
 def why_not_connected(error: OSError) -> str:

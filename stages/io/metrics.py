@@ -68,6 +68,12 @@ TABLE: tuple[Metric, ...] = (
     Metric("rpc_server_requests_total", MetricType.COUNTER, "Requests served", _RPC),
     Metric("rpc_server_request_duration_seconds", MetricType.HISTOGRAM, "Duration of requests served", _RPC),
     Metric("rpc_server_responses_total", MetricType.COUNTER, "Responses sent", (*_RPC, "error")),
+    Metric(
+        "rpc_server_connections_closed_total",
+        MetricType.COUNTER,
+        "Connections closed as malformed, late, too many or too large",
+        ("server", "reason"),
+    ),
     # l1 [MET8, MET14]
     Metric("l1_reorg_depth", MetricType.HISTOGRAM, "Depth of L1 reorgs in blocks", buckets=REORG_DEPTHS),
     Metric("l1_source_cache_size", MetricType.GAUGE, "Entries cached", ("type",)),

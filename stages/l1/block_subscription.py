@@ -1,5 +1,5 @@
-"""What one client wants of the L1 chain and what it was sent. Requests are repeated until they are answered, and
-responses may get lost."""
+"""The L1 blocks that one client has requested, and those it was sent. Requests are repeated until they are answered,
+and responses may get lost."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +25,7 @@ class BlockSubscription:
 
     def request(self, first: int, count: int, now: float) -> None:
         """Takes a request, which replaces the one before and acknowledges all blocks below `first`."""
-        # The client has gone back, by a reset: it wants everything again.
+        # The client went back in a reset, and needs all blocks again.
         if first < self._first:
             self._sent.clear()
         elif first in self._sent and now - self._sent[first][1] >= self._resend_after:

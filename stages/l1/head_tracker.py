@@ -1,5 +1,5 @@
-"""The L1 chain's head, safe and finalized block as polling shows them; tells reorgs from endpoints that lag
-[LHD3, LHD6, LHD8]."""
+"""The L1 chain's head, safe and finalized block as polled; distinguishes reorgs from lagging endpoints [LHD3, LHD6,
+LHD8]."""
 
 from enum import Enum
 
@@ -11,7 +11,7 @@ ROLLBACK_POLLS = 3
 
 
 class HeadChange(Enum):
-    """What a polled head means."""
+    """The relation of a polled head to the chain polled before."""
 
     SAME = "same"
     ADVANCED = "advanced"
@@ -36,6 +36,11 @@ class HeadTracker:
     def at(self, number: int) -> L1BlockRef | None:
         """The recent head of that number, if it was polled and is canonical."""
         return self._recent.get(number)
+
+    def links(self, ref: L1BlockRef) -> bool:
+        """Whether a block is one of the recent heads, or builds on one, so that it is on the same chain."""
+        parent = self._recent.get(ref.number - 1)
+        return self._is_ancestor(ref) or (parent is not None and parent.hash == ref.parent_hash)
 
     def update_head(self, ref: L1BlockRef) -> HeadChange:
         """Takes a polled head. An ancestor of the head, or a block below the finalized one, does not become the head
@@ -67,14 +72,24 @@ class HeadTracker:
         return changed
 
     def update_finalized(self, ref: L1BlockRef) -> str | None:
-        """Takes a polled finalized block unless it contradicts the one before; then returns the error."""
-        before = self.finalized
+        """Takes a polled finalized block unless it contradicts head or finalized block; then returns the error."""
+        head, before = self.head, self.finalized
+        if head is not None and ref.number > head.number:
+            return f"finalized L1 block {ref} is above the head {head}"
+        if (known := self._recent.get(ref.number)) is not None and known.hash != ref.hash:
+            return f"finalized L1 block {ref} is not on the chain of the head: block {known} is"
         if before is not None and ref.number < before.number:
             return f"finalized L1 block went back from {before} to {ref}"
         if before is not None and ref.number == before.number and ref.hash != before.hash:
             return f"finalized L1 block {before} became {ref}: another chain"
         self.finalized = ref
         return None
+
+    def drop_finalized(self) -> None:
+        """Forgets safe and finalized block and all recent heads: the chain that they are on is disproved."""
+        self.safe = self.finalized = self.head = None
+        self._recent.clear()
+        self._times_behind = 0
 
     def _is_ancestor(self, ref: L1BlockRef) -> bool:
         recent = self._recent.get(ref.number)

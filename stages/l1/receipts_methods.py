@@ -22,7 +22,7 @@ _NOT_FOUND_TEXTS = ("block not found", "unknown block", "header not found")
 
 
 class MethodChoice(NamedTuple):
-    """A method that is worth its price for blocks of more than `above` transactions."""
+    """A method, and the number of transactions above which it is cheaper than the next one."""
 
     method: str
     above: int = 0

@@ -5,6 +5,7 @@ import msgspec
 from rollup_node.stages.l1.filter import L1Filter, split_logs
 from rollup_node.stages.l1.receipts import verified_logs
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result, verify_block
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
 from rollup_node.stages.protocol.types import L1Block
 
 
@@ -59,12 +60,13 @@ def run(task: Task) -> Result:
 
 
 def _verify_block(task: VerifyBlock) -> Result:
-    block = verify_block(parse_result(task.body), task.number, task.trust, task.l1_filter)
+    block = verify_block(parse_result(task.body, L1_BLOCK), task.number, task.trust, task.l1_filter)
     if block.needs_receipts:
         return NeedsReceipts(block)
     return Verified(L1Block(block.header, block.inbox, (), ()))
 
 
 def _verify_receipts(task: VerifyReceipts) -> Result:
-    deposits, updates = split_logs(verified_logs(parse_result(task.body), task.block, task.l1_filter))
+    receipts = parse_result(task.body, receipts_limit(task.block.gas_used))
+    deposits, updates = split_logs(verified_logs(receipts, task.block, task.l1_filter))
     return Verified(L1Block(task.block.header, task.block.inbox, deposits, updates))

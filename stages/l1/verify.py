@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import orjson
 
 from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_logs
+from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.inbox import inbox_transactions
@@ -33,14 +34,16 @@ class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
     receipts_root: Hash
     needs_receipts: bool
     transaction_hashes: tuple[Hash, ...]
+    gas_used: int
 
 
-def parse_result(body: bytes) -> Any:
-    """The result in a JSON-RPC response. Raises InvalidDataError if it holds an error, or is not JSON-RPC."""
+def parse_result(body: bytes, limit: AnswerLimit) -> Any:
+    """The result in a JSON-RPC response. Raises InvalidDataError if it holds an error, is not JSON-RPC, or has more
+    values than the limit."""
     try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        raise InvalidDataError("the answer is not JSON") from None
+        answer = decode_json(body, Any, limit.values)
+    except MalformedJsonError as error:
+        raise InvalidDataError(str(error)) from None
     if not isinstance(answer, dict):
         raise InvalidDataError("the answer is not JSON-RPC")
     if answer.get("error") is not None:
@@ -75,7 +78,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
     and roots are not checked. Raises InvalidDataError."""
     header, block_hash = verify_header(block, trust)
     if header.number != number:
-        raise InvalidDataError(f"asked for block {number}, got block {header.number}")
+        raise InvalidDataError(f"requested block {number}, got block {header.number}")
     # Messages carry it in 64 bits, which no real fee exceeds.
     if header.base_fee is not None and header.base_fee > U64_MASK:
         raise InvalidDataError(f"block {number} has base fee {header.base_fee}, which has more than 64 bits")
@@ -92,6 +95,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
         receipts_root=header.receipts_root,
         needs_receipts=needs_receipts,
         transaction_hashes=_transaction_hashes(transactions, encoded, trust) if needs_receipts else (),
+        gas_used=header.gas_used,
     )
 
 

@@ -1,4 +1,4 @@
-"""What derivation asks of the engine process (`engine.blocks`), and the heads it publishes (`status.engine`)."""
+"""Requests of derivation to the engine process (`engine.blocks`), and the heads that it publishes (`status.engine`)."""
 
 from enum import StrEnum
 
@@ -9,16 +9,16 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockConten
 
 
 class StartRequest(Message, frozen=True, tag="StartRequest"):
-    """Derivation is empty and asks where to begin. With a `reason` the engine process searches for a new start first;
-    `reset` is the number of the start that derivation gives up (0: it had none)."""
+    """Derivation is empty and requests its start. With a `reason` the engine process searches for a new start first;
+    `reset` is the number of the start that derivation abandons (0: none)."""
 
     reset: int
     reason: str | None
 
 
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
-    """Where to begin: the base L1 block and its system config [RS1], and the safe head with the system config that its
-    own block carries (attributes-rules 3.4). `reset` numbers the starts and rises with each."""
+    """The start of derivation: the base L1 block and its system config [RS1], and the safe head with the system config
+    that its own block carries [SYS27]. `reset` numbers the starts and rises with each."""
 
     reset: int
     safe_head: L2BlockRef
@@ -40,18 +40,18 @@ class AttributesReady(Message, frozen=True, tag="AttributesReady"):
 
 
 class AttributesOutcome(StrEnum):
-    """What became of payload attributes."""
+    """The outcome of payload attributes."""
 
     ACCEPTED = "accepted"
     """A block with these attributes is in the chain."""
     REPLACED_BY_DEPOSITS = "replaced by deposits"
-    """The payload was invalid; its deposits-only version is in the chain (attributes-rules 4.5)."""
+    """The payload was invalid; its deposits-only version is in the chain [ATT34 to ATT40]."""
     REFUSED = "refused"
     """The attributes were dropped."""
 
 
 class AttributesResult(Message, frozen=True, tag="AttributesResult"):
-    """What became of `AttributesReady` number `sequence`. `safe_head` is the (pending) safe head that results, after
+    """The outcome of `AttributesReady` number `sequence`. `safe_head` is the (pending) safe head that results, after
     REFUSED the unchanged parent or the safe head before the span; `safe_config` is the system config in that block."""
 
     reset: int

@@ -8,7 +8,7 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 SERVER_ERROR: Final = -32000
-"""Every error that a method answers with, unless it has a code of its own."""
+"""The code of every error of a method that has no other code."""
 
 TIMEOUT: Final = -32002
 RESPONSE_TOO_LARGE: Final = -32003

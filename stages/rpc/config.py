@@ -9,7 +9,8 @@ class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*` and `metrics.*`. A port of 0 is any free one.
 
     `version` is what `optimism_version` answers, `metrics_dir` the directory in which every process writes
-    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`."""
+    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`. Who may call what is explained
+    in Access."""
 
     addr: str
     port: int
@@ -21,3 +22,6 @@ class RpcConfig(msgspec.Struct, frozen=True):
     metrics_dir: str
     rollup: RollupConfig
     p2p: bool = False
+    vhosts: tuple[str, ...] = ("*",)
+    cors_domains: tuple[str, ...] = ()
+    jwt_secret: bytes | None = None

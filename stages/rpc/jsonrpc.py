@@ -1,5 +1,5 @@
-"""JSON-RPC 2.0 as go-ethereum's server speaks it: request objects out of a body, response objects, and errors
-[RPC7, RPC11 to RPC18]."""
+"""JSON-RPC 2.0 as go-ethereum's server implements it: parsing of request objects, response objects, and errors [RPC7,
+RPC11 to RPC18]."""
 
 from typing import Any
 
@@ -8,8 +8,17 @@ import orjson
 
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 
+MAX_BATCH = 1000
+"""Requests in one batch [RPC7]."""
+
 MAX_BATCH_RESPONSE = 25_000_000
 """Bytes of the responses to one batch; the calls after that are refused [RPC7]."""
+
+MAX_VALUES = 50_000
+"""JSON values in one body: a value may take a hundred times its text in memory, so bytes alone are no bound [RPC7]."""
+
+VALUE_BYTES = 150
+"""What a value takes in memory, on average of the worst bodies."""
 
 Response = dict[str, Any]
 
@@ -41,7 +50,10 @@ class ParsedBody(msgspec.Struct, frozen=True):
 
 
 def parse_body(data: bytes) -> ParsedBody:
-    """Reads one request or a batch. Raises JsonRpcError if the body is not JSON or an empty batch."""
+    """Reads one request or a batch; a batch of more than MAX_BATCH is an error response in the place of its items
+    [RPC7]. Raises JsonRpcError if the body is not JSON, an empty batch, or has more than MAX_VALUES."""
+    if count_values(data) > MAX_VALUES:
+        raise JsonRpcError(INVALID_REQUEST, f"request too large: more than {MAX_VALUES} values; send smaller batches")
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -50,7 +62,23 @@ def parse_body(data: bytes) -> ParsedBody:
         return ParsedBody((_parse_request(found),), False)
     if not found:
         raise JsonRpcError(INVALID_REQUEST, "empty batch")
+    if len(found) > MAX_BATCH:
+        too_large = JsonRpcError(INVALID_REQUEST, f"batch too large: {len(found)} requests, at most {MAX_BATCH}")
+        return ParsedBody((error_response(_first_id(found), too_large),), True)
     return ParsedBody(tuple(_parse_request(each) for each in found), True)
+
+
+def count_values(data: bytes) -> int:
+    """An upper bound of the JSON values and keys in a body, without parsing it: each but the first follows one of these
+    characters."""
+    return 1 + data.count(b",") + data.count(b":") + data.count(b"[") + data.count(b"{")
+
+
+def _first_id(items: list[Any]) -> Any:
+    """The id of the first call of a batch, which go-ethereum answers for all of it."""
+    ids = (item["id"] for item in items if isinstance(item, dict) and "id" in item)
+    first = next(ids, None)
+    return None if isinstance(first, dict | list) else first
 
 
 def _parse_request(found: Any) -> JsonRpcRequest | Response:

@@ -210,9 +210,9 @@ def test_a_verifier_does_not_sequence(net: Devnet) -> None:
 @pytest.mark.parametrize("name", Devnet.nodes)
 def test_derivation_is_reset(net: Devnet, name: str) -> None:
     before = net.safe_number(name)
-    resets = net.log(name).count('msg="derivation begins"')
+    resets = net.log(name).count('msg="starting derivation"')
     ask(net, name, "admin_resetDerivationPipeline")
-    net.wait(lambda: net.log(name).count('msg="derivation begins"') > resets, "restart of derivation")
+    net.wait(lambda: net.log(name).count('msg="starting derivation"') > resets, "restart of derivation")
     net.wait_for_safe(before + 2, name)
     net.wait(lambda: net.is_ready(name), f"ready {name}")
 

@@ -139,7 +139,7 @@ def test_a_late_verifier_gets_missing_blocks_from_peers(net: Devnet, late: LateN
     status = call(late.url, "optimism_syncStatus")
     assert status["safe_l2"]["number"] == 0, "no block was derived"
     assert_same_chain(net, late, missing)
-    net.wait(lambda: "a peer gave a missing block" in late.program.out, "log line of a block from a peer")
+    net.wait(lambda: "received missing block from peer" in late.program.out, "log line of a block from a peer")
     scores = next(iter(call(late.url, "opp2p_peers", True)["peers"].values()))["scores"]["reqResp"]
     assert scores["validResponses"] > 0 and scores["rejectedPayloads"] == 0
 
@@ -166,11 +166,15 @@ def test_one_node_is_killed_and_another_partitioned(net: Devnet, late: LateNode)
 
 def test_the_doctor_finds_no_problem(net: Devnet, module_leftovers: Leftovers) -> None:
     for name in net.nodes:
-        words = ("p2p", "doctor", "--rpc", net.node(name)["rpc"])
+        url = net.node(name)["rpc"]
+        net.wait(lambda url=url: call(url, "opp2p_peerStats")["blocksTopicV4"] >= 1, f"a peer of {name} on the topic")  # type: ignore[misc]
+        words = ("p2p", "doctor", "--rpc", url)
         with Program(module_leftovers, "rollup_node.node", *words) as doctor:
             ended = doctor.wait_for_exit()
         assert ended.code == 0 and "fault" not in ended.out, ended
-        assert "blocks were published" in ended.out if name == "sequencer" else "blocks of peers, the last" in ended.out
+        assert (
+            "blocks were published" in ended.out if name == "sequencer" else "blocks from peers, the last" in ended.out
+        )
 
 
 def test_a_stopped_p2p_process_is_restarted(net: Devnet) -> None:

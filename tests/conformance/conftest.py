@@ -1,4 +1,4 @@
-"""Makes tests of the functions that are marked as cases; their ids are those of the cases."""
+"""Collects the functions marked as conformance cases as tests, whose ids are those of the cases."""
 
 import pytest
 

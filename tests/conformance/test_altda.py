@@ -1,4 +1,4 @@
-"""Alt-DA commitments in place of data: how they are parsed, and what each status of one leads to [AD1 to AD9]."""
+"""Alt-DA commitments in place of data: parsing, and the effect of each challenge status [AD1 to AD9]."""
 
 import pytest
 

@@ -81,7 +81,7 @@ def one_block_late() -> None:
 
 @case("asm_timeout_then_first")
 def opened_again() -> None:
-    """The new channel lives 50 blocks from its own opening."""
+    """The new channel times out 50 blocks after its own opening."""
     harness = IngestionHarness(HOLOCENE)
     assert harness.read("A0", number=1) == []
     assert harness.read("A0'", number=61) == []

@@ -115,7 +115,7 @@ def closing_frame_ends_the_channel() -> None:
 
 @case("bank_size_after_close_prune")
 def size_after_such_an_end() -> None:
-    """210 bytes count although frame 0 is kept: the rest of the limit is free, and not a byte more."""
+    """The bank counts 210 bytes although it keeps frame 0: exactly the rest of the limit is free."""
     for room, reasons in ((BANK_LIMIT - 210, []), (BANK_LIMIT - 209, [ChannelEvicted])):
         bank = Bank()
         bank.take("A0:1000 A2:1000 A1!:10")
@@ -145,7 +145,7 @@ def one_block_late() -> None:
 
 @case("bank_timeout_granite_switch")
 def granite_shortens_the_life() -> None:
-    """The block that counts is the one being read: in the last one before Granite the channel is alive."""
+    """The timeout is that of the L1 block being read: in the last one before Granite the channel has not timed out."""
     bank = Bank(forks_until("fjord", granite=612))
     bank.take("A0")
     bank.go_to(50, 600)
@@ -229,7 +229,7 @@ def larger_from_fjord() -> None:
 
 @case("bank_read_before_ingest")
 def reads_first() -> None:
-    """The closing frame of A waits behind: if it were ingested first, the channel that is read would be the second."""
+    """The closing frame of A comes later in the queue: if it were ingested first, the second channel would be read."""
     harness = IngestionHarness(REGOLITH)
     assert harness.read("A0! A0'!") == ["A0", "A0'"]
     assert harness.take_reasons() == []
@@ -244,7 +244,7 @@ def without_bytes() -> None:
 
 @case("bank_ignored_frame_no_prune")
 def refused_frames_do_not_prune() -> None:
-    """Only a smaller limit shows whether the size was tested; no fork makes it smaller, so the test does."""
+    """Only a smaller limit shows whether the size was checked. No fork lowers the limit, so the test does."""
     bank = Bank(FJORD)
     bank.fill("A", 2 * BANK_LIMIT)
     bank.rules = Bank(REGOLITH).rules

@@ -27,7 +27,7 @@ def with_length(length: int, blob: bytes = GOOD) -> bytes:
 
 
 def top_bit(place: int, bit: int) -> bytes:
-    """The good blob with one more bit set."""
+    """The valid blob with one more bit set."""
     return changed({place: GOOD[place] | bit})
 
 

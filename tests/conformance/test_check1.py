@@ -111,7 +111,8 @@ def time_of_the_origin(origin_time: int, expected: CheckResult) -> None:
     check1_isthmus_activation_txs=("holocene", "isthmus", ONE, ACCEPTED),
 )
 def activation_block(before: str, fork: str, transactions: tuple[bytes, ...], expected: CheckResult) -> None:
-    """The fork comes at the next block's time, or one second before it; afterwards users are welcome."""
+    """The fork activates at the next block's time, or one second before it; user transactions are allowed only in the
+    second case."""
     for time in (2, 1):
         checks = BatchCheckHarness(forks_until(before, **{fork: time}))
         assert checks.singular(checks.next(transactions)) == expected
@@ -135,7 +136,7 @@ def fork_from_genesis_on() -> None:
     check1_drift_over_empty_advance=(5, 1, NONE, {1: 1}, ACCEPTED),
 )
 def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[int, int], expected: CheckResult) -> None:
-    """Ten seconds may lie between a block and its origin; block n is 2 n seconds after genesis."""
+    """The maximum drift is ten seconds; block n is 2 n seconds after genesis."""
     early = forks_until("ecotone")
     for forks in (early, {**early, "granite": 0, "holocene": 0}):
         checks = BatchCheckHarness(forks, safe=safe, times=times, max_sequencer_drift=10)

@@ -1,4 +1,4 @@
-"""Where the specs, op-node and kona differ from the batch to the block and the side taken [A1 to A15]."""
+"""Differences of specs, op-node and kona between batch and block, and the side that the node takes [A1 to A15]."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ from tests.conformance.kit.chain import (
     l1_time,
     rollup,
 )
-from tests.conformance.kit.engine import driver_with, sealed
+from tests.conformance.kit.engine import handler_with, sealed
 from tests.conformance.kit.planning import USER, channel, plan, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
@@ -114,7 +114,7 @@ def parameters_in_the_activation_block_of_holocene() -> None:
 
 @case("differs_a04")
 def malformed_config_updates() -> None:
-    """Each is skipped alone, in derivation and in attributes."""
+    """Only the malformed update is skipped, in derivation and in attributes."""
     chain = RollupChain(forks_until("granite"))
     chain.mine(updates=[update(2, word(40_000_000)), config_log(2, b"\1", 1), update(9, b"", 2)])
     assert [each.gas_limit for each in derived(chain, 6)] == [30_000_000] * 5 + [40_000_000]
@@ -123,8 +123,8 @@ def malformed_config_updates() -> None:
 
 @case("differs_a05")
 def checks_of_eip1559_updates() -> None:
-    """Denominator and elasticity are both zero or both not; nothing is asked of the bytes above them, nor of what an
-    update of the unsafe block signer says; topics are three whole words."""
+    """Denominator and elasticity are both zero or both not. The bytes above them are not checked, nor is the value of
+    an unsafe block signer update. A log has three topics of 32 bytes."""
     for value, skipped in (
         (PARAMS, None),
         (bytes(8), None),
@@ -184,7 +184,7 @@ def strictness_of_deposit_logs() -> None:
 
 @case("differs_a08")
 def layout_of_l1_info_when_read() -> None:
-    """It follows from the block's time; what the data says of itself must agree."""
+    """The layout follows from the block's time, and the selector in the data must match it."""
     info = L1Info(7, 8, 9, bytes(32), 0, b"\xba" * 20)
     packed = l1_info_deposit(info, L1InfoFormat.ECOTONE, False)
     assert l1_info_of_block((packed,), L1InfoFormat.ECOTONE).number == 7
@@ -261,7 +261,7 @@ def forks_stand_alone_and_in_order() -> None:
 
 @case("differs_a13")
 def pectra_correction_time_beside_later_blob_schedules() -> None:
-    """Until that time it is Cancun's, whatever else is scheduled before."""
+    """Until that time the blob schedule is Cancun's, even if later schedules activate before."""
     sepolia = L1_CHAINS[11_155_111]
     osaka, prague = sepolia.blob_fork("osaka"), sepolia.blob_fork("prague")
     assert osaka is not None and prague is not None
@@ -285,17 +285,17 @@ def fields_of_the_first_amsterdam_header() -> None:
 
 @case("differs_a15")
 def deposits_refused_by_new_payload() -> None:
-    """The specs' side: op-node would ask for the same block for ever."""
+    """The node follows the specs: op-node would request the same block for ever."""
     chain = RollupChain(forks_until("holocene"))
     chain.mine(*channel("A", plan(GENESIS, 1, ())[0].singular))
     output = chain.run()[0].output
     assert output is not None
-    driver = driver_with(chain.config, output)
+    handler = handler_with(chain.config, output)
     payload = sealed(chain.config, GENESIS, output.attributes)
     for answer in (ForkchoiceAnswer("VALID", b"payload1"), payload):
-        call = driver.next()
-        assert call is not None and driver.answer(call, answer) is None
-    call = driver.next()
+        call = handler.next()
+        assert call is not None and handler.answer(call, answer) is None
+    call = handler.next()
     assert call is not None
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        driver.answer(call, PayloadAnswer("INVALID"))
+        handler.answer(call, PayloadAnswer("INVALID"))

@@ -1,4 +1,4 @@
-"""Where the specs, op-node and kona differ before attributes: the side of op-node [D1 to D30]."""
+"""Differences of specs, op-node and kona before attributes; the node follows op-node [D1 to D30]."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
@@ -66,7 +66,7 @@ EMPTY_SPAN = span_fields([[]])
 
 
 def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, type[Reason] | None]:
-    """What is read of a channel, in letters (a: singular, b: span), and why something was not."""
+    """The batches read from a channel, in letters (a: singular, b: span), and the reasons of drops."""
     found = read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
     return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.reason_type
 
@@ -124,7 +124,7 @@ def size_of_a_channel_after_a_close_that_prunes() -> None:
 
 @case("differs_d07")
 def when_brotli_is_allowed() -> None:
-    """By the L1 block at which the channel is read; the batch in it is of a time before Fjord either way."""
+    """Decided by the L1 block at which the channel is read; the time of its batch is before Fjord in both cases."""
     forks = forks_until("ecotone", fjord=24)
     body = channel_body([FIRST], Compression.BROTLI)
     assert len(read_channel(body, forks, seconds=24).batches) == 1
@@ -133,7 +133,7 @@ def when_brotli_is_allowed() -> None:
 
 @case("differs_d08")
 def damage_in_the_compressed_stream() -> None:
-    """What comes out before it counts, for both compressions."""
+    """Batches decompressed before the damage count, for both compressions."""
     noise = b"".join(l1_hash(number, "noise") for number in range(400))
     long = child(GENESIS, (b"\x02" + noise,)).singular
     for compression in (Compression.ZLIB, Compression.BROTLI):
@@ -256,7 +256,7 @@ def undecided_span_in_holocene() -> None:
 
 @case("differs_d22")
 def overlap_with_other_content_in_holocene() -> None:
-    """Compared, as later op-nodes do (N1); switched off, as at the tag, it is not looked at."""
+    """Compared, as in later op-nodes (N1); when the option is off, as at the tag, the overlap is not checked."""
     config = rollup(forks_until("holocene"))
     assert DerivationConfig(config, L1_CHAIN).span_overlap_check
     assert Deriver(config, L1_CHAIN).span_overlap_check
@@ -296,7 +296,8 @@ def empty_block_at_the_end_of_an_epoch() -> None:
 
 @case("differs_d25")
 def system_config_of_a_reset() -> None:
-    """That of the block where the walk ends, here with its L1 origin as gas limit; not the safe head's."""
+    """The system config is that of the block at which the search ends, not the safe head's. Its gas limit is the L1
+    origin number here."""
     found = OneBlockPerEpoch(early_forks(granite=0), 1000).base()
     assert (found.base.number, found.config.gas_limit) == (950, 950)
 

@@ -1,5 +1,5 @@
-"""Faults in derivation data that other nodes had (F21 to F39): each as a whole where single cases leave something open,
-otherwise the cases that cover it."""
+"""Derivation faults that other nodes had (F21 to F39): a test of each where single cases do not cover it, otherwise the
+list of cases that do."""
 
 from functools import cache
 from random import Random
@@ -117,7 +117,7 @@ def span_cut_off_at_every_byte() -> None:
 
 
 def damaged_spans_against_the_model() -> None:
-    """Wrong, missing and additional bytes: read, refused or malformed as the plainest decoder says."""
+    """Wrong, missing and additional bytes: accepted, refused or malformed exactly as by the reference decoder."""
     generator = Random(3)
     for turn in range(4000):
         data = bytearray(SPANS[turn % len(SPANS)])
@@ -151,7 +151,7 @@ SPANS = [
 
 
 def decoded(encoded: bytes) -> SpanModel | str:
-    """What the node makes of a span batch."""
+    """The node's result for a span batch."""
     found = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
     if not isinstance(found, SpanBatch):
         return "malformed" if isinstance(found, Reason) else "not restored"
@@ -162,7 +162,7 @@ def decoded(encoded: bytes) -> SpanModel | str:
 
 
 def modelled(encoded: bytes) -> SpanModel | str:
-    """What the model makes of it."""
+    """The reference decoder's result."""
     try:
         return read_model(encoded[1:], L2_BLOCK_TIME)
     except MalformedModelSpan:
@@ -247,7 +247,7 @@ def damaged_stream(compression: Compression) -> None:
 
 
 def flipped_bits(body: bytes, whole: list[SingularBatch | SpanBatch], counts: list[int]) -> None:
-    """A wrong bit does not touch what was complete before it, nor does a wrong checksum."""
+    """A flipped bit or a wrong checksum does not affect the batches that were complete before it."""
     for place in range(10, len(body), 7):
         flipped = body[:place] + bytes((body[place] ^ 0x10,)) + body[place + 1 :]
         found = read_channel(flipped, forks_until("fjord")).batches
@@ -312,8 +312,8 @@ def updates_and_deposits() -> None:
 
 @case("fault_f36")
 def a_batcher_that_was_away_for_long() -> None:
-    """Four windows without data: empty blocks, none left out and every epoch in its place, whatever the sequencer
-    has built; its batches come too late."""
+    """Four sequencing windows without data: every block is derived empty, with its epoch, whatever the sequencer has
+    built; its batches come too late."""
     for fork in ("granite", "holocene"):
         built = plan(GENESIS, 40)
         chain = RollupChain(forks_until(fork), seq_window_size=5, max_sequencer_drift=24)
@@ -339,7 +339,7 @@ def activation_of(before: str, fork: str, transactions: tuple[bytes, ...]) -> tu
 
 @case("fault_f37")
 def upgrade_transactions_in_the_activation_block() -> None:
-    """L1 info, then the upgrade; users' transactions behind it only where derivation lets them in."""
+    """L1 info, then the upgrade; user transactions after it only where derivation allows them."""
     for before, fork, filled in (
         ("delta", "ecotone", True),
         ("ecotone", "fjord", True),

@@ -1,4 +1,4 @@
-"""The frame queue: from Holocene on, only frames that can follow each other stay in an item [Q1 to Q8]."""
+"""The frame queue: from Holocene on, only contiguous frames are kept [Q1 to Q8]."""
 
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons.channels import FrameOfOtherChannel
@@ -71,7 +71,7 @@ def from_the_very_second() -> None:
 
 @case("fq_two_items_not_merged")
 def items_are_pruned_apart() -> None:
-    """B1 is refused by the channel stage, where it finds no channel of its own; pruning does not touch it."""
+    """B1 passes pruning; the channel assembler rejects it, because no channel B is open."""
     harness = IngestionHarness(forks_until("holocene"))
     assert harness.read("A0", "B1", "A1!") == ["A0 A1"]
     (dropped,) = harness.dropped

@@ -1,4 +1,4 @@
-"""Frames in a data item: a malformed one rejects its item, and no other item [P1 to P11]."""
+"""Frames in a data item: a malformed frame rejects its whole item, and no other item [P1 to P11]."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -26,7 +26,7 @@ HEAD = 16 + 2 + 4
 
 
 def rejected_by(data: bytes) -> Reason:
-    """Why the item is rejected; the stages must then go on with the next item."""
+    """Why the item is rejected; the stages must then continue with the next item."""
     harness = IngestionHarness(forks_until("granite"))
     assert harness.read(data, "B0!") == ["B0"]
     (dropped,) = harness.dropped

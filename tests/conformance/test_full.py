@@ -55,8 +55,8 @@ def new_block_with_an_epoch_before_the_safe_heads() -> None:
 
 
 @case("full_epoch_missing")
-def new_block_with_an_epoch_that_was_given_up() -> None:
-    """The window has gone on to the next epoch, the safe head has not."""
+def new_block_with_an_epoch_before_the_window() -> None:
+    """The window begins at the next epoch already, the safe head has the old one."""
     checks = BatchCheckHarness(FORKS, first=1, last=2, times={1: 2, 2: 4})
     assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == dropped(SpanBlockEpochUnknown)
     assert checked(checks, along(GENESIS, (1, FULL), (1, FULL))) == ACCEPTED
@@ -70,7 +70,7 @@ def block_before_its_origin() -> None:
 
 
 def drifting(times: dict[int, int], last: int = 2) -> BatchCheckHarness:
-    """Four seconds may lie between a block and its origin; block n is 2 n seconds after genesis."""
+    """The maximum drift is four seconds; block n is 2 n seconds after genesis."""
     return BatchCheckHarness(forks_until("ecotone"), last=last, included=2, times=times, max_sequencer_drift=4)
 
 
@@ -147,7 +147,7 @@ def overlap(transactions: tuple[bytes, ...], epoch: int | None, expected: CheckR
 
 @case("full_overlap_fetch_fail")
 def block_of_the_overlap_is_unavailable() -> None:
-    """Whether it is the parent or a block behind it: tried again later, and then accepted."""
+    """The batch is checked again later and then accepted, whether the parent or a later block is unavailable."""
     checks = BatchCheckHarness(FORKS, safe=90, first=15, last=17)
     blocks = plan(checks.block(2), 90)
     for number, reason in ((2, SpanParentUnavailable), (80, OverlapBlockUnavailable)):

@@ -130,7 +130,7 @@ def has_number(number: int) -> Callable[[L1BlockResponse], bool]:
 
 
 def is_known(number: int) -> Callable[[L1BlockUnavailable], bool]:
-    """Whether an answer gives the reason why a block is unavailable though the head is as high."""
+    """Whether an answer has the reason why a block up to the head is unavailable."""
     return lambda answer: answer.error is not None and (answer.number, answer.head) == (number, number)
 
 

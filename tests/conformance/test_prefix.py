@@ -120,7 +120,7 @@ def overlap() -> None:
 
 @case("prefix_overlap_genesis")
 def overlap_down_to_genesis() -> None:
-    """There is no block before genesis: nothing is requested, and the batch stays undecided."""
+    """Genesis has no parent: nothing is requested, and the batch stays undecided."""
     for forks in ERAS:
         checks = BatchCheckHarness(forks, safe=2)
         for back in (0, 2, 40):
@@ -181,7 +181,7 @@ def last_epoch_not_known_yet() -> None:
 
 @case("prefix_end_epoch_too_old")
 def last_epoch_not_known_any_more() -> None:
-    """Too old is like too new: undecided, although it can never be decided."""
+    """An epoch before the window is like one after it: undecided, although it can never be decided."""
     for forks in ERAS:
         checks = BatchCheckHarness(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
         assert checks.span(span(along(checks.safe, 1, 1))) == undecided(SpanOriginUnknown)
@@ -196,7 +196,8 @@ def start_epoch_before_the_parents() -> None:
 
 @case("prefix_accept_l1_hash_middle")
 def origins_in_the_middle_are_not_checked() -> None:
-    """A sequencer on another L1 block in the middle: its span is accepted, and the blocks get our L1 block."""
+    """The origin bits in the middle are those of another L1 block: the span is accepted, and the blocks get our L1
+    block."""
     ours = plan(GENESIS, 20)
     middle = FIRST_L1 + 2
     assert {block.ref.l1_origin.number for block in ours} == set(range(FIRST_L1, FIRST_L1 + 4))

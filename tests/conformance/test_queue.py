@@ -29,7 +29,7 @@ from tests.conformance.kit.rollup_chain import RollupChain
 
 FORKS = forks_until("granite")
 EVERY_SECOND = [1, 2, 3, 4, 5, 6, 7, 8]
-"""L1 block times that L2's, of two seconds, are always ahead of."""
+"""L1 block times one second apart: L2 time, two seconds a block, is always ahead."""
 
 
 def after(*batches: bytes, at: int = 1, **changes: Any) -> RollupChain:
@@ -268,7 +268,7 @@ class AcceptingChecks(SpanBatchChecks):
 
 @case("queue_extraction_error")
 def an_accepted_span_whose_blocks_cannot_be_extracted() -> None:
-    """The full check rules it out, so the node's own state is inconsistent."""
+    """The full check makes this impossible, so the node ends with a CriticalError."""
     harness = BatchStageHarness(BatchQueue, FORKS, last=1, span_checks=AcceptingChecks)
     harness.feed(span(plan(GENESIS, 20)))
     with pytest.raises(CriticalError, match="epoch 1003 of its new blocks is not among"):

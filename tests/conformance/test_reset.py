@@ -1,5 +1,5 @@
-"""Forks in mid-stream and resets: what is discarded, what stays, and where reading starts again
-[PS1 to PS7, RS1 to RS7]."""
+"""Forks during derivation, and resets: what is discarded, what is kept, and where reading starts [PS1 to PS7, RS1 to
+RS7]."""
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
@@ -7,7 +7,7 @@ from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, 
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
-from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
@@ -137,7 +137,7 @@ def an_invalid_payload_while_the_stages_are_old() -> None:
 
 @case("reset_reset_pre_holocene")
 def back_before_the_fork() -> None:
-    """The stages are those of the base's time, and are exchanged once more on the way."""
+    """The stages are those of the base's time, and are replaced again at the fork."""
     blocks = plan(GENESIS, 14)
     third, fourth = plan(blocks[-1].ref, 2)
     assert blocks[-1].ref.l1_origin.number == FIRST_L1 + 2
@@ -173,7 +173,8 @@ def depth_of_a_reset(forks: dict[str, int], first: int, expected: int) -> None:
 
 @case("reset_batcher_in_window")
 def batcher_changed_behind_the_base() -> None:
-    """The base's L2 block knows the old batcher: he counts until the log in L1 block 4, and the new one from it on."""
+    """The system config at the base has the old batcher: its data is read until the log in L1 block 4, the new one's
+    from there on."""
     blocks = plan(GENESIS, 30)
     first, second = channel("A", span(blocks[20:]), pieces=2)
     chain = RollupChain(forks_until("holocene"))
@@ -229,7 +230,7 @@ def another_safe_head_while_resetting() -> None:
     for _ in range(10):
         need = search.next()
         assert isinstance(need, NeedBlock)
-        search.give(need.number, l2.known(need.number))
+        search.add_block(need.number, l2.known(need.number))
     l2.safe = l2.known(980)
     assert l2.base().base.number == 930
     assert l2.base(search).base.number == 950, "a search that has started continues from the old one"

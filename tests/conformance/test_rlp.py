@@ -1,4 +1,4 @@
-"""The stream of items in a channel, and what an invalid item does to those around it [ST1 to ST6, BE1 to BE7]."""
+"""The stream of items in a channel, and the effect of an invalid item on the others [ST1 to ST6, BE1 to BE7]."""
 
 import tracemalloc
 import zlib

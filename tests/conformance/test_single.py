@@ -75,7 +75,7 @@ def decoded(encoded: bytes, expected: SingularBatch) -> None:
     ),
 )
 def ends_the_channel(*malformed: bytes) -> None:
-    """The batch before survives, the one behind is not read; the same before and after span batches are known."""
+    """The batch before it is read, the one after it is not; the same before and after Delta."""
     for encoded in malformed:
         for fork in ("bedrock", "holocene"):
             found = read_batches(ENCODED, encoded, ENCODED, fork=fork)

@@ -13,7 +13,7 @@ from tests.conformance.kit.planning import plan, span
 from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
 
 MARK = plan(GENESIS, 1)[0].singular
-"""A singular batch, before and behind the span."""
+"""A singular batch before and after the span."""
 LEGACY, DYNAMIC = Tx(), Tx(2, (b"\x05", b"\x01", b"\x09", b"\xda\x7a", []), parity=1)
 GOOD = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1])
 LIMIT = 10_000_000
@@ -41,7 +41,7 @@ def span_in(encoded: bytes) -> SpanBatch:
 
 
 def ended_at(encoded: bytes) -> int:
-    """At which byte the span is malformed; the batch before it survives, the one behind it is not read."""
+    """The byte at which the span is malformed; asserts that the batch before it is read and the one after it is not."""
     found = read_alike(encoded)
     assert len(found.batches) == 1
     (dropped,) = found.dropped

@@ -49,7 +49,7 @@ class SourceHarness:
         self.needed = tuple(ref.hash for ref in blob_refs(data_items(self.block, BATCHER, self.rules)))
 
     def take(self, contents: dict[Hash, bytes | None], hashes: Sequence[Hash]) -> bool:
-        """Brings contents in this order; whether they are what is needed."""
+        """Adds contents in this order; returns whether they are the needed ones."""
         answer = [BlobContent(each, contents[each], None if contents[each] else "BL1") for each in hashes]
         return self.source.add_blobs(self.block.header.hash, answer)
 
@@ -79,7 +79,7 @@ def in_the_order_of_the_block() -> None:
 
 @case("src_pre_ecotone_type3")
 def calldata_of_blob_transactions() -> None:
-    """Through the filter for transactions as well, which must not lose it."""
+    """The l1 process's transaction filter must not remove it either."""
     raw = signed(BLOB, blob_hashes=(H1,), data=item("A0!"))
     (found,) = inbox_transactions([raw], b"\xff" * 20, 900)
     harness = IngestionHarness(forks_until("delta"))
@@ -126,7 +126,7 @@ def one_that_does_not_decode() -> None:
 
 
 class BeaconHarness:
-    """Three blobs of one L1 block, and what the blobs process makes of answers to them."""
+    """Three blobs of one L1 block, and the blobs process's result for given beacon responses."""
 
     def __init__(self) -> None:
         self.data = [noise(100 * number, number) for number in (1, 2, 3)]
@@ -137,7 +137,7 @@ class BeaconHarness:
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 
     def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
-        """The process's answer to derivation when a beacon node returns these blobs for the ones it was asked for."""
+        """The process's answer to derivation when a beacon node returns these blobs for those requested."""
         requests = PendingRequests(1 << 20)
         pending = requests.request(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
         blobs = pair_with_commitments(offered, asked, self.commitments)
@@ -194,7 +194,7 @@ def one_that_was_not_requested(beacon: BeaconHarness) -> None:
     found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
     assert isinstance(found, BlobsUnavailable)
     assert not found.not_found
-    assert "which was not asked for" in found.error
+    assert "which was not requested" in found.error
 
 
 @case("src_no_beacon")

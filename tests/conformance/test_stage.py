@@ -20,17 +20,17 @@ from rollup_node.stages.derivation.reasons.span import (
     SpanParentUnavailable,
 )
 from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, UpdateForkchoice
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.driver import Driver, Outcome
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
+from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 from tests.conformance.kit.batch_stage import BatchStageHarness
 from tests.conformance.kit.cases import case
-from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, SYSTEM_CONFIG, forks_until
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until
+from tests.conformance.kit.engine import handler_with
 from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, singulars, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
@@ -133,7 +133,7 @@ def past_batch_with_another_parent() -> None:
 
 @case("stage_future_flush")
 def a_gap() -> None:
-    """The batch ahead of time takes the good one with it; the blocks are empty when the window is over."""
+    """The future batch is dropped with the valid one in its channel; the blocks are empty after the window."""
     first, second = plan(GENESIS, 2)
     chain = after(*channel("A", second.singular, first.singular), seq_window_size=4)
     assert chain.run() == []
@@ -247,33 +247,27 @@ def the_staging_channel_is_flushed() -> None:
     assert refs(chain.run()) == refs([eighth])
 
 
-def find_invalid(chain: RollupChain, times: int) -> Outcome | None:
+def find_invalid(chain: RollupChain, times: int) -> ProcessedAttributes | None:
     """The engine finds the attributes of the chain's first block invalid this many times in a row."""
     found = chain.run()[0].output
     assert found is not None
-    driver = Driver(chain.config)
-    driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
-    call = driver.settle()
-    assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
-    assert (
-        driver.offer(AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding))
-        is None
-    )
+    handler = handler_with(chain.config, found)
     outcome = None
     for _ in range(times):
-        call = driver.next()
-        assert isinstance(call, UpdateForkchoice) and call.attributes is not None
-        outcome = driver.answer(call, ForkchoiceAnswer("INVALID"))
-    call = driver.next()
+        call = handler.next()
+        assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+        outcome = handler.answer(call, ForkchoiceAnswer("INVALID"))
+    call = handler.next()
     if call is not None:
-        assert isinstance(call, UpdateForkchoice) and call.attributes is not None
+        assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
         assert all(map(is_deposit, call.attributes.transactions))
     return outcome
 
 
 @case("stage_invalid_deposits_only")
 def invalid_deposits() -> None:
-    """Once is answered by the deposits alone; twice stops the node. Before Holocene the attributes are dropped."""
+    """The first time they are replaced by the deposits alone; the second time the node stops. Before Holocene the
+    attributes are dropped."""
     encoded = plan(GENESIS, 1)[0].singular
     assert find_invalid(after(*channel("A", encoded)), 1) is None
     with pytest.raises(CriticalError, match="only deposit transactions"):

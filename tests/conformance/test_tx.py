@@ -34,7 +34,7 @@ ECOTONE = forks_until("ecotone")
 
 
 def naming(address: Address) -> bytes:
-    """A channel whose frame contains an address, which does not make it a transaction to that address."""
+    """A channel with an address in its frame data, which is not the recipient."""
     return batcher_data([Frame(channel_id("A"), 0, address, True)])
 
 
@@ -70,7 +70,7 @@ def used(transaction: bytes) -> None:
     tx_zero_r=signed(DYNAMIC_FEE, change=zero_r),
 )
 def ignored(transaction: bytes) -> None:
-    """No drop is recorded for these: they never reach derivation."""
+    """No drop is recorded: the l1 process filters these out."""
     assert read(transaction) == (["Z0"], [])
     assert inbox_transactions([transaction], INBOX, L1_CHAIN_ID) == ()
 
@@ -92,7 +92,7 @@ def inbox_and_batcher_exchanged() -> None:
 
 @case("tx_reverted_tx")
 def failed_on_l1() -> None:
-    """The block has a config event as well, so that the receipts are looked at."""
+    """The block has a config event as well, so that the receipts are fetched."""
     endpoint = L1Endpoint()
     event = EndpointTransaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
     block = endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), succeeded=False), event)

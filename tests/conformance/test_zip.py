@@ -1,4 +1,4 @@
-"""Compressed channels: which are opened, and which items survive damage [RD1 to RD7, Z1 to Z11].
+"""Compressed channels: which are accepted, and which items of a damaged one are read [RD1 to RD7, Z1 to Z11].
 
 Items are singular batches of the sizes that the cases name, so what survives are batches."""
 
@@ -158,8 +158,8 @@ def complete(items: list[bytes], output: bytes) -> int:
 
 @case("zip_deflate_cut")
 def cut_in_the_middle() -> None:
-    """What C zlib gives out for the same bytes says how many items were delivered whole; the places are chosen so that
-    a byte more or less does not matter."""
+    """The output of C zlib for the same bytes shows how many items were complete; the places are chosen so that a byte
+    more or less does not matter."""
     items = text_batches()
     body = in_small_blocks(items)
     for cut in (len(body) // 4, len(body) // 2, len(body) - 100):
@@ -172,7 +172,7 @@ def cut_in_the_middle() -> None:
 
 @case("zip_deflate_flip")
 def a_bit_flipped_in_the_middle() -> None:
-    """The first bit from the middle on for which C zlib refuses the stream before it has given out anything wrong."""
+    """The first bit from the middle on whose flip makes C zlib fail before it outputs anything wrong."""
     items = text_batches()
     body = in_small_blocks(items)
     for place in range(len(body) // 2, len(body)):
@@ -218,7 +218,7 @@ def damaged_brotli(body: bytes, left: list[int]) -> None:
 
 @case("zip_brotli_large_window")
 def large_window() -> None:
-    """0x11 begins a stream with a large window, and no other."""
+    """Only a stream with a large window begins with 0x11."""
     encoded = large_window_stream(stream(TWO))
     assert encoded[0] == 0x11
     found = read_channel(b"\1" + encoded, FJORD)
@@ -279,8 +279,8 @@ def larger_from_fjord() -> None:
 
 @case("zip_bomb")
 def bomb() -> None:
-    """An item that claims 1 GB and has it, and items of a megabyte for 1 GB: in both no more than about the limit is
-    decoded. The bomb is one compressed megabyte over and over."""
+    """An item of 1 GB, and 1 GB of items of a megabyte: in both cases little more than the limit is decoded. The bomb
+    is one compressed megabyte over and over."""
     claimed = b"\xbb" + (1 << 30).to_bytes(4, "big")
     for head, items in ((claimed, 0), (stream(megabytes(9)), 9)):
         encoder = zlib.compressobj(1)

@@ -61,7 +61,7 @@ async def connected(node: P2pNode, *peers: JsGossipPeer) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
-    """Each version on its topic, whoever dials, with the same id at both ends and without an author."""
+    """Each version on its topic, in both dial directions, with the same id at both ends and without an author."""
     rollup = chain_of_now(last_fork=LAST_FORK[version])
     topic = block_message.block_topic(CHAIN_ID, version)
 

@@ -53,7 +53,7 @@ def packages() -> None:
 
 @pytest.mark.parametrize("early", [True, False], ids=["early muxer", "negotiated muxer"])
 @pytest.mark.parametrize("dial", [we_dial, they_dial])
-def test_identify_ping_and_streams_whoever_dials(dial: Callable[[Pair], Awaitable[None]], early: bool) -> None:
+def test_identify_ping_and_streams_for_both_dialers(dial: Callable[[Pair], Awaitable[None]], early: bool) -> None:
     async def run() -> None:
         async with pair(early_muxer=early) as both:
             await dial(both)

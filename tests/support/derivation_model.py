@@ -1,5 +1,5 @@
-"""Derivation in the plainest way, by the wording of the rules: from the L1 blocks since a reset to the L2 blocks that
-follow, computed from the start at each call. Bytes do not occur: batches and frames are plain values."""
+"""A reference model of derivation, written by the wording of the rules: computes the L2 blocks of the L1 blocks since a
+reset, from the start at each call. It has no encodings: batches and frames are plain values."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -420,7 +420,7 @@ class DerivationModel:
                 found.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
         return found
 
-    # --- the block, and what the engine makes of it ---------------------------------------------------------------
+    # --- the block, and the engine's result for it -----------------------------------------------------------------
 
     def _build(self, batch: ModelSingular, concluding: bool) -> str:
         """Builds a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""

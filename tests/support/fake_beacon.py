@@ -10,7 +10,7 @@ from aiohttp import web
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
-from tests.support.http_listener import Handler
+from tests.support.http_listener import app_for_every_path
 
 GENESIS, SLOT = 1000, 7
 
@@ -39,26 +39,29 @@ class FakeBeacon:
 
     def app(self) -> web.Application:
         """The API."""
-        app = web.Application()
-        app.router.add_get("/eth/v1/beacon/genesis", self._route("genesis", self._genesis))
-        app.router.add_get("/eth/v1/config/spec", self._route("spec", self._spec))
-        app.router.add_get("/eth/v1/beacon/blobs/{slot}", self._route("blobs", self._blobs))
-        app.router.add_get("/eth/v1/beacon/blob_sidecars/{slot}", self._route("blob_sidecars", self._sidecars))
-        app.router.add_get("/eth/v1/beacon/blinded_blocks/{slot}", self._route("blinded_blocks", self._block))
-        return app
+        return app_for_every_path(self.respond)
 
-    def _route(self, name: str, data: Callable[[web.Request], Any]) -> Handler:
-        async def handler(request: web.Request) -> web.StreamResponse:
-            self.requested.append(name)
-            self.keys.append(request.headers.get("X-Key"))
-            await asyncio.sleep(self.delay)
-            if name in self.status:
-                return web.Response(status=self.status[name], text="<html>no</html>")
-            if request.match_info.get("slot", str(SLOT)) != str(SLOT):
-                return web.json_response({"code": 404}, status=404)
-            return web.json_response({"data": data(request)})
-
-        return handler
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        """The response to one request."""
+        parts = request.path.strip("/").split("/")
+        name, slot = (parts[-1], SLOT) if parts[-1] in ("genesis", "spec") else (parts[-2], int(parts[-1]))
+        data = {
+            "genesis": self._genesis,
+            "spec": self._spec,
+            "blobs": self._blobs,
+            "blob_sidecars": self._sidecars,
+            "blinded_blocks": self._block,
+        }
+        if name not in data:
+            return web.Response(status=404)
+        self.requested.append(name)
+        self.keys.append(request.headers.get("X-Key"))
+        await asyncio.sleep(self.delay)
+        if name in self.status:
+            return web.Response(status=self.status[name], text="<html>no</html>")
+        if slot != SLOT:
+            return web.json_response({"code": 404}, status=404)
+        return web.json_response({"data": data[name](request)})
 
     def _genesis(self, request: web.Request) -> Any:
         return {"genesis_time": str(self.genesis_time)}

@@ -15,10 +15,10 @@ LABELS = {"latest": 0, "safe": 3, "finalized": 6}
 
 
 class FakeL1Chain:
-    """`length` blocks, from number 0 on."""
+    """`length` blocks, from number 0 on, whose time is `genesis_time`."""
 
-    def __init__(self, length: int) -> None:
-        self._branch = 0
+    def __init__(self, length: int, genesis_time: int = 0) -> None:
+        self._branch, self._genesis_time = 0, genesis_time
         self.headers: list[Header] = []
         self._hashes: list[Hash] = []
         self.extend(length)
@@ -44,7 +44,7 @@ class FakeL1Chain:
                 number=number,
                 gas_limit=30_000_000,
                 gas_used=0,
-                timestamp=BLOCK_TIME * number,
+                timestamp=self._genesis_time + BLOCK_TIME * number,
                 extra_data=b"",
                 mix_hash=ZERO_HASH,
                 nonce=bytes(8),

@@ -1,5 +1,6 @@
-"""A foreign peer written in Go: the daemon of go-libp2p (p2pd), driven over its control socket. Scenes with it run in a
-process of their own whose only network is a loopback interface of its own, so that no packet can leave the machine."""
+"""A foreign peer written in Go: the daemon of go-libp2p (p2pd), driven over its control socket. Scenarios with it run
+in a separate process in a network namespace that has only a loopback interface, so that no packet can leave the
+machine."""
 
 import asyncio
 import contextlib
@@ -23,7 +24,7 @@ from rollup_node.stages.p2p.encoding.protobuf import Fields
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 
 DAEMON = "ROLLUP_NODE_P2PD"
-"""The environment variable with the path of the daemon, which is else looked for on PATH."""
+"""The environment variable with the path of the daemon, which is otherwise searched on PATH."""
 SCENE_SECONDS = 50
 _ALONE = ("unshare", "--map-root-user", "--net")
 _INSIDE = "from tests.support.go_peers import namespace_main; namespace_main()"
@@ -54,7 +55,7 @@ def _daemon() -> str | None:
 
 
 def run_in_namespace(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
-    """Plays a scene, a function of a test module, in a process with a network of its own."""
+    """Runs a scenario, a function of a test module, in a process with its own network namespace."""
     module = sys.modules[scene.__module__].__file__
     command = (*_ALONE, sys.executable, "-c", _INSIDE, str(module), scene.__name__, str(folder))
     environment = {**environment, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -86,7 +87,7 @@ class GoDaemonError(Exception):
 
 
 class DaemonConnection(NamedTuple):
-    """A connection to the daemon after its answer, which may go on as a stream to a peer."""
+    """A connection to the daemon after its answer; it may become a stream to a peer."""
 
     answer: Fields
     reader: asyncio.StreamReader
@@ -121,7 +122,7 @@ class GoPeer:
         return f"{self.listen_address}/p2p/{self.peer_text}"
 
     async def identify(self) -> None:
-        """Learns who it is, once it runs."""
+        """Waits until the daemon runs, and reads its peer id and addresses."""
         while not self.peer:
             with contextlib.suppress(OSError):
                 found = next(map(_parsed, (await self._call(_IDENTIFY)).repeated_views(4)))
@@ -148,7 +149,7 @@ class GoPeer:
         return await (await self._open(_STREAM_OPEN, 3, wanted)).exchange(request)
 
     async def serve(self, protocol: str, size: int, served: Served) -> None:
-        """Answers requests, of a size, of a protocol."""
+        """Serves a protocol whose requests have a fixed size."""
 
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await _read_message(reader)
@@ -178,12 +179,12 @@ class GoPeer:
         await self._call(_PUBSUB, 8, wanted)
 
     async def collect(self, topic: str) -> None:
-        """Joins a topic and collects its messages in `heard`, until the daemon ends."""
+        """Joins a topic and appends its messages to `received`, until the daemon ends."""
         wanted = protobuf.varint_field(1, _PUBSUB_SUBSCRIBE) + protobuf.bytes_field(2, topic)
-        heard = await self._open(_PUBSUB, 8, wanted)
+        stream = await self._open(_PUBSUB, 8, wanted)
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                self.received.append((await _read_message(heard.reader)).bytes_value(2) or b"")
+                self.received.append((await _read_message(stream.reader)).bytes_value(2) or b"")
 
     async def _call(self, kind: int, field: int = 0, part: bytes | None = None) -> Fields:
         conversation = await self._open(kind, field, part)

@@ -1,4 +1,4 @@
-"""js-libp2p nodes with gossipsub and the sync protocol, beside p2p stages of whole nodes of our own."""
+"""js-libp2p nodes with gossipsub and the sync protocol, beside whole p2p stages of our own."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class JsGossipPeer:
             await self.js.call("join", topic=topic)
 
     async def dial(self, node: P2pNode) -> None:
-        """Connects to a node of ours."""
+        """Connects to one of our nodes."""
         await self.js.call("dial", address=node.address)
 
     async def publish(self, topic: str, message: bytes) -> set[str]:
@@ -47,10 +47,10 @@ class JsGossipPeer:
         events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
         return [each for event in events for each in event[part]]
 
-    async def wait_for_rpc(self, part: str, wanted: Callable[[Any], object]) -> Any:
-        """An entry of a part of an RPC, once one is as wanted."""
-        event = await self.js.event("rpc", lambda event: any(map(wanted, event[part])))
-        return next(each for each in event[part] if wanted(each))
+    async def wait_for_rpc(self, part: str, matches: Callable[[Any], object]) -> Any:
+        """Waits for an entry of a part of an RPC for which `matches` holds."""
+        event = await self.js.event("rpc", lambda event: any(map(matches, event[part])))
+        return next(each for each in event[part] if matches(each))
 
     def copies(self, message_id: bytes, peer: str | None = None) -> int:
         """How often peers, or one of them, have sent a message."""
@@ -63,7 +63,7 @@ class JsGossipPeer:
     async def wait_for_state(
         self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
     ) -> None:
-        """Waits until its state is as wanted."""
+        """Waits until `condition` holds for its state."""
         async with asyncio.timeout(seconds):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)

@@ -36,7 +36,7 @@ def _version(program: str) -> str:
 
 
 def _install() -> None:
-    """Installs under a lock, unless what stands there is of the same lock file."""
+    """Installs under a lock, unless the packages of this lock file are installed."""
     wanted = (FOLDER / "package-lock.json").read_bytes()
     stamp = FOLDER / "node_modules" / ".installed"
     with (FOLDER / "package.json").open() as lock:
@@ -53,7 +53,7 @@ def _short(error: Exception) -> str:
 
 
 class JsError(Exception):
-    """A command of the peer failed there."""
+    """A command of the peer failed."""
 
 
 class JsPeer:
@@ -68,11 +68,11 @@ class JsPeer:
 
     @property
     def ready(self) -> dict[str, Any]:
-        """What it said of itself at the start."""
+        """The data of its first event, `ready`."""
         return self.events[0]
 
     async def call(self, command: str, *, seconds: float = 20.0, **arguments: Any) -> Any:
-        """The result of a command; JsError if it failed there."""
+        """The result of a command. Raises JsError if it failed."""
         self._count += 1
         answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
         assert self._process.stdin is not None
@@ -84,7 +84,7 @@ class JsPeer:
         return line["result"]
 
     async def event(self, name: str, matches: Callable[[dict[str, Any]], bool] = bool, seconds: float = 20.0) -> Any:
-        """The first event of the name that matches, waiting for it if need be."""
+        """Waits for the first event of that name that matches."""
         async with asyncio.timeout(seconds):
             while True:
                 for event in self.events:
@@ -135,5 +135,5 @@ async def js_peer(program: str, **options: Any) -> AsyncIterator[JsPeer]:
 
 
 def by(**wanted: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether an event has these values."""
+    """A predicate: whether an event has these values."""
     return lambda event: all(event.get(name) == value for name, value in wanted.items())

@@ -1,4 +1,4 @@
-"""The p2p stage of whole nodes for tests: on the loopback interface, with buses whose other ends the test drives."""
+"""The p2p stage of whole nodes for tests: on the loopback interface; the test drives the other ends of its buses."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ KEY = b"\x11" * 32
 
 
 def run_scenario(scenario: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
-    """Runs a scenario in an event loop of its own, for a bounded time."""
+    """Runs a scenario in a new event loop, for a bounded time."""
 
     async def bounded() -> None:
         async with asyncio.timeout(seconds):

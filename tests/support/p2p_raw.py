@@ -1,4 +1,4 @@
-"""A peer that does what it likes: tcp_connection TCP, or yamux frames written by hand over a proper handshake."""
+"""A peer without a protocol stack: plain TCP, or hand-written yamux frames after a valid handshake."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ SYN, ACK, FIN, RST = 1, 2, 4, 8
 
 
 def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"") -> bytes:
-    """A yamux frame, right or wrong."""
+    """A yamux frame, valid or not."""
     return struct.pack(">BBHII", 0, kind, flags, stream, length) + body
 
 
@@ -28,29 +28,29 @@ def proposal(stream: int, protocol: str) -> bytes:
 
 
 class RawPeer:
-    """An upgraded connection without any streams of its own."""
+    """An upgraded connection without streams."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SecureSession) -> None:
         self._reader, self._writer, self._sealed = reader, writer, sealed
 
     async def send(self, plain: bytes) -> None:
-        """Sends sealed bytes; the other end may be gone already."""
+        """Sends encrypted bytes; the other end may be gone already."""
         with contextlib.suppress(ConnectionError):
             self._writer.writelines(self._sealed.encrypt(plain))
             await self._writer.drain()
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
-        """Sends each in a noise encode_line of its own."""
+        """Sends each in its own noise message."""
         await self.send_raw(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))
 
     async def send_raw(self, raw: bytes) -> None:
-        """Sends bytes that are no noise."""
+        """Sends bytes outside of noise."""
         with contextlib.suppress(ConnectionError):
             self._writer.write(raw)
             await self._writer.drain()
 
     async def read_for(self, seconds: float) -> bytes:
-        """What comes within a time, unsealed."""
+        """The decrypted bytes that arrive within a time."""
         found = b""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -128,7 +128,8 @@ class FinishedProgram:
 
 
 class Program:
-    """A Python module run as a program in the folder of `leftovers`."""
+    """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
+    sessions, so that a program gets as much as all the tests together."""
 
     _numbers = count()
 
@@ -143,6 +144,7 @@ class Program:
                 stderr=err,
                 cwd=leftovers.folder,
                 env=leftovers.environment(**environment),
+                start_new_session=True,
             )
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The rpc stage with buses in the place of the other processes, and an HTTP client."""
+"""The rpc stage with the buses of the other processes, and an HTTP client."""
 
 import asyncio
 import io
@@ -49,6 +49,9 @@ class RpcOptions(TypedDict, total=False):
     enable_admin: bool
     metrics_enabled: bool
     p2p: bool
+    vhosts: tuple[str, ...]
+    cors_domains: tuple[str, ...]
+    jwt_secret: bytes | None
 
 
 def peer_response(request: PeerRequest) -> PeerResponse:
@@ -76,6 +79,9 @@ class RpcHarness:
             metrics_dir=str(directory),
             rollup=ROLLUP,
             p2p=options.get("p2p", False),
+            vhosts=options.get("vhosts", ("*",)),
+            cors_domains=options.get("cors_domains", ()),
+            jwt_secret=options.get("jwt_secret"),
         )
         self.meter = Meter("rpc")
         self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)

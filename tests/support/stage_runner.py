@@ -1,4 +1,4 @@
-"""One stage with a compute worker and buses in the place of the other processes, with or without the task runner."""
+"""One stage with a compute worker and the buses of the other processes, with or without the task runner."""
 
 import asyncio
 import tempfile
@@ -22,7 +22,7 @@ ROLES = ("l1", "blobs", "derivation", "engine", "compute", "rpc")
 
 
 class StartedStage(NamedTuple):
-    """A stage whose periodic tasks nobody runs, and the buses of all roles."""
+    """A stage whose periodic tasks do not run, and the buses of all roles."""
 
     stage: Stage
     meter: Meter
@@ -65,7 +65,7 @@ async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -
 
 
 def run_within(seconds: float, main: Callable[[], Awaitable[T]]) -> T:
-    """Runs a coroutine function in a loop of its own. Raises TimeoutError after that many seconds."""
+    """Runs a coroutine function in a new event loop. Raises TimeoutError after that many seconds."""
 
     async def bounded() -> T:
         async with asyncio.timeout(seconds):

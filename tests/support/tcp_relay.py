@@ -1,4 +1,4 @@
-"""A TCP relay in front of an endpoint, which a test can cut."""
+"""A TCP relay in front of an endpoint that a test can make unreachable."""
 
 import selectors
 import socket

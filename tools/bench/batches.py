@@ -83,7 +83,7 @@ def command_seconds(url: str, workers: int) -> float:
 
 
 def native_calls(url: str, recorded: Recording) -> Recorded:
-    """The calls into native code that the work makes, recorded while this process does it once."""
+    """The calls into native code of the listing, recorded while this process lists once."""
     config = find_network("op-sepolia").config
     bodies = {number: _fetch(url, "eth_getBlockByNumber", hex(number), True) for number in range(FIRST, LAST + 1)}
     functions = (

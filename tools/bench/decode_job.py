@@ -1,5 +1,5 @@
 """A one-shot process in place of derivation that dispatches channels to compute workers and measures how long all of
-them take and how much CPU time of its own that costs."""
+them take and how much CPU time it uses meanwhile."""
 
 import asyncio
 import os

@@ -56,16 +56,16 @@ def show(title: str, figures: Sequence[Figure]) -> int:
     print(f"  {machine()}")
     failed = 0
     for figure in figures:
-        verdict = ""
+        checks = ""
         for name, limit, sign in (("bound", figure.bound, 1), ("floor", figure.floor, -1)):
             if limit is not None:
                 good = sign * figure.median <= sign * limit
                 failed |= not good
-                verdict += f"  {name} {limit:g}: {'held' if good else 'MISSED'}"
+                checks += f"  {name} {limit:g}: {'held' if good else 'MISSED'}"
         low, high = min(figure.runs), max(figure.runs)
         print(
             f"  {figure.name:<44} {figure.median:10.3f} {figure.unit:<6} "
-            f"({low:.3f} to {high:.3f}, {len(figure.runs)} runs){verdict}"
+            f"({low:.3f} to {high:.3f}, {len(figure.runs)} runs){checks}"
         )
     sys.stdout.flush()
     return failed

@@ -24,12 +24,12 @@ class GenesisAccounts(NamedTuple):
 def read_alloc(path: Path) -> GenesisAccounts:
     """Reads a genesis file, or an object of accounts alone. Raises SettingsError for anything else."""
     try:
-        found = json.loads(path.read_bytes())
+        genesis = json.loads(path.read_bytes())
     except OSError as error:
         raise SettingsError(f"--l2-alloc {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"--l2-alloc {path}: not JSON: {error}") from None
-    accounts = found.get("alloc", found) if isinstance(found, dict) else None
+    accounts = genesis.get("alloc", genesis) if isinstance(genesis, dict) else None
     if not isinstance(accounts, dict) or not accounts:
         raise SettingsError(f"--l2-alloc {path}: expected a genesis file with accounts under `alloc`")
     alloc: Alloc = {}
@@ -39,7 +39,7 @@ def read_alloc(path: Path) -> GenesisAccounts:
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise SettingsError(f"--l2-alloc {path}: account {text[:60]}: {error}") from None
     try:
-        return GenesisAccounts(alloc, _forks(found))
+        return GenesisAccounts(alloc, _forks(genesis))
     except ValueError as error:
         raise SettingsError(f"--l2-alloc {path}: timestamp: {error}") from None
 
@@ -64,11 +64,11 @@ def _hex(value: bytes, size: int) -> str:
     return to_hex(value.rjust(size, b"\0"))
 
 
-def _forks(found: Mapping[str, Any]) -> frozenset[str]:
+def _forks(genesis: Mapping[str, Any]) -> frozenset[str]:
     """The forks that the file's `config` activates at or before its timestamp."""
-    config = found.get("config")
+    config = genesis.get("config")
     if not isinstance(config, dict):
         return frozenset()
-    start = number(found.get("timestamp"))
+    start = number(genesis.get("timestamp"))
     times = {name: config.get(f"{name}Time") for name in FORK_NAMES}
     return frozenset(name for name, value in times.items() if type(value) is int and value <= start)

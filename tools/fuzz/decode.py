@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bombs", type=int, default=20, help="bombs in 1,000 inputs")
     parser.add_argument("--largest", type=int, default=99, help="largest decompressed size of a bomb in MB")
-    parser.add_argument("--programs", type=int, default=100, help="run every Nth input as a program of its own")
+    parser.add_argument("--programs", type=int, default=100, help="run every Nth input as a separate program")
     parser.add_argument("--real", type=Path, help="folder of recorded data, to mutate real inputs as well")
     parser.add_argument("--failures", type=Path, default=Path("."), help="folder for a failing input")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Runner:
-    """Runs the command in one long-lived child process, or as a program of its own; the files are in `folder`."""
+    """Runs the command in one long-lived child process, or as a separate program; the files are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -109,7 +109,7 @@ class Runner:
         return msgspec.json.decode(line, type=DecodeRun)
 
     def run_program(self, arguments: list[str]) -> DecodeRun:
-        """Runs the command as a program of its own."""
+        """Runs the command as a separate program."""
         out, err, peak = self._folder / "out", self._folder / "err", self._folder / "peak"
         peak.write_text("0")
         with out.open("wb") as stdout, err.open("wb") as stderr:

@@ -11,17 +11,24 @@ from yarl import URL
 from rollup_node.stages.blobs import beacon_api
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.slots import SlotClock
-from rollup_node.stages.io.jsonrpc import EndpointError, endpoint_name, why_not_connected
+from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
+from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, endpoint_name, why_not_connected
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 
 T = TypeVar("T")
 
-MAX_BODY = 96 << 20
+SMALL_BODY = 1 << 20
+"""Bytes of genesis or spec."""
+ORDINARY_BODY = 8 << 20
+"""Bytes that nearly every response keeps to: 30 blobs. Longer ones are fetched again one after the other, so that no
+more than one of them is in memory."""
+MAX_BODY = 36 << 20
+"""Bytes of MAX_BLOBS blobs with their sidecars."""
 HEDGE_SECONDS = 5.0
-"""After so long without a response the next endpoint is asked as well."""
+"""Seconds without a response after which the next endpoint is requested as well."""
 ROUTE_SECONDS = 600.0
 """How long a route that an endpoint does not support is not tried again."""
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
@@ -43,22 +50,26 @@ class BeaconEndpoint:
     """One Beacon API. Methods raise EndpointError if it does not answer, and BeaconResponseError if it answers
     something else."""
 
-    def __init__(self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter) -> None:
+    def __init__(
+        self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
+    ) -> None:
         self.name = endpoint_name(url)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
-        self._meter = meter
+        self._meter, self._large = meter, large
         self._sidecars_until = 0.0
         self._no_commitments_until = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     async def genesis_time(self) -> int:
         """The beacon chain's genesis time in Unix seconds [BCN2]."""
-        return beacon_api.parse_genesis_time(await self._get_ok("genesis", "eth/v1/beacon/genesis"))
+        status, body = await self._get("genesis", "eth/v1/beacon/genesis", (), SMALL_BODY)
+        return beacon_api.parse_genesis_time(self._ok(status, body))
 
     async def slot_milliseconds(self) -> int:
         """The slot duration [BCN3]."""
-        return beacon_api.parse_slot_milliseconds(await self._get_ok("spec", "eth/v1/config/spec"))
+        status, body = await self._get("spec", "eth/v1/config/spec", (), SMALL_BODY)
+        return beacon_api.parse_slot_milliseconds(self._ok(status, body))
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
         """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
@@ -87,20 +98,30 @@ class BeaconEndpoint:
         """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the route or the blobs. Commitments of
         the block make it cheaper to verify several blobs, not to verify one."""
         query = [("versioned_hashes", to_hex(ref.hash)) for ref in wanted]
-        status, body = await self._get("blobs", f"eth/v1/beacon/blobs/{slot}", query)
-        if status in _UNSUPPORTED_ROUTE:
-            return ()
-        blobs = beacon_api.parse_blobs(self._ok(status, body))
+        try:
+            blobs = await self._fetch("blobs", f"eth/v1/beacon/blobs/{slot}", query, beacon_api.parse_blobs)
+        except EndpointError as error:
+            if error.status in _UNSUPPORTED_ROUTE:
+                return ()
+            raise
         commitments = await self._commitments(slot) if len(blobs) > 1 or (blobs and prefetch) else None
         return beacon_api.pair_with_commitments(blobs, wanted, commitments)
 
     async def _sidecars(self, slot: int, wanted: Sequence[BlobRef]) -> tuple[OfferedBlob, ...]:
         """By the sidecars route [BCN5, BCN11]."""
         query = [] if self._fetch_all else [("indices", str(ref.index)) for ref in wanted]
-        status, body = await self._get("blob_sidecars", f"eth/v1/beacon/blob_sidecars/{slot}", query)
-        if status == 404:
-            raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}")
-        found = beacon_api.parse_sidecars(self._ok(status, body), {ref.hash for ref in wanted})
+        hashes = {ref.hash for ref in wanted}
+        try:
+            found = await self._fetch(
+                "blob_sidecars",
+                f"eth/v1/beacon/blob_sidecars/{slot}",
+                query,
+                lambda body: beacon_api.parse_sidecars(body, hashes),
+            )
+        except EndpointError as error:
+            if error.status != 404:
+                raise
+            raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}") from None
         if not found:
             raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}")
         return found
@@ -109,35 +130,46 @@ class BeaconEndpoint:
         """The commitments that the beacon block lists; None if the endpoint does not return the block."""
         if time.monotonic() < self._no_commitments_until:
             return None
-        try:
-            for route in ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks"):
-                status, body = await self._get("block", f"{route}/{slot}")
-                if status == 200:
-                    return beacon_api.parse_block_commitments(body)
-        except (EndpointError, BeaconResponseError):
-            pass
+        for route in ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks"):
+            try:
+                return await self._fetch("block", f"{route}/{slot}", (), beacon_api.parse_block_commitments)
+            except BeaconResponseError:
+                break
+            except EndpointError as error:
+                if error.status is None:
+                    break
         self._no_commitments_until = time.monotonic() + ROUTE_SECONDS
         return None
 
-    async def _get_ok(self, label: str, path: str) -> bytes:
-        return self._ok(*await self._get(label, path))
+    async def _fetch(self, label: str, path: str, query: Sequence[tuple[str, str]], parse: Callable[[bytes], T]) -> T:
+        """What `parse` makes of a response with status 200. Raises EndpointError with the status otherwise."""
+        try:
+            return _parsed(parse, self._ok(*await self._get(label, path, query, ORDINARY_BODY)))
+        except AnswerTooLargeError:
+            pass
+        async with self._large:
+            return _parsed(parse, self._ok(*await self._get(label, path, query, MAX_BODY)))
 
     def _ok(self, status: int, body: bytes) -> bytes:
         if status != 200:
             raise EndpointError(self.name, f"HTTP status {status}", status)
         return body
 
-    async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]] = ()) -> tuple[int, bytes]:
+    async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
         """Status and body of one request, whose metrics are recorded under `label`."""
         self._meter.count("rpc_client_requests_total", rpc="beacon", method=label)
         start, error = time.monotonic(), "endpoint"
         try:
             async with asyncio.timeout(self._timeout):
-                status, body = await self._exchange(path, query)
+                status, body = await self._exchange(path, query, max_body)
             error = "" if status == 200 else f"http_{status}"
             return status, body
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
+        except BodyTooLargeError as failure:
+            raise AnswerTooLargeError(self.name, str(failure)) from None
+        except BodyEncodingError as failure:
+            raise EndpointError(self.name, str(failure)) from None
         except aiohttp.ClientConnectorError as failure:
             raise EndpointError(self.name, f"cannot connect ({why_not_connected(failure.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as failure:
@@ -147,24 +179,18 @@ class BeaconEndpoint:
             self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="beacon", method=label)
             self._meter.count("rpc_client_responses_total", rpc="beacon", method=label, error=error)
 
-    async def _exchange(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
+    async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
         # A hosted endpoint may have its key in the path or the query of its URL.
         url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}")
         url = url.with_query([*self._base.query.items(), *query])
         async with self._open().get(url, allow_redirects=False) as response:
-            parts, size = [], 0
-            async for part in response.content.iter_any():
-                size += len(part)
-                if size > MAX_BODY:
-                    response.close()
-                    raise EndpointError(self.name, f"the answer is longer than {MAX_BODY} bytes")
-                parts.append(part)
-            return response.status, b"".join(parts)
+            return response.status, await read_body(response, max_body)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
                 headers={"Accept": "application/json", "Accept-Encoding": "gzip", **self._headers},
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
@@ -172,29 +198,17 @@ class BeaconEndpoint:
 
 
 class BeaconEndpoints:
-    """Primary and fallbacks in a ring; the one that answered last is asked first [BCN12]."""
+    """Primary and fallbacks in a ring; the one that answered last is used first [BCN12]."""
 
     def __init__(self, config: BlobsConfig, meter: Meter) -> None:
         urls = [*([config.beacon] if config.beacon else []), *config.fallbacks]
         primary_headers = dict([config.header]) if config.header else {}
+        large = asyncio.Lock()
         self.all = tuple(
-            BeaconEndpoint(url, config, primary_headers if url is config.beacon else {}, meter) for url in urls
+            BeaconEndpoint(url, config, primary_headers if url is config.beacon else {}, meter, large) for url in urls
         )
-        self._slot_seconds = config.slot_seconds
+        self.clock = BeaconClock(self.all, config.slot_seconds)
         self._current = 0
-        self._clock: SlotClock | None = None
-
-    async def slot_at(self, timestamp: int) -> int:
-        """The slot of a time in seconds. Genesis and slot duration are requested once. Raises EndpointError, and
-        BeforeGenesisError for a time before genesis."""
-        if self._clock is None:
-            genesis, _ = await self._first_of(lambda endpoint: endpoint.genesis_time())
-            if self._slot_seconds:
-                duration = 1000 * self._slot_seconds
-            else:
-                duration, _ = await self._first_of(lambda endpoint: endpoint.slot_milliseconds())
-            self._clock = SlotClock(genesis, duration)
-        return self._clock.slot_at(timestamp)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
         """The offer of the first endpoint that has one. Raises BlobsNotFoundError if all endpoints answer so, and
@@ -204,7 +218,7 @@ class BeaconEndpoints:
         return offer
 
     def failed(self, offer: BlobOffer) -> None:
-        """Records that an offer lacked wanted blobs: the next endpoint is asked first from now on."""
+        """Records that an offer lacked wanted blobs: the next endpoint is used first from now on."""
         offer.endpoint.failed(offer)
         if self.all[self._current] is offer.endpoint:
             self._current = (self._current + 1) % len(self.all)
@@ -215,7 +229,7 @@ class BeaconEndpoints:
             await endpoint.close()
 
     async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """The first result and the index of its endpoint. The next endpoint is asked when one has failed or takes
+        """The first result and the index of its endpoint. The next endpoint is requested when one has failed or takes
         longer than HEDGE_SECONDS."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}
@@ -243,6 +257,16 @@ class BeaconEndpoints:
         if all(isinstance(error, BlobsNotFoundError) for error in errors):
             raise BlobsNotFoundError(text)
         raise EndpointError("Beacon API", text)
+
+
+def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
+    """What `parse` makes of a body. Raises a new error: the frames of the first would keep the body."""
+    try:
+        return parse(body)
+    except BeaconResponseError as error:
+        text = str(error)
+    del body
+    raise BeaconResponseError(text)
 
 
 def _with_endpoint(endpoint: BeaconEndpoint, error: Exception) -> Exception:

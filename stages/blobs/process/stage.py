@@ -16,10 +16,12 @@ from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.io.jsonrpc import EndpointError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.foreign_json import one_line
 
 log = get_logger("blobs")
 
@@ -34,7 +36,7 @@ class BlobsStage:
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
-        self._meter = meter
+        self._meter, self._warnings = meter, RepeatedWarnings(log)
         self._requests = PendingRequests(config.cache_bytes)
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
@@ -118,7 +120,7 @@ class BlobsStage:
         """Fetches and verifies once; authentic blobs are kept even if others are missing."""
         error: Exception | str | None = None
         try:
-            slot = await self._endpoints.slot_at(pending.block.timestamp)
+            slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
             offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
             hashes = tuple(ref.hash for ref in pending.missing)
             verified = await self._verifier.verify(hashes, offer.blobs, pending.urgent)
@@ -136,10 +138,18 @@ class BlobsStage:
             pending.is_fetching = False
             self._work.wake.set()
         if error is not None:
-            text = f"blobs of L1 block {pending.block}: {error}"
-            pending.failed(text, isinstance(error, BlobsNotFoundError), time.monotonic())
-            log.warn("could not fetch blobs", block=pending.block, urgent=pending.urgent, error=error)
+            self._failed(pending, error)
         self._respond(pending)
+
+    def _failed(self, pending: PendingRequest, error: Exception | str) -> None:
+        """Records that blobs are missing. The slot may be wrong, unless a worker failed."""
+        if not isinstance(error, TaskFailed):
+            self._endpoints.clock.doubt()
+        not_found = isinstance(error, BlobsNotFoundError)
+        reason = one_line(f"{error} ({self._endpoints.clock})" if not_found else str(error))
+        pending.failed(f"blobs of L1 block {pending.block}: {reason}", not_found, time.monotonic())
+        kind = "urgent" if pending.urgent else "prefetched"
+        self._warnings.warn(kind, "could not fetch blobs", block=pending.block, urgent=pending.urgent, error=reason)
 
     def _publish_health(self) -> None:
         urgent = [pending for pending in self._requests if pending.urgent and pending.missing]

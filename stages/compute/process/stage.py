@@ -10,7 +10,7 @@ from rollup_node.stages.l1 import tasks as l1_tasks
 
 
 class ComputeStage:
-    """Has no loop of its own: the bus runs a task whenever there is one, derivation's first."""
+    """Has no periodic task: the bus runs a task whenever there is one, derivation's first."""
 
     def __init__(self, config: ComputeConfig, bus: Bus) -> None:
         self.periodic_tasks: tuple[PeriodicTask, ...] = ()

@@ -100,7 +100,7 @@ class SpanCursor:
 
 
 class RejectedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A span batch whose transactions cannot be restored: it is dropped alone, and its channel goes on [BE6]."""
+    """A span batch whose transactions cannot be restored: only the batch is dropped, its channel continues [BE6]."""
 
     reason: SpanTransactionInvalid
 

@@ -20,7 +20,7 @@ VERSION = 0
 MAX_DATA = 1_000_000
 """Bytes of a frame's data [CK2]."""
 OVERHEAD = 200
-"""Bytes that a frame counts beyond its data wherever sizes are limited [CK1]."""
+"""Bytes that every frame counts towards size limits besides its data [CK1]."""
 
 _CHANNEL, _NUMBER, _LENGTH = 16, 2, 4
 _HEAD = _CHANNEL + _NUMBER + _LENGTH

@@ -251,7 +251,7 @@ class _FieldReader:
             for index in range(total):
                 offsets.append(at)
                 first = data[at]
-                # Any byte below 0x80 is a type here; unknown ones cost the batch later, not the channel [CV3].
+                # Any byte below 0x80 is a type here; unknown ones drop the batch later, not the channel [CV3].
                 if first < 0x80:
                     kinds[index] = first
                     at += 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rollup_node.stages.derivation.codec.inflate import CUT_OFF, END, Inflater
 
 SLACK = 65536
-"""Bytes decoded beyond the budget: damage further on than this cannot reach the items within it."""
+"""Bytes decoded beyond the budget: damage beyond these cannot affect items within the budget."""
 
 _SYNC = b"\x00\x00\xff\xff"
 _FINAL_EMPTY_BLOCK = b"\x01\x00\x00\xff\xff"

@@ -1,6 +1,6 @@
 """Alt-DA: commitments in place of the batcher's data, and what their state means for derivation.
 
-Inputs are fetched and challenges followed elsewhere; this is the pure rule of what becomes of each data item. Networks
+Inputs are fetched and challenges followed elsewhere; this module only decides the result of each data item. Networks
 with Alt-DA are refused at start until the rest exists."""
 
 from enum import Enum
@@ -91,8 +91,8 @@ class AltDaResolver:
         return None
 
     def add_input(self, answer: bytes | CommitmentStatus) -> bytes | None:
-        """Brings the input that is needed, or the state of its commitment; None if it is skipped or still needed
-        [AD6 to AD8]. Raises CriticalError if it is unavailable, since the chain cannot go on without it."""
+        """Brings the input that is needed, or the state of its commitment; None if it is skipped or still needed [AD6
+        to AD8]. Raises CriticalError if it is unavailable, since derivation cannot continue without it."""
         commitment = self.needed
         if commitment is None:
             raise CriticalError("the input of a commitment that is not needed")

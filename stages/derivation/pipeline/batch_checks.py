@@ -27,7 +27,7 @@ _TYPE = itemgetter(0)
 
 
 class BatchValidity(Enum):
-    """What becomes of a batch; op-node's BatchValidity."""
+    """The result of a batch's validity checks, as op-node's BatchValidity."""
 
     ACCEPT = "accept"
     DROP = "drop"
@@ -52,7 +52,7 @@ def drop(reason: Reason) -> BatchVerdict:
 
 
 def undecided(reason: Reason) -> BatchVerdict:
-    """L1 or L2 blocks that decide are missing."""
+    """The batch is undecided: an L1 or L2 block that the check needs is missing."""
     return BatchVerdict(BatchValidity.UNDECIDED, reason)
 
 

@@ -1,4 +1,4 @@
-"""The batch queue, before Holocene: batches wait for their turn, and all are checked again for each block to derive."""
+"""The batch queue, before Holocene: batches are queued, and all are checked again for each block to derive."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.base_batch_stage import (

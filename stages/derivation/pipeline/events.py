@@ -1,4 +1,4 @@
-"""What the pipeline's stages report on their way: everything that goes no further, in the order in which it happens."""
+"""Drops that the pipeline's stages report, in the order in which they happen."""
 
 from collections import deque
 
@@ -15,5 +15,5 @@ class PipelineEvents:
         self.drops: deque[Dropped] = deque()
 
     def drop(self, effect: DropEffect, reason: Reason) -> None:
-        """Records that something goes no further, at the L1 block being read."""
+        """Records a drop at the L1 block being read."""
         self.drops.append(Dropped(effect, reason, self.origin))

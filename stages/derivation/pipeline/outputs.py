@@ -1,4 +1,4 @@
-"""What the deriver puts out: attributes, or what it needs to go on. A need is repeated until it is met."""
+"""Outputs of the deriver: attributes, or the input that it needs next. A need is repeated until it is met."""
 
 from enum import Enum
 
@@ -38,7 +38,7 @@ class NeedL2Blocks(msgspec.Struct, frozen=True):
 
 
 class NeedReset(msgspec.Struct, frozen=True):
-    """Derivation cannot go on before a reset [PS2]."""
+    """Derivation cannot continue before a reset [PS2]."""
 
     reason: Reason
 

@@ -20,7 +20,7 @@ MAX_QUEUED = 256
 
 
 class TaskPool(Protocol):
-    """Runs a task elsewhere; raises TaskFailed when that is given up."""
+    """Runs a task elsewhere; raises TaskFailed when workers failed too often."""
 
     async def run(self, task: DecodeChannel) -> Any: ...
 

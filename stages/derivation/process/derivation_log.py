@@ -55,11 +55,11 @@ class DerivationLog:
         return Drops(self.buffer.total, tuple(self._latest))
 
     def restart(self) -> None:
-        """Derivation starts again: earlier drops explain nothing of what it derives now."""
+        """Clears the latest drops, because derivation starts again."""
         self._latest.clear()
 
     def dropped(self, dropped: Dropped) -> None:
-        """Something went no further."""
+        """Logs and counts a drop, and adds it to the buffer."""
         drop = _message(dropped)
         self.buffer.add(drop)
         self._latest.append(drop)
@@ -71,7 +71,7 @@ class DerivationLog:
         write(str(dropped), at=dropped.origin, **dropped.reason.values)
 
     def at_block(self, block: L1BlockRef) -> None:
-        """An L1 block is being read."""
+        """Records the L1 block being read."""
         self._origin = block
         self._meter.set("refs_number", block.number, layer="l1", type="l1_derived")
         self._meter.set("refs_time", block.timestamp, layer="l1", type="l1_derived")

@@ -1,4 +1,4 @@
-"""The last drops of this incarnation, numbered from 0, for readers that ask page by page."""
+"""The last drops of this incarnation, numbered from 0, for readers that request them page by page."""
 
 from collections import deque
 from itertools import islice

@@ -1,6 +1,6 @@
 """Reads ahead of derivation: which blobs the buffered L1 blocks need, and which channels will be complete.
 
-It is only a prefetch: derivation requests what it needs whether or not it was foreseen here. Each block is parsed once:
+It is only a prefetch: derivation requests what it needs whether or not it was prefetched. Each block is parsed once:
 the pipeline takes over the frames that were parsed here."""
 
 from collections import deque

@@ -1,5 +1,5 @@
-"""What the derivation process asks of the l1, blobs and engine processes. Every request is repeated until it is met, so
-that a restart of any other process costs nothing but time."""
+"""Requests of the derivation process to the l1, blobs and engine processes. Every request is repeated until it is met,
+so that a restart of another process only delays derivation."""
 
 from collections.abc import Hashable, Sequence
 
@@ -52,7 +52,7 @@ class Requests:
 
     def prefetch_blobs(self, needs: Sequence[NeedBlobs], urgent: object, held: int, now: float) -> None:
         """Blobs that will be needed, the nearest first, until the bound is reached with the `held` bytes that are
-        there; the `urgent` need has a request of its own."""
+        there; the `urgent` need is requested separately."""
         names: set[Hashable] = set()
         for need in needs:
             if held > MAX_PREFETCHED:

@@ -1,4 +1,4 @@
-"""What a reason is, and what derivation puts out when something goes no further.
+"""The base class of reasons, and the drops that derivation outputs.
 
 Log line, metric label, `explain` and docs/drop-reasons.md are made from the classes that `reason` declares."""
 
@@ -76,7 +76,7 @@ def reason(rule: str, subject: Subject, text: str) -> Callable[[Class], Class]:
 
 
 class Dropped(NamedTuple):
-    """Something that goes no further; `origin` is the L1 block that was being read."""
+    """Input that is not processed further; `origin` is the L1 block that was being read."""
 
     effect: DropEffect
     reason: Reason

@@ -1,4 +1,4 @@
-"""All reasons in one table, in the order of the data's way."""
+"""All reasons in one table, in the order of the pipeline."""
 
 from rollup_node.stages.derivation.reasons import alt_da, channels, frames, l1, reading, singular, span, stages
 from rollup_node.stages.derivation.reasons.reason import DECLARED, Reason

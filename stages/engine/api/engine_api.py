@@ -1,75 +1,106 @@
-"""What is asked of the execution engine, what it may answer, and the one table of what each answer means
-(node-behaviour 11.4). Transport errors never get here: the shell raises them as temporary."""
+"""Calls of the execution engine, its answers, and the one table of what each answer means [ENG12 to ENG32]."""
 
 from enum import Enum
+from typing import Literal
 
 import msgspec
 
 from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
+
+Label = Literal["finalized", "safe", "latest"]
+BlockName = int | Label | Hash
+"""How eth_getBlockBy... names a block: number, label, or hash."""
 
 
-class FindBlock(msgspec.Struct, frozen=True):
-    """The canonical block of a number; answered by a payload or None."""
+def show_name(name: BlockName) -> str:
+    """A block's name for people: a number, a label, or a hash in hex."""
+    return to_hex(name) if isinstance(name, bytes) else str(name)
 
-    number: int
+
+class GetBlock(msgspec.Struct, frozen=True):
+    """eth_getBlockBy...; answered by the payload, None if the engine has no such block."""
+
+    name: BlockName
 
 
-class UpdateForkchoice(msgspec.Struct, frozen=True):
+class GetBlockRef(msgspec.Struct, frozen=True):
+    """eth_getBlockBy...; answered by the block's reference, None if the engine has no such block."""
+
+    name: BlockName
+
+
+class GetBlockRefs(msgspec.Struct, frozen=True):
+    """The canonical blocks `first` to `last` in one batch; answered by the references of those that the engine has."""
+
+    first: int
+    last: int
+
+
+class ForkchoiceUpdate(msgspec.Struct, frozen=True):
     """engine_forkchoiceUpdated, with attributes to start a build; answered by ForkchoiceAnswer."""
 
     forkchoice: Forkchoice
     attributes: PayloadAttributes | None = None
 
 
-class FetchPayload(msgspec.Struct, frozen=True):
-    """engine_getPayload of a build for a block of `timestamp`; answered by a payload."""
+class GetPayload(msgspec.Struct, frozen=True):
+    """engine_getPayload of a build for a block of `timestamp`; answered by the payload."""
 
     payload_id: bytes
     timestamp: int
 
 
-class InsertPayload(msgspec.Struct, frozen=True):
+class NewPayload(msgspec.Struct, frozen=True):
     """engine_newPayload; answered by PayloadAnswer."""
 
     payload: ExecutionPayload
 
 
 class ForkchoiceAnswer(msgspec.Struct, frozen=True):
-    """The payload status of a forkchoice update, and the build that it started."""
+    """The payload status of a forkchoice update, and the id of the build that it started."""
 
     status: str
     payload_id: bytes | None = None
-    problem: str | None = None
+    error: str | None = None
 
 
 class PayloadAnswer(msgspec.Struct, frozen=True):
     """The status of a new payload."""
 
     status: str
-    problem: str | None = None
+    error: str | None = None
     latest_valid: Hash | None = None
 
 
-class Refused(msgspec.Struct, frozen=True):
+class ErrorAnswer(msgspec.Struct, frozen=True):
     """The engine answered with a JSON-RPC error."""
 
     code: int
     message: str
 
 
-Call = FindBlock | UpdateForkchoice | FetchPayload | InsertPayload
-Answer = ExecutionPayload | ForkchoiceAnswer | PayloadAnswer | Refused | None
+class Unavailable(msgspec.Struct, frozen=True):
+    """No answer, or none that can be read: the endpoint is away, slow or broken."""
+
+    reason: str
 
 
-def leaves_doubt(answer: Answer) -> bool:
-    """Whether an engine that takes this answer for right may not have the block that the call stands on."""
+EngineCall = GetBlock | GetBlockRef | GetBlockRefs | ForkchoiceUpdate | GetPayload | NewPayload
+EngineAnswer = (
+    ExecutionPayload | L2BlockRef | tuple[L2BlockRef, ...] | ForkchoiceAnswer | PayloadAnswer | ErrorAnswer | None
+)
+
+
+def is_syncing(answer: object) -> bool:
+    """Whether the engine may lack the block that the call builds on: it answered SYNCING or ACCEPTED [ENG38]."""
     return isinstance(answer, ForkchoiceAnswer | PayloadAnswer) and answer.status in ("SYNCING", "ACCEPTED")
 
 
-class Verdict(Enum):
-    """What to do after an answer. SYNCING is a RETRY before which the sequencer waits longer with a new block."""
+class CallStatus(Enum):
+    """What follows from an answer. SYNCING is a RETRY before which the sequencer waits longer with a new block."""
 
     DONE = "done"
     INVALID = "invalid"
@@ -78,10 +109,10 @@ class Verdict(Enum):
     SYNCING = "syncing"
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """A verdict with a line for the log."""
+class CallResult(msgspec.Struct, frozen=True):
+    """A status with a line for the log."""
 
-    verdict: Verdict
+    status: CallStatus
     text: str
 
 
@@ -90,51 +121,52 @@ INVALID_ATTRIBUTES = -38003
 _INVALID = ("INVALID", "INVALID_BLOCK_HASH")
 
 
-def judge_build_start(answer: Answer) -> Judged:
-    """Forkchoice update with attributes."""
-    if isinstance(answer, Refused):
-        text = f"the engine refused to start a block: {answer.message} ({answer.code})"
+def build_start_result(answer: object) -> CallResult:
+    """Of a forkchoice update with attributes [ENG12 to ENG20]."""
+    if isinstance(answer, ErrorAnswer):
+        text = f"the engine did not start a block: {answer.message} ({answer.code})"
         if answer.code == INVALID_ATTRIBUTES:
-            return Judged(Verdict.INVALID, text)
-        return Judged(Verdict.RESET if -38099 <= answer.code <= -38000 else Verdict.RETRY, text)
+            return CallResult(CallStatus.INVALID, text)
+        return CallResult(CallStatus.RESET if -38099 <= answer.code <= -38000 else CallStatus.RETRY, text)
     if not isinstance(answer, ForkchoiceAnswer):
-        return Judged(Verdict.RETRY, "the engine's answer is not one to a forkchoice update")
+        return CallResult(CallStatus.RETRY, "the engine's answer is not one to a forkchoice update")
     if answer.status == "VALID":
         if answer.payload_id is None:
-            return Judged(Verdict.RETRY, "the engine started no block: it gave no payload id")
-        return Judged(Verdict.DONE, "")
-    text = _status_text("building a block", answer.status, answer.problem)
+            return CallResult(CallStatus.RETRY, "the engine started no block: it gave no payload id")
+        return CallResult(CallStatus.DONE, "")
+    text = _status_text("building a block", answer.status, answer.error)
     if answer.status in _INVALID:
-        return Judged(Verdict.INVALID, text)
-    return Judged(Verdict.SYNCING if answer.status == "SYNCING" else Verdict.RETRY, text)
+        return CallResult(CallStatus.INVALID, text)
+    return CallResult(CallStatus.SYNCING if answer.status == "SYNCING" else CallStatus.RETRY, text)
 
 
-def judge_forkchoice(answer: Answer) -> Judged:
-    """Forkchoice update without attributes."""
-    if isinstance(answer, Refused):
+def forkchoice_result(answer: object) -> CallResult:
+    """Of a forkchoice update without attributes [ENG26 to ENG29]."""
+    if isinstance(answer, ErrorAnswer):
         reset = answer.code == INVALID_FORKCHOICE
-        text = f"the engine refused the forkchoice: {answer.message} ({answer.code})"
-        return Judged(Verdict.RESET if reset else Verdict.RETRY, text)
+        text = f"the engine did not take the forkchoice: {answer.message} ({answer.code})"
+        return CallResult(CallStatus.RESET if reset else CallStatus.RETRY, text)
     if not isinstance(answer, ForkchoiceAnswer):
-        return Judged(Verdict.RETRY, "the engine's answer is not one to a forkchoice update")
+        return CallResult(CallStatus.RETRY, "the engine's answer is not one to a forkchoice update")
     if answer.status == "VALID":
-        return Judged(Verdict.DONE, "")
-    return Judged(Verdict.RESET, _status_text("a forkchoice update", answer.status, answer.problem))
+        return CallResult(CallStatus.DONE, "")
+    return CallResult(CallStatus.RESET, _status_text("a forkchoice update", answer.status, answer.error))
 
 
-def judge_insert(answer: Answer) -> Judged:
-    """New payload of a block that this node had built."""
-    if isinstance(answer, Refused):
-        return Judged(Verdict.RETRY, f"the engine refused a payload: {answer.message} ({answer.code})")
+def insert_result(answer: object) -> CallResult:
+    """Of a new payload: of a block that this node had built [ENG23 to ENG25], or of an unsafe block in CL mode
+    [ENG30 to ENG32]."""
+    if isinstance(answer, ErrorAnswer):
+        return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer.message} ({answer.code})")
     if not isinstance(answer, PayloadAnswer):
-        return Judged(Verdict.RETRY, "the engine's answer is not one to a new payload")
+        return CallResult(CallStatus.RETRY, "the engine's answer is not one to a new payload")
     if answer.status == "VALID":
-        return Judged(Verdict.DONE, "")
-    text = _status_text("a new payload", answer.status, answer.problem)
+        return CallResult(CallStatus.DONE, "")
+    text = _status_text("a new payload", answer.status, answer.error)
     if answer.status in _INVALID:
-        return Judged(Verdict.INVALID, text)
-    return Judged(Verdict.SYNCING if answer.status == "SYNCING" else Verdict.RETRY, text)
+        return CallResult(CallStatus.INVALID, text)
+    return CallResult(CallStatus.SYNCING if answer.status == "SYNCING" else CallStatus.RETRY, text)
 
 
-def _status_text(what: str, status: str, problem: str | None) -> str:
-    return f"the engine answers {status} to {what}" + (f": {problem}" if problem else "")
+def _status_text(what: str, status: str, error: str | None) -> str:
+    return f"the engine answers {status} to {what}" + (f": {error}" if error else "")

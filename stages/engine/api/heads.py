@@ -1,4 +1,4 @@
-"""The four heads of the L2 chain, and which moves between them are allowed."""
+"""The four heads of the L2 chain and the moves between them that are allowed."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
 
 class Forkchoice(msgspec.Struct, frozen=True):
-    """What the execution engine is told of the heads."""
+    """The forkchoice state of a forkchoice update [ENG10]."""
 
     head: Hash
     safe: Hash
@@ -15,7 +15,8 @@ class Forkchoice(msgspec.Struct, frozen=True):
 
 
 class Heads(msgspec.Struct, frozen=True):
-    """`pending_safe` runs ahead of `safe` in the middle of a span batch. A move gives new heads."""
+    """All on one chain: finalized <= safe <= pending safe <= unsafe. `pending_safe` is ahead of `safe` in the middle of
+    a span batch. Values: a move returns new heads."""
 
     unsafe: L2BlockRef
     pending_safe: L2BlockRef
@@ -23,25 +24,27 @@ class Heads(msgspec.Struct, frozen=True):
     finalized: L2BlockRef
 
     def forkchoice(self) -> Forkchoice:
+        """The forkchoice state that has these heads."""
         return Forkchoice(self.unsafe.hash, self.safe.hash, self.finalized.hash)
 
     def with_unsafe(self, ref: L2BlockRef) -> "Heads":
-        """Another tip, which must not be below the finalized block (node-behaviour 11.4)."""
+        """The heads with another tip. Raises CriticalError when it is below the finalized block [ENG36]."""
         if ref.number < self.finalized.number:
             raise CriticalError(f"the unsafe head {ref} would be below the finalized block {self.finalized}")
         return msgspec.structs.replace(self, unsafe=ref)
 
     def with_derived(self, ref: L2BlockRef, concluding: bool) -> "Heads":
-        """A derived block of the present chain; it is safe once its batch has ended."""
+        """The heads after a derived block of this chain, which is safe when it concludes its batch."""
         moved = msgspec.structs.replace(self, pending_safe=ref, safe=ref if concluding else self.safe)
         return moved if ref.number <= self.unsafe.number else moved.with_unsafe(ref)
 
     def without_pending(self) -> "Heads":
-        """The rest of a batch was refused: its first blocks are not safe either."""
+        """The heads after the rest of a span batch was dropped: its first blocks do not become safe either [ENG34]."""
         return msgspec.structs.replace(self, pending_safe=self.safe)
 
     def with_finalized(self, ref: L2BlockRef) -> "Heads":
-        """Finality goes forward only, and not beyond the safe head (node-behaviour 11.8); otherwise no move."""
+        """The heads with this block finalized; unchanged when it is not above the finalized block, or above the safe
+        head [FIN7]."""
         if not self.finalized.number < ref.number <= self.safe.number:
             return self
         return msgspec.structs.replace(self, finalized=ref)

@@ -1,5 +1,5 @@
-"""What the engine process asks of the p2p process: unsafe blocks, and to publish the blocks it sequenced. Both are
-repeated needs: blocks are wanted again every second, a block is handed over until it is said to be out."""
+"""What the engine process needs of the p2p process: unsafe blocks, and that sequenced blocks are published. Both are
+repeated: the request for blocks every second, a block until the p2p process has published it."""
 
 import time
 from collections.abc import Callable
@@ -12,76 +12,82 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
-AGAIN = 1.0
-LONGEST_PUBLISHING = 60.0
-"""Seconds after which peers would refuse a block for its age."""
-MOST_PUBLISHING = 16
+REPEAT_SECONDS = 1.0
+MAX_PUBLISHING_SECONDS = 60.0
+"""Peers reject an older block."""
+MAX_PUBLISHING = 16
 
 log = get_logger("engine")
 
 
 @dataclass
 class _Publishing:
-    """A block that is not known to be out; times are monotonic seconds."""
+    """A block that is not published yet, as far as is known; times are monotonic seconds."""
 
     message: PublishRequest
     since: float
-    again_at: float
+    repeat_at: float
 
 
-class PeersClient:
-    """The client of `p2p.blocks`; `on_block` is told of each block that comes. Publishing errors are logged, counted,
-    and never hold up the sequencer (node-behaviour 12.6)."""
+class P2PClient:
+    """The client of `p2p.blocks`; `on_block` takes each block that arrives. Publishing errors are logged and counted,
+    and never delay the sequencer [SEQ24]."""
 
-    def __init__(self, bus: Bus, meter: Meter, on_block: Callable[[ExecutionPayload], None]) -> None:
-        self._meter = meter
+    def __init__(
+        self,
+        bus: Bus,
+        meter: Meter,
+        on_block: Callable[[UnsafeBlock], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._meter, self._clock = meter, clock
         self._on_block = on_block
         self._last = 0
         self._publishing: dict[int, _Publishing] = {}
-        self._want_at = 0.0
-        self._problem: str | None = None
+        self._request_at = 0.0
+        self._error: str | None = None
         self._client = bus.connect("p2p.blocks", self._take)
 
     def publish(self, payload: ExecutionPayload) -> None:
-        """Hands a block over to be signed and gossiped; returns at once."""
+        """Sends a block to be signed and gossiped; returns at once."""
         self._last += 1
-        message, now = PublishRequest(self._last, payload), time.monotonic()
-        self._publishing[message.id] = _Publishing(message, now, now + AGAIN)
+        message, now = PublishRequest(self._last, payload), self._clock()
+        self._publishing[message.id] = _Publishing(message, now, now + REPEAT_SECONDS)
         self._client.send(message)
-        if len(self._publishing) > MOST_PUBLISHING:
-            self._give_up(next(iter(self._publishing)), "too many newer blocks wait too")
+        if len(self._publishing) > MAX_PUBLISHING:
+            self._give_up(next(iter(self._publishing)), "too many newer blocks are not published either")
 
-    def want(self, head: int, gap_end: ExecutionPayload | None) -> None:
-        """Asks for blocks above the unsafe head's number; with the block above a gap, for those in the gap too."""
+    def request(self, head: int, gap_end: ExecutionPayload | None) -> None:
+        """Requests blocks above the unsafe head's number; with the block above a gap, those in the gap too."""
         end = None if gap_end is None else GapEnd(gap_end.block_number, gap_end.block_hash, gap_end.parent_hash)
         self._client.send(UnsafeBlocksRequest(head, end))
-        self._want_at = time.monotonic() + AGAIN
+        self._request_at = self._clock() + REPEAT_SECONDS
 
     def repeat(self, head: int) -> None:
-        """Sends again what has waited for long enough; to be called about every second."""
-        now = time.monotonic()
-        if now >= self._want_at:
-            self.want(head, None)
+        """Repeats what is due; to be called about every second."""
+        now = self._clock()
+        if now >= self._request_at:
+            self.request(head, None)
         for number, waiting in list(self._publishing.items()):
-            if now - waiting.since > LONGEST_PUBLISHING:
-                self._give_up(number, "the p2p process did not take it in time")
-            elif now >= waiting.again_at:
-                waiting.again_at = now + AGAIN
+            if now - waiting.since > MAX_PUBLISHING_SECONDS:
+                self._give_up(number, "the p2p process did not publish it in time")
+            elif now >= waiting.repeat_at:
+                waiting.repeat_at = now + REPEAT_SECONDS
                 self._client.send(waiting.message)
 
     def _give_up(self, number: int, reason: str) -> None:
         block = self._publishing.pop(number).message.payload
         self._meter.count("publishing_errors")
-        tell = log.debug if reason == self._problem else log.warn
-        tell("a sequenced block was not published", number=block.block_number, reason=reason)
-        self._problem = reason
+        write = log.debug if reason == self._error else log.warn
+        write("failed to publish sequenced block", number=block.block_number, error=reason)
+        self._error = reason
 
     def _take(self, message: Any) -> None:
         if isinstance(message, UnsafeBlock):
-            self._on_block(message.payload)
+            self._on_block(message)
         elif isinstance(message, PublishResponse) and message.id in self._publishing:
             if message.error is not None:
                 self._give_up(message.id, message.error)
             else:
                 del self._publishing[message.id]
-                self._problem = None
+                self._error = None

@@ -1,13 +1,13 @@
-"""Reads of the execution engine on behalf of others: blocks for overlap rules, and the parts of output roots."""
+"""Reads of the execution engine on behalf of other processes: blocks for the overlap rules of span batches, the parts
+of output roots, and blocks for peers. Each ends in a response; an engine that cannot answer is an error text in it."""
 
 from collections.abc import Callable
 
 from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process.blocks_server import BlocksServer
-from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -18,65 +18,54 @@ from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent, L
 
 
 class OutputError(Exception):
-    """There is no output root to give; the text is the one that op-node gives."""
+    """There is no output root; the text is op-node's [RPC34]."""
 
 
 class Reader:
-    """Answers what waits in the two servers, oldest first."""
+    """`client` has connections of its own, so that reads of many blocks do not delay calls that move heads. `status`
+    returns the present heads."""
 
-    def __init__(
-        self,
-        config: EngineConfig,
-        client: EngineClient,
-        blocks: BlocksServer,
-        control: ControlServer,
-        status: Callable[[], EngineStatus],
-    ) -> None:
-        self._config = config
-        self._client = client
-        self._blocks = blocks
-        self._control = control
-        self._status = status
+    def __init__(self, config: EngineConfig, client: EngineClient, status: Callable[[], EngineStatus]) -> None:
+        self._config, self._client, self._status = config, client, status
 
-    async def step(self) -> None:
-        """Answers everything that waits now."""
-        while self._blocks.reads:
-            peer, wanted = self._blocks.reads[0]
-            found = await self._contents(wanted)
-            self._blocks.reads.remove((peer, wanted))
-            self._blocks.answer_read(peer, found)
-        while self._control.outputs:
-            peer, asked = self._control.outputs[0]
-            answer = await self._output(asked)
-            self._control.outputs.remove((peer, asked))
-            self._control.answer(peer, answer)
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
 
-    async def _contents(self, wanted: L2BlocksRequest) -> L2BlocksResponse:
-        problem: str | None = None
+    async def overlap_blocks(self, request: L2BlocksRequest) -> L2BlocksResponse:
+        """The local canonical blocks of a range; none if one of them is missing or cannot be read."""
+        error: str | None = None
         contents: tuple[L2BlockContent, ...] = ()
         try:
-            payloads = await self._client.payloads(wanted.first, wanted.last)
+            payloads = await self._client.payloads(request.first, request.last)
             if payloads is None:
-                problem = f"the engine has not got all of the blocks {wanted.first} to {wanted.last}"
+                error = f"the engine does not have all of the blocks {request.first} to {request.last}"
             else:
                 contents = tuple(self._content(payload) for payload in payloads)
-        except (TemporaryError, BlockError) as error:
-            problem = str(error)
-        return L2BlocksResponse(wanted.reset, wanted.first, wanted.last, contents, problem)
+        except (TemporaryError, BlockError) as failure:
+            error = str(failure)
+        return L2BlocksResponse(request.reset, request.first, request.last, contents, error)
 
     def _content(self, payload: ExecutionPayload) -> L2BlockContent:
         return L2BlockContent(l2_ref_of_payload(self._config.rollup, payload), payload.transactions)
 
-    async def _output(self, asked: OutputRequest) -> OutputResponse:
-        """optimism_outputAtBlock: the heads told with it are those when the block was read."""
+    async def payload(self, request: PayloadRequest) -> PayloadResponse:
+        """The canonical block of a number."""
         try:
-            payload, status = await self._find(asked.number)
+            return PayloadResponse(request.id, await self._client.payload(request.number), None)
+        except TemporaryError as error:
+            return PayloadResponse(request.id, None, str(error))
+
+    async def output(self, request: OutputRequest) -> OutputResponse:
+        """optimism_outputAtBlock, with the heads at the time when the block was read [RPC31]."""
+        try:
+            payload, status = await self._find(request.number)
             ref = l2_ref_of_payload(self._config.rollup, payload)
             storage = await self._storage_root(payload, ref)
         except (OutputError, TemporaryError, BlockError) as error:
-            return OutputResponse(asked.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            return OutputResponse(request.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
         root = output_root(payload.state_root, storage, payload.block_hash)
-        return OutputResponse(asked.id, None, ref, root, payload.state_root, storage, status)
+        return OutputResponse(request.id, None, ref, root, payload.state_root, storage, status)
 
     async def _find(self, number: int) -> tuple[ExecutionPayload, EngineStatus]:
         what = "failed to get L2 block ref with sync status: failed to determine L2BlockRef of height"
@@ -89,7 +78,8 @@ class Reader:
         return payload, self._status()
 
     async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef) -> Hash:
-        """The message passer's storage root: the header's where it has one, else proven from the state."""
+        """The message passer's storage root: from the header where it has one, else by a proof of the state
+        [RPC32]. Raises OutputError when the engine returns no valid proof."""
         rules = self._config.rollup.schedule().l2(payload.timestamp)
         from_header = rules.withdrawals_root and not self._config.withdrawal_root_from_state
         if from_header and payload.withdrawals_root is not None:

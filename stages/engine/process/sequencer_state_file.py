@@ -1,5 +1,5 @@
-"""What an operator last told the sequencer, kept for the life of the node: a death of the engine process must not start
-a sequencer that was stopped, nor stop one that was started."""
+"""Whether an operator last started or stopped the sequencer, kept for the life of the node: a restart of the engine
+process must not start a sequencer that was stopped, nor stop one that was started."""
 
 from pathlib import Path
 
@@ -10,24 +10,24 @@ ACTIVE, STOPPED = "active", "stopped"
 log = get_logger("engine")
 
 
-class SequencerMemory:
-    """A file of one word; without a path nothing is remembered."""
+class SequencerStateFile:
+    """A file of one word; without a path nothing is stored."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
 
-    def stopped(self, otherwise: bool) -> bool:
-        """Whether the sequencer is to be stopped; `otherwise` when nobody has said so since the node started."""
+    def is_stopped(self, default: bool) -> bool:
+        """Whether the sequencer begins stopped; `default` when no state is stored, or the file cannot be read."""
         if self._path is None:
-            return otherwise
+            return default
         try:
             word = self._path.read_text().strip()
         except OSError:
-            return otherwise
-        return word == STOPPED if word in (ACTIVE, STOPPED) else otherwise
+            return default
+        return word == STOPPED if word in (ACTIVE, STOPPED) else default
 
-    def note(self, active: bool) -> None:
-        """Remembers, by rename; a full disk is told and does no more harm."""
+    def store(self, active: bool) -> None:
+        """Stores the state, by rename. A failure is logged and has no other effect."""
         if self._path is None:
             return
         fresh = self._path.with_suffix(".new")
@@ -35,4 +35,4 @@ class SequencerMemory:
             fresh.write_text(ACTIVE if active else STOPPED)
             fresh.replace(self._path)
         except OSError as error:
-            log.error("cannot remember whether the sequencer is stopped", file=self._path, error=error)
+            log.error("failed to store the sequencer state", file=self._path, error=error)

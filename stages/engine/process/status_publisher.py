@@ -1,35 +1,29 @@
-"""What the engine process tells of itself: heads, sequencer, troubles, and the metrics of heads."""
+"""What the engine process publishes: heads, sequencer, problems, and the metrics of heads."""
 
 import time
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 
 
-class StatusServer:
-    """Publishes on `status.engine`; troubles come from the runtime and, by name, from the stage itself."""
+class StatusPublisher:
+    """The publisher of `status.engine`. Problems come from the runtime, from failed work by its task, and by name."""
 
     def __init__(self, bus: Bus, meter: Meter) -> None:
         self._publisher = bus.publish("status.engine")
         self._meter = meter
         self._runtime: tuple[str, ...] = ()
-        self._own: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
+        self._named: dict[str, str] = {}
         self._shown: dict[str, L2BlockRef] = {}
-        self.set_trouble("start", "looking for a start")
-
-    def status(self, reset: int, heads: Heads | None, enabled: bool, active: bool) -> EngineStatus:
-        """The whole state as a message."""
-        if heads is None:
-            return EngineStatus(reset, None, None, None, None, None, enabled, active)
-        safe = heads.safe
-        return EngineStatus(reset, heads.unsafe, safe, safe, heads.pending_safe, heads.finalized, enabled, active)
 
     def publish(self, status: EngineStatus) -> None:
-        """Makes a state known to all."""
+        """Publishes heads and sequencer, and sets their metrics."""
         self._publisher.set(status)
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
         for name, ref in (
@@ -41,31 +35,52 @@ class StatusServer:
         ):
             if ref is not None and self._shown.get(name) != ref:
                 self._shown[name] = ref
-                self._show(name, ref)
+                show_head(self._meter, name, ref)
 
-    def set_runtime_troubles(self, problems: tuple[str, ...]) -> None:
-        """What the runtime knows to be wrong."""
+    def set_runtime_problems(self, problems: tuple[str, ...]) -> None:
+        """Sets the problems that the runtime reports: those of periodic tasks."""
         self._runtime = problems
         self._publish_health()
 
-    def set_trouble(self, name: str, problem: str | None) -> None:
-        """One trouble of the stage's own; None when it is over."""
+    def set_problem(self, name: str, problem: str | None) -> None:
+        """Sets the problem of a name; None when it is over."""
         if problem is None:
-            self._own.pop(name, None)
+            self._named.pop(name, None)
         else:
-            self._own[name] = problem
+            self._named[name] = problem
+        self._publish_health()
+
+    def set_failure(self, failure: WorkFailed) -> None:
+        """Sets the problem of a task whose work failed."""
+        self._failed[failure.task] = f"{failure.task}: {failure.error}"
+        self._publish_health()
+
+    def clear_failure(self, task: str) -> None:
+        """Removes the problem of a task whose work succeeded."""
+        self._failed.pop(task, None)
         self._publish_health()
 
     def _publish_health(self) -> None:
-        self._publisher.set(Health((*self._own.values(), *self._runtime)))
+        failures = sorted((*self._failed.values(), *self._runtime))
+        self._meter.set("activity_problems", len(failures))
+        self._publisher.set(Health((*self._named.values(), *failures)))
 
-    def _show(self, name: str, ref: L2BlockRef) -> None:
-        meter = self._meter
-        meter.set("refs_number", ref.number, layer="l2", type=name)
-        meter.set("refs_number", ref.l1_origin.number, layer="l1_origin", type=name)
-        meter.set("refs_hash", int.from_bytes(ref.hash[:8], "little"), layer="l2", type=name)
-        meter.set("refs_hash", int.from_bytes(ref.l1_origin.hash[:8], "little"), layer="l1_origin", type=name)
-        meter.set("refs_seqnr", ref.sequence_number, type=name)
-        if ref.timestamp:
-            meter.set("refs_time", ref.timestamp, layer="l2", type=name)
-            meter.set("refs_latency", ref.timestamp - time.time(), layer="l2", type=name)
+
+def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:
+    """Sets the metrics of a head [MET22]."""
+    meter.set("refs_number", ref.number, layer="l2", type=name)
+    meter.set("refs_number", ref.l1_origin.number, layer="l1_origin", type=name)
+    meter.set("refs_hash", int.from_bytes(ref.hash[:8], "little"), layer="l2", type=name)
+    meter.set("refs_hash", int.from_bytes(ref.l1_origin.hash[:8], "little"), layer="l1_origin", type=name)
+    meter.set("refs_seqnr", ref.sequence_number, type=name)
+    if ref.timestamp:
+        meter.set("refs_time", ref.timestamp, layer="l2", type=name)
+        meter.set("refs_latency", ref.timestamp - time.time(), layer="l2", type=name)
+
+
+def show_payload(meter: Meter, name: str, payload: ExecutionPayload) -> None:
+    """Sets the metrics of a block whose L1 origin is not read [MET22]."""
+    meter.set("refs_number", payload.block_number, layer="l2", type=name)
+    meter.set("refs_hash", int.from_bytes(payload.block_hash[:8], "little"), layer="l2", type=name)
+    meter.set("refs_time", payload.timestamp, layer="l2", type=name)
+    meter.set("refs_latency", payload.timestamp - time.time(), layer="l2", type=name)

@@ -5,18 +5,23 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.types import L1Block
+
+ORDINARY = AnswerLimit(6 << 20, 400_000)
+"""What nearly every answer keeps to. The blocks of longer ones are fetched again one after the other, so that no more
+than one of them is in memory."""
 
 
 class FetchResult(NamedTuple):
-    """What a fetch came to: a block, an error, or neither if L1 has no such block."""
+    """The result of a fetch: a block, an error, or neither if L1 has no such block."""
 
     fetch: Fetch
     block: L1Block | None
@@ -32,6 +37,7 @@ class BlockFetcher:
     ) -> None:
         self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup)
         self._endpoints, self._workers, self._on_done = endpoints, workers, on_done
+        self._large = asyncio.Lock()
         self._tasks: list[asyncio.Task[FetchResult]] = []
 
     def __len__(self) -> int:
@@ -68,13 +74,24 @@ class BlockFetcher:
             return FetchResult(fetch, None, f"L1 block {fetch.number}: {describe_error(endpoint, error)}")
 
     async def _fetch(self, endpoint: L1Endpoint, number: int) -> L1Block | None:
-        body = await endpoint.block_body(number)
+        try:
+            return await self._fetch_within(ORDINARY, endpoint, number)
+        except AnswerTooLargeError:
+            pass
+        async with self._large:
+            return await self._fetch_within(L1_BLOCK, endpoint, number)
+
+    async def _fetch_within(self, limit: AnswerLimit, endpoint: L1Endpoint, number: int) -> L1Block | None:
+        body = await endpoint.block_body(number, limit)
         if body is None:
             return None
         result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
         if isinstance(result, NeedsReceipts):
             block = result.block
-            receipts = await endpoint.receipts_body(block.header.hash, block.transaction_hashes)
+            most = receipts_limit(block.gas_used)
+            if limit is ORDINARY:
+                most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
+            receipts = await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
             if receipts is None:
                 raise InvalidDataError("the endpoint does not have the receipts yet")
             result = await self._workers.run(VerifyReceipts(block, receipts, self._l1_filter))

@@ -4,12 +4,15 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
+from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.headers import HEADER_FIELDS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.types import Address, Hash
 
@@ -19,6 +22,9 @@ MAX_RETRY_AFTER = 60.0
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
+_HeaderJson = msgspec.defstruct(
+    "_HeaderJson", [(name, str | None, None) for name in ("hash", *(field.json_name for field in HEADER_FIELDS))]
+)
 
 
 class L1Endpoint:
@@ -40,19 +46,21 @@ class L1Endpoint:
         self._chain_checked = False
 
     async def block_json(self, label: str) -> Any:
-        """The block of a label (`latest`, `safe`, `finalized`) without full transactions; None if there is none."""
+        """The header of a label's block (`latest`, `safe`, `finalized`, or a number); None if there is none."""
         await self._check_chain()
         try:
-            return await self._timed(_BLOCK_BY_NUMBER, self._rpc.call(_BLOCK_BY_NUMBER, label, False))
+            call = self._rpc.call_typed(_HeaderJson | None, _BLOCK_BY_NUMBER, label, False)
+            return _header_members(await self._timed(_BLOCK_BY_NUMBER, call))
         except RpcFailure as failure:
             if is_not_found(failure.message):
                 return None
             raise
 
-    async def block_body(self, number: int) -> bytes | None:
-        """The undecoded response with the full block of a number; None if there is no such block."""
+    async def block_body(self, number: int, limit: AnswerLimit) -> bytes | None:
+        """The undecoded response with the full block of a number; None if there is no such block. Raises also
+        AnswerTooLargeError."""
         await self._check_chain()
-        call = self._rpc.call_raw(_BLOCK_BY_NUMBER, to_quantity(number), True)
+        call = self._rpc.call_raw(_BLOCK_BY_NUMBER, to_quantity(number), True, limit=limit)
         try:
             body = await self._timed(_BLOCK_BY_NUMBER, call)
         except RpcFailure as failure:
@@ -62,25 +70,28 @@ class L1Endpoint:
         return None if _is_null(body) else body
 
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
-        """The blocks of these numbers without full transactions; None in the place of one that does not exist."""
+        """The headers of the blocks of these numbers; None in the place of one that does not exist."""
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers]
-        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls))
+        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, _HeaderJson | None))
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
                 if not is_not_found(block.message):
                     raise block
                 blocks[index] = None
+            else:
+                blocks[index] = _header_members(block)
         return blocks
 
-    async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash]) -> bytes | None:
+    async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
         """The response to the best receipts method for a block, or one of the same form made of the receipts of each
-        transaction; None if the endpoint does not have them (yet)."""
+        transaction; None if the endpoint does not have them (yet). Raises also AnswerTooLargeError."""
         while True:
             method = self._methods.choose(len(transactions), time.monotonic())
             if method == ONE_BY_ONE:
-                return await self._receipts_one_by_one(transactions)
-            call = self._rpc.call_raw(method, self._methods.parameter(method, to_hex(block_hash)))
+                return await self._receipts_one_by_one(transactions, limit)
+            parameter = self._methods.parameter(method, to_hex(block_hash))
+            call = self._rpc.call_raw(method, parameter, limit=limit)
             try:
                 body = await self._timed(method, call)
             except RpcFailure as failure:
@@ -118,7 +129,7 @@ class L1Endpoint:
         """Closes the connections."""
         await self._rpc.close()
 
-    async def _receipts_one_by_one(self, transactions: Sequence[Hash]) -> bytes | None:
+    async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
         """Requests the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
         found: dict[Hash, Any] = {}
         for _ in range(RECEIPT_ROUNDS):
@@ -126,7 +137,7 @@ class L1Endpoint:
             if not missing:
                 break
             calls = [(ONE_BY_ONE, [to_hex(each)]) for each in missing]
-            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls))
+            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, limit=limit))
             failure = next((receipt for receipt in receipts if isinstance(receipt, RpcFailure)), None)
             if failure is not None:
                 raise failure
@@ -135,11 +146,16 @@ class L1Endpoint:
             return None
         return orjson.dumps({"result": [found[each] for each in transactions]})
 
+    async def check_chain(self) -> None:
+        """Asks for the chain id now. Raises EndpointError if the endpoint is on another chain."""
+        self._chain_checked = False
+        await self._check_chain()
+
     async def _check_chain(self) -> None:
         """Raises EndpointError if the endpoint is on another chain; calls it once, and again after a failure."""
         if self._chain_checked:
             return
-        result = await self._timed("eth_chainId", self._rpc.call("eth_chainId"))
+        result = await self._timed("eth_chainId", self._rpc.call_typed(str, "eth_chainId"))
         try:
             chain_id = from_quantity(result, 256)
         except HexError:
@@ -208,6 +224,11 @@ class L1Endpoints:
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:
     """An error's text with the name of the endpoint it is about, if there is one."""
     return str(error) if endpoint is None or isinstance(error, EndpointError) else f"{endpoint.name}: {error}"
+
+
+def _header_members(header: Any) -> dict[str, Any] | None:
+    """The members of a JSON-RPC block that header and hash are made of."""
+    return None if header is None else msgspec.structs.asdict(header)
 
 
 def _is_null(body: bytes) -> bool:

@@ -1,7 +1,8 @@
 """Polls the L1 head, safe and finalized block [LHD3, LHD5, LHD6]."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log import get_logger
@@ -12,16 +13,31 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, descri
 from rollup_node.stages.l1.receipts_methods import is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1BlockRef
 
+T = TypeVar("T")
 log = get_logger("l1")
 
+LABELS = ("safe", "finalized")
 STUCK_SECONDS = 300.0
+DISPROOFS = 3
+"""How many polls in a row, at least one for each endpoint, must disprove the finalized block before it is dropped."""
+
+DROPPED_SECONDS = 3.0
+"""After a drop there is no finalized block for so long, so that every process sees that [FIN9]."""
+
+FRESH_SECONDS = 600.0
+"""A head of at most this age is the chain's: it cannot be that of an endpoint that is far behind."""
 
 
 class HeadPoller:
     """Feeds a tracker. `on_new_head` is called after the head changed, with whether that was a reorg; `on_polled` after
-    each poll of safe and finalized block. `contradiction` is what the last finalized block contradicts, if it does."""
+    each poll of safe and finalized block. `contradiction` is what the last finalized block contradicts, if it does.
+
+    A block that does not link to the known heads may come from another chain behind the same URL: then the endpoint is
+    asked for its chain id and for the block at the height of the finalized one. A finalized block that the chain
+    disproves again and again is dropped [LHD23]."""
 
     def __init__(
         self,
@@ -35,24 +51,22 @@ class HeadPoller:
         self._config, self._endpoints, self._tracker, self._meter = config, endpoints, tracker, meter
         self._on_new_head, self._on_polled = on_new_head, on_polled
         self.contradiction: str | None = None
+        self._disproofs = self._label_disproofs = 0
+        self._was_dropped, self._dropped_at = False, float("-inf")
         self._changed_at, self._is_stuck = time.monotonic(), False
 
     async def poll_head(self) -> float:
         """Polls the latest block; the seconds until the next poll. Raises TemporaryError if that fails, or if the block
-        is below the finalized one."""
-        ref = await self._poll("latest")
+        is below the finalized one or on another chain."""
+        endpoint, ref = await self._poll("latest")
         if ref is None:
             raise TemporaryError("the L1 endpoint has no latest block")
-        before = self._tracker.head
+        before, finalized = self._tracker.head, self._tracker.finalized
+        below = finalized is not None and ref.number <= finalized.number
+        if ref != before and (below or not self._tracker.links(ref)):
+            await self._check_unlinked_head(endpoint, ref)
+        self._disproofs = 0
         change = self._tracker.update_head(ref)
-        if change is HeadChange.BELOW_FINALIZED:
-            # The endpoint may be a proxy that now answers from another node, or from another chain.
-            self._endpoints.recheck_chains()
-            self._endpoints.use_next()
-            raise TemporaryError(
-                f"L1 head {ref} is below the finalized block {self._tracker.finalized}: "
-                "the endpoint is far behind, or on another chain"
-            )
         self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
@@ -61,27 +75,108 @@ class HeadPoller:
                 self._endpoints.recheck_chains()
                 self._meter.observe("l1_reorg_depth", self._tracker.reorg_depth)
                 log.warn("L1 reorg", old=before, new=ref, min_depth=self._tracker.reorg_depth)
-            self._on_new_head(reorged)
+            self._on_new_head(reorged or self._was_dropped)
+            self._was_dropped = False
         return self._config.poll_interval
 
     async def poll_finality(self) -> float:
         """Polls the safe and the finalized block; the seconds until the next poll. Raises TemporaryError if that
         fails."""
-        safe, finalized = await self._poll("safe"), await self._poll("finalized")
-        if safe is not None and self._tracker.update_safe(safe):
-            log.debug("new L1 safe block", block=safe)
+        (endpoint, safe), (also, finalized) = await self._poll("safe"), await self._poll("finalized")
         contradiction = None
-        if finalized is not None:
-            before = self._tracker.finalized
-            contradiction = self._tracker.update_finalized(finalized)
-            if contradiction is not None and contradiction != self.contradiction:
-                log.error(contradiction)
-            elif finalized != before:
-                log.debug("new L1 finalized block", block=finalized)
+        if endpoint is also and (safe is not None or finalized is not None):
+            await self._checked(endpoint, endpoint.check_chain())
+            contradiction = await self._take_labels(endpoint, safe, finalized)
         self.contradiction = contradiction
         self._on_polled()
         interval = self._config.epoch_poll_interval
-        return interval if self._tracker.finalized else min(interval, max(self._config.poll_interval, 1.0))
+        has_finalized = self._tracker.finalized is not None and contradiction is None
+        return interval if has_finalized else min(interval, max(self._config.poll_interval, 1.0))
+
+    async def _take_labels(
+        self, endpoint: L1Endpoint, safe: L1BlockRef | None, finalized: L1BlockRef | None
+    ) -> str | None:
+        """Takes the blocks of the labels as far as they are on the known chain; what they contradict, if anything."""
+        if finalized is not None and await self._is_above_head(endpoint, finalized):
+            return self._refuse(f"finalized L1 block {finalized} is above the head {self._tracker.head}")
+        if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
+            log.debug("new L1 safe block", block=safe)
+        known = self._tracker.finalized
+        if finalized is None or finalized == known or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
+            return None
+        if await self._block_at(endpoint, finalized.number) != finalized:
+            return self._refuse(f"finalized L1 block {finalized} is not on the endpoint's own chain")
+        if known is not None and await self._contradicts(endpoint, known, finalized):
+            self._label_disproofs += 1
+            if self._label_disproofs >= self._needed_disproofs:
+                self._drop_finalized(finalized)
+            return self._refuse(f"finalized L1 block {known} is not on the chain of {finalized}: another chain")
+        self._label_disproofs = 0
+        error = self._tracker.update_finalized(finalized)
+        if error is not None:
+            return self._refuse(error)
+        log.debug("new L1 finalized block", block=finalized)
+        return None
+
+    async def _contradicts(self, endpoint: L1Endpoint, known: L1BlockRef, polled: L1BlockRef) -> bool:
+        """Whether the endpoint has another block at the height of the known finalized one. An endpoint far behind has
+        none there, and an older finalized block."""
+        if polled.number < known.number:
+            return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
+        return await self._block_at(endpoint, known.number) != known
+
+    def _refuse(self, text: str) -> str:
+        """Logs what a finalized block contradicts, once, and has another endpoint asked."""
+        if self.contradiction is None:
+            log.error(text)
+        self._endpoints.recheck_chains()
+        self._endpoints.use_next()
+        return text
+
+    async def _is_above_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> bool:
+        """Whether a block is above the head, which is polled if it seems so: the labels may be polled more often."""
+        head = self._tracker.head
+        if head is not None and ref.number > head.number:
+            await self.poll_head()
+        head = self._tracker.head or await self._ref(endpoint, "latest")
+        return head is None or ref.number > head.number
+
+    async def _check_unlinked_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> None:
+        """Checks the chain id for a head that does not build on the known ones, and that its chain has the finalized
+        block. Raises TemporaryError if it does not, until so many polls have disproved the finalized block that it is
+        dropped."""
+        await self._checked(endpoint, endpoint.check_chain())
+        finalized = self._tracker.finalized
+        if finalized is None or ref == finalized:
+            return
+        if ref.number < finalized.number:
+            disproved = abs(time.time() - ref.timestamp) < FRESH_SECONDS
+            text = (
+                f"L1 head {ref} is below the finalized block {finalized}: "
+                "the endpoint is far behind, or on another chain"
+            )
+        else:
+            found = ref if ref.number == finalized.number else await self._ref(endpoint, to_quantity(finalized.number))
+            if found == finalized:
+                return
+            disproved = found is not None
+            text = f"the chain of L1 head {ref} does not have the finalized block {finalized}, but {found}"
+        self._disproofs = self._disproofs + 1 if disproved else 0
+        if self._disproofs >= self._needed_disproofs:
+            self._drop_finalized(ref)
+            return
+        self._endpoints.recheck_chains()
+        self._endpoints.use_next()
+        raise TemporaryError(text)
+
+    @property
+    def _needed_disproofs(self) -> int:
+        return max(DISPROOFS, 2 * len(self._endpoints.all))
+
+    def _drop_finalized(self, by: L1BlockRef) -> None:
+        log.warn("L1's finalized block is disproved and dropped", finalized=self._tracker.finalized, by=by)
+        self._tracker.drop_finalized()
+        self._label_disproofs, self._was_dropped, self._dropped_at = 0, True, time.monotonic()
 
     def _watch_progress(self, change: HeadChange) -> None:
         """Warns, once, if the head has not changed for long."""
@@ -92,18 +187,40 @@ class HeadPoller:
             self._is_stuck = True
             log.warn("L1 head does not change", head=self._tracker.head, seconds=round(now - self._changed_at))
 
-    async def _poll(self, label: str) -> L1BlockRef | None:
-        """The verified reference of a label's block from the endpoint in use; None if it has none or does not support
-        the label. Raises TemporaryError if the call fails."""
-        endpoint: L1Endpoint | None = None
+    async def _poll(self, label: str) -> tuple[L1Endpoint, L1BlockRef | None]:
+        """The endpoint in use and the verified reference of a label's block from it; None if it has none or does not
+        support the label. Raises TemporaryError if the call fails."""
         try:
             endpoint = self._endpoints.pick()
-            block = await endpoint.block_json(label)
+        except EndpointError as error:
+            raise TemporaryError(f"L1 {label} block: {error}") from None
+        return endpoint, await self._ref(endpoint, label)
+
+    async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
+        """The endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
+        found = await self._ref(endpoint, to_quantity(number))
+        if found is None:
+            raise TemporaryError(f"{endpoint.name}: does not have L1 block {number}, although its head is higher")
+        return found
+
+    async def _ref(self, endpoint: L1Endpoint, label: str) -> L1BlockRef | None:
+        block = await self._checked(endpoint, endpoint.block_json(label), label)
+        try:
             return None if block is None else verify_block_ref(block, self._config.trust_rpc)
-        except (EndpointError, RpcFailure, InvalidDataError) as error:
-            if isinstance(error, RpcFailure) and label != "latest" and is_unsupported(error.code, error.message):
+        except InvalidDataError as error:
+            raise self._failed(endpoint, error, label) from None
+
+    async def _checked(self, endpoint: L1Endpoint, call: Awaitable[T], label: str = "") -> T | None:
+        """The result of a call of an endpoint; None if it does not support the label. Raises TemporaryError."""
+        try:
+            return await call
+        except (EndpointError, RpcFailure) as error:
+            if isinstance(error, RpcFailure) and label in LABELS and is_unsupported(error.code, error.message):
                 log.debug("the L1 endpoint does not support a label", label=label, error=error)
                 return None
-            if endpoint is not None:
-                self._endpoints.failed(endpoint, error)
-            raise TemporaryError(f"L1 {label} block: {describe_error(endpoint, error)}") from None
+            raise self._failed(endpoint, error, label) from None
+
+    def _failed(self, endpoint: L1Endpoint, error: Exception, label: str) -> TemporaryError:
+        self._endpoints.failed(endpoint, error)
+        what = f"{label} block" if label else "chain id"
+        return TemporaryError(f"L1 {what}: {describe_error(endpoint, error)}")

@@ -67,7 +67,7 @@ def linked_refs(blocks: Sequence[Any], last: int, trust: bool) -> tuple[L1BlockR
             break
         ref = verify_block_ref(block, trust)
         if ref.number != last - len(refs):
-            raise InvalidDataError(f"asked for block {last - len(refs)}, got {ref}")
+            raise InvalidDataError(f"requested block {last - len(refs)}, got {ref}")
         if refs and refs[-1].parent_hash != ref.hash:
             break
         refs.append(ref)

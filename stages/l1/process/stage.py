@@ -127,7 +127,7 @@ class L1Stage:
                 self._refs.request(process, request)
                 return
             client = self._clients.get((channel, process.slot))
-            # A new incarnation of a client knows nothing of what was sent to the one before.
+            # A new incarnation of a client does not have the blocks sent to the one before.
             if client is None or client.process != process:
                 client = _Client(process, server, new_subscription())
                 self._clients[channel, process.slot] = client
@@ -146,7 +146,7 @@ class L1Stage:
         return await self._refs.step(self._origins.send)
 
     async def _step_blocks(self) -> float:
-        """Takes the results of fetches, sends what clients want, starts the fetches that are due."""
+        """Takes the results of fetches, sends requested blocks, starts the fetches that are due."""
         for result in self._fetcher.take_results():
             self._take(result)
         head = self._head_number()
@@ -176,9 +176,10 @@ class L1Stage:
             self._window.failed(fetch, error, now)
         elif self._window.fetched(fetch, block, _size_of(block), now):
             log.warn("an L1 block does not link to the cached ones: they are verified again", block=block.ref)
+            self._endpoints.recheck_chains()
 
     def _send_blocks(self, client: _Client) -> bool:
-        """Sends a client what it wants and is cached; False if its queue is full or it is gone."""
+        """Sends a client its requested blocks that are cached; False if its queue is full or it is gone."""
         for block in client.subscription.to_send(self._window.get, self._head_number()):
             if not client.server.send(client.process, L1BlockResponse(block)):
                 return False

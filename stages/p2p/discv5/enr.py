@@ -94,7 +94,7 @@ class Enr:
 
     @cached_property
     def opstack(self) -> OpStackEntry | None:
-        """The chain that the node belongs to, as it says; None without a valid entry."""
+        """The chain id in the record's opstack entry; None without a valid entry."""
         value = self.value(OPSTACK)
         return None if value is None else decode_opstack(value)
 

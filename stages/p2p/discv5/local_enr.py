@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStackEntry, sign_e
 
 @dataclass(frozen=True)
 class AdvertisedEndpoint:
-    """What our record says besides our key. A port of 0 and an `ip` of None are left out."""
+    """The contents of our record besides our key. A port of 0 and an `ip` of None are left out."""
 
     chain_id: int
     ip: IpAddress | None

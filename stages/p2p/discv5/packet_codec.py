@@ -30,7 +30,7 @@ class PacketDrop(Enum):
     RESTRICTED = "outside the allowed networks"
     TOO_MANY = "too many from this address"
     TOO_MANY_CHALLENGES = "too many challenges"
-    UNSOLICITED = "not asked for"
+    UNSOLICITED = "unsolicited"
     REPLAYED = "seen before"
     BAD_HANDSHAKE = "bad handshake"
     OWN_ID = "sent in our own name"

@@ -106,8 +106,8 @@ class Challenge(NamedTuple):
 
 
 class Challenges:
-    """The challenges that may still be answered, the last few of each node, so that nobody can replace one by messages
-    forged in the node's name."""
+    """The challenges that may still be answered, the last few of each node, so that messages forged in the node's name
+    cannot replace one."""
 
     def __init__(self) -> None:
         self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)

@@ -1,6 +1,6 @@
 """The routing table: buckets of sixteen nodes by distance, each with a few replacements. Only nodes that have answered
 at the address in their record are passed on to others [DSC11]; the number of nodes per IP network is limited, so that
-nobody fills the table from one place."""
+one network cannot fill the table."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ MAX_PROPOSALS = 64
 
 
 class MultistreamError(ValueError):
-    """The remote end does not speak multistream-select, or the two ends have no protocol in common."""
+    """The remote end does not support multistream-select, or the two ends have no protocol in common."""
 
 
 def encode_line(text: str) -> bytes:

@@ -29,7 +29,7 @@ class TokenBucket:
         return max(0.0, (1.0 - self._balance(now)) / self._rate)
 
     def consume(self, now: float, tokens: float = 1.0) -> None:
-        """Takes tokens even if they are missing; the debt lengthens the delay of whoever comes next."""
+        """Takes tokens even if they are missing; the debt delays later requests."""
         self._tokens = self._balance(now) - tokens
         self._updated_at = max(now, self._updated_at)
 

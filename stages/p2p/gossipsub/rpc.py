@@ -188,7 +188,7 @@ class _Reader:
 
 
 def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
-    """The topic's name; one that is missing or not UTF-8 becomes a name that nobody has joined."""
+    """The topic's name; one that is missing or not UTF-8 becomes a name that no node has joined."""
     return (fields.bytes_value(number) or b"").decode(errors="replace")
 
 

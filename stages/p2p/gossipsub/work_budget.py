@@ -29,7 +29,7 @@ class WorkBudget:
         return max(0.0, -self._balance(peer, now)) / self._rate
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Forgets a disconnected peer."""
+        """Removes a disconnected peer."""
         self._balances.pop(peer, None)
 
     @property

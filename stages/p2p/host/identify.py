@@ -25,7 +25,7 @@ class IdentifyError(ValueError):
 
 
 class IdentifyMessage(NamedTuple):
-    """What a peer says of itself; `observed_address` is our address as it sees it. A push may leave fields out (None or
+    """A peer's own description; `observed_address` is our address as it sees it. A push may leave fields out (None or
     empty)."""
 
     public_key: bytes | None

@@ -37,14 +37,14 @@ class PeerScores(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PeerMetadata(msgspec.Struct, frozen=True):
-    """What the peer's node record says: the record as text, and its chain id (0: unknown)."""
+    """The peer's node record: the record as text, and its chain id (0: unknown)."""
 
     enr: str = ""
     chain_id: int = 0
 
 
 class IdentifyRecord(msgspec.Struct, frozen=True):
-    """What the peer's identify message says."""
+    """The contents of the peer's identify message."""
 
     agent: str = ""
     version: str = ""

@@ -136,7 +136,7 @@ class SyncClient:
         self.periodic_task.wake.set()
 
     async def _exchange(self, request: BlockRequest) -> RequestOutcome:
-        """One request on a stream of its own."""
+        """One request on a new stream."""
         try:
             async with asyncio.timeout(payload_by_number.OPEN_SECONDS):
                 _, stream = await self._host.open_stream(request.peer, self._protocols)

@@ -21,7 +21,7 @@ class DropsClient:
         self._client = ProcessClient(bus, "derivation.drops")
 
     async def fetch(self) -> KeptDrops:
-        """All kept drops; waits without a limit of its own."""
+        """All kept drops; waits without a timeout."""
         drops: list[Drop] = []
         page = await self._page(0)
         while True:

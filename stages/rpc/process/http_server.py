@@ -1,9 +1,9 @@
-"""The HTTP server of JSON-RPC, `/healthz` and `/readyz`, with the behaviour of op-node's and go-ethereum's servers
+"""JSON-RPC, `/healthz` and `/readyz` over HTTP, with the behaviour of op-node's and go-ethereum's servers
 [RPC1 to RPC11]."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -11,60 +11,36 @@ from aiohttp import web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, RESPONSE_TOO_LARGE, TIMEOUT
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
+from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.jsonrpc import (
     MAX_BATCH_RESPONSE,
+    VALUE_BYTES,
     JsonRpcError,
     JsonRpcRequest,
     ParsedBody,
     Response,
+    count_values,
     error_response,
     method_not_found,
     parse_body,
     success_response,
 )
 from rollup_node.stages.rpc.parameters import parse_params
+from rollup_node.stages.rpc.process.batch_response import BatchResponse
+from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError, Exchange
 from rollup_node.stages.rpc.process.methods import Method, NodeView, enabled_methods
+from rollup_node.stages.rpc.process.turns import TURN_SECONDS
 from rollup_node.stages.rpc.readiness import not_ready_reasons
 
 log = get_logger("rpc")
 
 MAX_BODY = 5 << 20
-READ_SECONDS = 30.0
 CALL_SECONDS = 29.9
-IDLE_SECONDS = 120.0
-SHUTDOWN_SECONDS = 1.5
+LONG_BODY = 16 << 10
+"""Parsing more than this takes a turn."""
+
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-
-class HttpServer:
-    """An aiohttp server with one handler for every path. `port` may be 0 for any free one; after `start` it is the
-    bound one. `options` is the prefix of the options that configure it, such as `rpc`."""
-
-    def __init__(self, handler: Handler, options: str, addr: str, port: int) -> None:
-        self._options, self._addr, self.port = options, addr, port
-        server = web.Server(handler, keepalive_timeout=IDLE_SECONDS, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
-
-    async def start(self) -> None:
-        """Binds the port. Raises CriticalError where that fails."""
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, self._addr, self.port).start()
-        except OSError as error:
-            raise CriticalError(
-                f"cannot listen on {self._addr}:{self.port} ({error.strerror or error});"
-                f" choose another with {self._options}.addr and {self._options}.port"
-            ) from None
-        self.port = self._runner.addresses[0][1]
-        log.info(f"{self._options} server is listening", addr=self._addr, port=self.port)
-
-    async def close(self) -> None:
-        """Stops to listen, and ends running requests within SHUTDOWN_SECONDS."""
-        await self._runner.cleanup()
 
 
 class RpcServer:
@@ -72,23 +48,34 @@ class RpcServer:
 
     def __init__(self, node: NodeView, meter: Meter) -> None:
         self._node, self._meter = node, meter
+        self._access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
         self._methods: dict[str, Method] = {method.name: method for method in enabled_methods(node.config)}
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """One HTTP request."""
-        response = await self._route(request)
-        response.headers["Server"] = "rollup-node"
-        if "Origin" in request.headers and request.method != "OPTIONS":
-            response.headers["Access-Control-Allow-Origin"] = "*"
-            response.headers["Vary"] = "Origin"
-        if response.body and "gzip" in request.headers.get("Accept-Encoding", ""):
-            response.enable_compression(web.ContentCoding.gzip)
+        response = await self._route(request, exchange)
+        if not response.prepared:
+            self._add_headers(request, response)
         return response
 
-    async def _route(self, request: web.BaseRequest) -> web.Response:
+    def _add_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        """What every response has; before it is sent."""
+        response.headers["Server"] = "rollup-node"
+        if self._access.cors_domains:
+            response.headers.setdefault("Vary", "Origin")
+        origin = request.headers.get("Origin")
+        if origin is not None and self._access.accepts_origin(origin):
+            allowed = ANY if ANY in self._access.cors_domains else origin
+            response.headers["Access-Control-Allow-Origin"] = allowed
+        if _accepts_gzip(request) and (not isinstance(response, web.Response) or response.body):
+            response.enable_compression(web.ContentCoding.gzip)
+
+    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        if not self._access.accepts_host(request.headers.get("Host")):
+            return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
         method = request.headers.get("Access-Control-Request-Method")
         if request.method == "OPTIONS" and "Origin" in request.headers and method is not None:
-            return _preflight(method, request.headers.get("Access-Control-Request-Headers", ""))
+            return self._preflight(request, method)
         path = request.path
         if path in ("/healthz", "/healthz/"):
             return _json({"version": self._node.config.version})
@@ -98,7 +85,18 @@ class RpcServer:
             return web.Response(status=404, text="404 page not found\n")
         if request.method == "GET" and not request.can_read_body and not request.query_string:
             return web.Response()
-        return await self._rpc(request)
+        return await self._rpc(request, exchange)
+
+    def _preflight(self, request: web.BaseRequest, method: str) -> web.Response:
+        """The response to a CORS preflight request; without the headers that allow it the browser refuses [RPC5]."""
+        response = web.Response(status=204)
+        response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
+        if method in ("POST", "GET") and self._access.accepts_origin(request.headers["Origin"]):
+            response.headers["Access-Control-Allow-Methods"] = method
+            response.headers["Access-Control-Max-Age"] = "600"
+            if headers := request.headers.get("Access-Control-Request-Headers"):
+                response.headers["Access-Control-Allow-Headers"] = headers
+        return response
 
     def _readyz(self) -> web.Response:
         reasons = not_ready_reasons(self._node.health, self._node.ages(), self._node.l1, self._node.engine)
@@ -106,51 +104,57 @@ class RpcServer:
 
     # --- JSON-RPC --------------------------------------------------------------------------------------------------
 
-    async def _rpc(self, request: web.BaseRequest) -> web.Response:
+    async def _rpc(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         rejection = _rejection(request)
         if rejection is not None:
             return rejection
+        if not self._access.accepts_origin(request.headers.get("Origin")):
+            return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
         try:
-            async with asyncio.timeout(READ_SECONDS):
-                data = await _read(request)
-        except TimeoutError:
-            return web.Response(status=408, text="the request took too long to arrive\n")
-        if data is None:
+            data = await exchange.read_body(MAX_BODY)
+        except BodyTooLargeError:
             return _too_large(f">{MAX_BODY}")
+        except MALFORMED:
+            return web.Response(status=400, text="malformed body\n")
+        if len(data) > LONG_BODY:
+            await exchange.turn()
+        exchange.hold(count_values(data) * VALUE_BYTES)
         try:
             body = parse_body(data)
         except JsonRpcError as error:
             return _json(error_response(None, error))
-        responses = await self._respond(body)
-        if not responses:
-            return web.Response(content_type="application/json")
-        joined = b",".join(responses)
-        text = b"[" + joined + b"]" if body.is_batch else joined
-        return web.Response(body=text + b"\n", content_type="application/json")
+        del data
+        return await self._respond(request, exchange, body)
 
-    async def _respond(self, body: ParsedBody) -> list[bytes]:
-        """The encoded responses in the order of the requests, all of them within CALL_SECONDS."""
-        deadline = time.monotonic() + CALL_SECONDS
-        responses: list[bytes] = []
-        size = 0
+    async def _respond(self, request: web.BaseRequest, exchange: Exchange, body: ParsedBody) -> web.StreamResponse:
+        """The responses in the order of the requests, all of them within CALL_SECONDS."""
+        admin_error = self._access.admin_error(request.headers.get("Authorization", ""), time.time())
+        deadline = exchange.begun + CALL_SECONDS
+        sent = BatchResponse(request, exchange, partial(self._add_headers, request), is_batch=body.is_batch)
+        turn_ends = time.monotonic() + TURN_SECONDS
         for item in body.items:
-            if isinstance(item, JsonRpcRequest):
-                response = await self._call(item, deadline, size)
-                # It is run all the same.
-                if item.is_notification:
-                    continue
-            else:
-                response = item
-            responses.append(orjson.dumps(response))
-            size += len(responses[-1])
-        return responses
+            if time.monotonic() > turn_ends:
+                await exchange.turn()
+                turn_ends = time.monotonic() + TURN_SECONDS
+            if not isinstance(item, JsonRpcRequest):
+                await sent.add(orjson.dumps(item))
+                continue
+            response = await self._call(item, deadline, sent.size, admin_error)
+            # A notification is run all the same.
+            if not item.is_notification:
+                await sent.add(orjson.dumps(response))
+        return await sent.finish()
 
-    async def _call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
-        """One call; `size` is that of the batch's responses so far. Every failure is a response."""
+    async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
+        """One call; `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this
+        client. Every failure is a response."""
         start = time.monotonic()
         try:
             if size > MAX_BATCH_RESPONSE:
                 raise JsonRpcError(RESPONSE_TOO_LARGE, "response too large")
+            if admin_error is not None and request.method.startswith("admin_"):
+                text = f"unauthorized: {admin_error}; the admin API needs a JWT signed with rpc.jwt-secret"
+                raise JsonRpcError(SERVER_ERROR, text)
             async with asyncio.timeout(max(0.0, deadline - start)):
                 result = await self._run(request)
             self._count(request.method, start, "<nil>")
@@ -201,30 +205,8 @@ def _too_large(what: str) -> web.Response:
     return web.Response(status=413, text=f"content length too large ({what})\n")
 
 
-async def _read(request: web.BaseRequest) -> bytes | None:
-    """The body; None if it is longer than MAX_BODY, whatever its headers claim."""
-    parts: list[bytes] = []
-    size = 0
-    # A chunked body has no Content-Length to check before.
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size > MAX_BODY:
-            return None
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _preflight(method: str, headers: str) -> web.Response:
-    """The response to a CORS preflight request [RPC5]."""
-    response = web.Response(status=204)
-    response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
-    if method in ("POST", "GET"):
-        response.headers["Access-Control-Allow-Origin"] = "*"
-        response.headers["Access-Control-Allow-Methods"] = method
-        response.headers["Access-Control-Max-Age"] = "600"
-        if headers:
-            response.headers["Access-Control-Allow-Headers"] = headers
-    return response
+def _accepts_gzip(request: web.BaseRequest) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "")
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

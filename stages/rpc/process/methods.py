@@ -54,6 +54,7 @@ class NodeView:
         self.derivation: DerivationStatus | None = None
         self.health: dict[str, tuple[str, ...]] = {}
         self._engine_changed = asyncio.Event()
+        self.hashing = asyncio.Lock()
         processes = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.p2p else ()))
         self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
         self.control = ProcessClient(bus, "engine.control")
@@ -171,7 +172,9 @@ async def _reset_derivation_pipeline(node: NodeView) -> Any:
 
 
 async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any:
-    actual = payload_block_hash(payload)
+    # The roots of the largest payloads take a second; only a thread lets the loop go on.
+    async with node.hashing:
+        actual = await asyncio.to_thread(payload_block_hash, payload)
     if actual != payload.block_hash:
         claimed = to_hex(payload.block_hash)
         text = f"payload has bad block hash: {claimed}, actual block hash is: {to_hex(actual)}"

@@ -1,10 +1,15 @@
 """The metrics of all processes, on any path [MET1]."""
 
+import time
 from pathlib import Path
 
 from aiohttp import web
 
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
+from rollup_node.stages.rpc.process.listener import Exchange
+
+KEPT_SECONDS = 1.0
+"""How long a merged text answers further scrapes; the processes write theirs every 2 s."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -14,10 +19,15 @@ class MetricsServer:
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
+        self._merged = b""
+        self._merged_at = -KEPT_SECONDS
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """One scrape."""
-        return web.Response(body=merge_expositions(self._texts()).encode(), headers={"Content-Type": CONTENT_TYPE})
+        if time.monotonic() - self._merged_at >= KEPT_SECONDS:
+            self._merged = merge_expositions(self._texts()).encode()
+            self._merged_at = time.monotonic()
+        return web.Response(body=self._merged, headers={"Content-Type": CONTENT_TYPE})
 
     def _texts(self) -> dict[str, str]:
         """The readable files' texts by process."""

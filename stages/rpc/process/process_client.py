@@ -7,6 +7,9 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Bus
 
 REPEAT_SECONDS = 1.0
+MAX_PENDING = 64
+"""Requests that wait for their response at the same time; further ones wait to be sent, so that clients of the RPC
+server cannot keep the other process busy with repetitions."""
 
 
 class ProcessClient:
@@ -15,10 +18,15 @@ class ProcessClient:
     def __init__(self, bus: Bus, channel: str) -> None:
         self._last_id = 0
         self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._free = asyncio.Semaphore(MAX_PENDING)
         self._client = bus.connect(channel, self._on_response)
 
     async def request(self, new_request: Callable[[int], Any]) -> Any:
-        """The response to the message that `new_request` returns for an id. Waits without a limit of its own."""
+        """The response to the message that `new_request` returns for an id. Waits without a timeout."""
+        async with self._free:
+            return await self._request(new_request)
+
+    async def _request(self, new_request: Callable[[int], Any]) -> Any:
         self._last_id += 1
         message = new_request(self._last_id)
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

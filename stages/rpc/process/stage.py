@@ -6,9 +6,14 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.process.http_server import HttpServer, RpcServer
+from rollup_node.stages.rpc.connections import Limits
+from rollup_node.stages.rpc.process.http_server import RpcServer
+from rollup_node.stages.rpc.process.listener import Listener, free_descriptors
 from rollup_node.stages.rpc.process.methods import NodeView
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer
+
+RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
+METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
 
 
 class RpcStage:
@@ -18,11 +23,14 @@ class RpcStage:
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
-        self.rpc = HttpServer(RpcServer(self.node, meter).handle, "rpc", config.addr, config.port)
-        self.metrics: HttpServer | None = None
+        descriptors = free_descriptors()
+        limits = RPC_LIMITS.within(descriptors * 4 // 5)
+        self.rpc = Listener(RpcServer(self.node, meter).handle, "rpc", config.addr, config.port, limits, meter)
+        self.metrics: Listener | None = None
         if config.metrics_enabled:
             handler = MetricsServer(config.metrics_dir).handle
-            self.metrics = HttpServer(handler, "metrics", config.metrics_addr, config.metrics_port)
+            limits = METRICS_LIMITS.within(descriptors // 5)
+            self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
 
     async def start(self) -> None:
         """Starts to listen. Raises CriticalError where a port cannot be bound."""

@@ -1,1 +1,1 @@
-"""What conformance tests are made of: cases, notations for frames and batches, L1 chains, and runs of the deriver."""
+"""Library of the conformance tests: the case table, notations for frames and batches, L1 chains, and harnesses."""

@@ -1,7 +1,7 @@
-"""A long L2 chain to walk back over, for the start of a reset [RS1]."""
+"""A long L2 chain for the search of the L1 block at which a reset starts reading [RS1]."""
 
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock
-from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.conformance.kit.chain import BATCHER, SYSTEM_CONFIG, forks_until, l1_hash, rollup
@@ -16,19 +16,19 @@ class OneBlockPerEpoch:
         self._first = first
         self.safe = self.known(safe - first)
 
-    def known(self, number: int) -> KnownBlock:
+    def known(self, number: int) -> L2BlockInfo:
         """The L2 block of a number."""
         origin = self._first + number
         reference = L2BlockRef(
             l1_hash(number, "L2 "), number, l1_hash(number - 1, "L2 "), 12 * origin, BlockId(origin, l1_hash(origin)), 0
         )
-        return KnownBlock(reference, 12 * origin, SystemConfig(BATCHER, bytes(32), bytes(32), origin))
+        return L2BlockInfo(reference, 12 * origin, SystemConfig(BATCHER, bytes(32), bytes(32), origin))
 
     def base(self, search: BaseSearch | None = None) -> Base:
-        """Where reading starts."""
+        """The L1 block at which reading starts."""
         search = search or BaseSearch(self.config, self.safe)
         while isinstance(need := search.next(), NeedBlock):
-            search.give(need.number, self.known(need.number))
+            search.add_block(need.number, self.known(need.number))
         return need
 
 

@@ -1,4 +1,4 @@
-"""The checks of batches on their own, with a safe chain and a window of L1 blocks."""
+"""Harness for the checks of batches, with a safe chain and a window of L1 blocks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def dropped(reason: type[Reason]) -> CheckResult:
 
 
 def undecided(reason: type[Reason]) -> CheckResult:
-    """Blocks that decide are missing."""
+    """The batch is undecided: an L1 or L2 block needed for the check is missing."""
     return BatchValidity.UNDECIDED, reason
 
 

@@ -1,4 +1,4 @@
-"""A batch stage on its own, with batches from a list, for what cannot happen behind the stages before it."""
+"""Harness for a batch stage with batches from a list, for inputs that the stages before it never produce."""
 
 from collections import deque
 from typing import Any
@@ -20,7 +20,7 @@ from tests.conformance.kit.chain import GENESIS, L1Blocks, rollup
 
 
 class BatchList:
-    """A NextBatchProvider that gives what is in the list, and then has no more data."""
+    """A NextBatchProvider that returns the batches of a list."""
 
     def __init__(self) -> None:
         self.items: deque[SingularBatch | SpanBatch | Flow] = deque()

@@ -1,10 +1,8 @@
-"""Cases by id: the table, and the marks that make tests of plain functions.
+"""Conformance cases by id: the case table, and decorators that turn functions into tests.
 
-@case("frame_one_ok")
-def one_frame() -> None: ...
+@case("frame_one_ok") def one_frame() -> None: ...
 
-@table(frame_trunc_id=15, frame_trunc_num=17)
-def cut_off(size: int) -> None: ...
+@table(frame_trunc_id=15, frame_trunc_num=17) def cut_off(size: int) -> None: ...
 
 The conftest of this folder collects one test for each, whose pytest id is the case's. A function with `@case` takes
 fixtures as usual; the parameters of one with `@table` are the row's values."""
@@ -22,12 +20,12 @@ _MARK = "_conformance_cases"
 
 
 def case(id_: str) -> Callable[[Function], Function]:
-    """Makes a test of a function."""
+    """Marks a function as the test of a case."""
     return lambda function: _marked(function, {id_: function})
 
 
 def table(**rows: Any) -> Callable[[Function], Function]:
-    """Makes a test of a function for each row; a tuple is several arguments."""
+    """Marks a function as the tests of several cases, one for each row of arguments; a tuple is several arguments."""
 
     def mark(function: Function) -> Function:
         return _marked(function, {key: _bound(function, row) for key, row in rows.items()})
@@ -36,14 +34,14 @@ def table(**rows: Any) -> Callable[[Function], Function]:
 
 
 def cases_of(value: object) -> dict[str, Callable[..., None]]:
-    """The tests that a function of a module stands for, by case id."""
+    """The tests that a module's function is marked for, by case id."""
     found: dict[str, Callable[..., None]] = getattr(value, _MARK, {})
     return found
 
 
 @cache
 def ids_under_test() -> tuple[tuple[str, Path], ...]:
-    """Every id as often as it has a test, with the file it is tested in."""
+    """The case id and the file of every test; a case with two tests is listed twice."""
     found = []
     for path in sorted(FOLDER.glob("test_*.py")):
         spec = importlib.util.spec_from_file_location(f"conformance_{path.stem}", path)

@@ -1,4 +1,4 @@
-"""The constants of a made-up rollup, and its L1: blocks 12 seconds apart with what a test puts into them."""
+"""The constants of a synthetic rollup, and its L1 chain: a block every 12 seconds, with the data of the test."""
 
 from collections.abc import Iterable
 from hashlib import sha256

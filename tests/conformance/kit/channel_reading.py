@@ -24,7 +24,7 @@ class ReadResult(NamedTuple):
 
     @property
     def times(self) -> list[int]:
-        """Of each batch, the time of its first block in seconds after genesis."""
+        """The time of each batch's first block, in seconds after genesis."""
         return [
             (batch.timestamp if isinstance(batch, SingularBatch) else batch.first_timestamp) - GENESIS_TIME
             for batch in self.batches

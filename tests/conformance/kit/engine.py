@@ -1,9 +1,10 @@
-"""The engine side: attributes as the block that an engine would seal, and the driver that brings them in."""
+"""The engine side: the block that an engine would seal from attributes, and an AttributesHandler with such a job."""
 
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
 from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.driver import Driver
+from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler
+from rollup_node.stages.engine.machines.engine_controller import EngineController
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
@@ -42,14 +43,14 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
     )
 
 
-def driver_with(config: RollupConfig, found: AttributesWithParent) -> Driver:
-    """A driver whose engine knows genesis only, with these attributes as the job in hand."""
-    driver = Driver(config)
-    driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
-    call = driver.settle()
-    assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
-    assert (
-        driver.offer(AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding))
-        is None
-    )
-    return driver
+def handler_with(config: RollupConfig, found: AttributesWithParent) -> AttributesHandler:
+    """A handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
+    controller = EngineController()
+    handler = AttributesHandler(config, controller)
+    controller.start(Heads(GENESIS, GENESIS, GENESIS, GENESIS))
+    handler.start(1, SYSTEM_CONFIG)
+    call = controller.forkchoice_due()
+    assert call is not None and handler.answer(call, ForkchoiceAnswer("VALID")) is None
+    message = AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding)
+    assert handler.offer(message) is None
+    return handler

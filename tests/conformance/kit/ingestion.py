@@ -1,4 +1,4 @@
-"""The stages from data items to complete channels, driven by L1 blocks."""
+"""Harness for the stages from data items to complete channels, driven by L1 blocks."""
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents

@@ -1,4 +1,4 @@
-"""L1 transactions as their bytes, signed here, well or badly; `by_the_book` has an outside library sign them."""
+"""Encoded L1 transactions with valid or invalid signatures; `by_the_book` signs them with another library."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
-"""Frames in short: "A0 A1 B0!" are frames 0 and 1 of channel A and frame 0, the last, of channel B.
+"""A notation for frames: "A0 A1 B0!" are frames 0 and 1 of channel A and frame 0, the last, of channel B.
 
-Behind these, `'` makes another frame of the same number, and `:1000` gives it 1,000 bytes of data. Otherwise a frame's
+After these, `'` makes another frame of the same number, and `:1000` gives it 1,000 bytes of data. Otherwise a frame's
 data is its own name, so a channel's body shows the frames that it was assembled from."""
 
 import re

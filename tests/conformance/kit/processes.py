@@ -1,4 +1,4 @@
-"""The l1 and blobs processes over real messages, with endpoints on loopback that fail as a test says."""
+"""The l1 and blobs processes over real messages, with endpoints on loopback that fail as the test requires."""
 
 import asyncio
 import tempfile
@@ -48,7 +48,7 @@ class Requester:
         self._client = bus.connect(channel, self._receive)
 
     def end(self, error: BaseException) -> None:
-        """The process has ended with this error."""
+        """Records that the process has ended with this error."""
         self.ended.set_exception(error)
         self._news.set()
 
@@ -59,7 +59,8 @@ class Requester:
     async def until(
         self, request: Message, kind: type[Answer], condition: Callable[[Answer], bool] = lambda answer: True
     ) -> Answer:
-        """The first answer of this kind for which the condition holds. Raises what ends the process before."""
+        """Waits for the first answer of this kind for which the condition holds. Raises the error of a process that
+        ends before."""
         while True:
             self._news.clear()
             self._client.send(request)
@@ -118,7 +119,7 @@ async def step_on_request(request: BlobsRequest) -> None:
 
 
 def bounded(use: Callable[[], Awaitable[None]]) -> None:
-    """Runs it for at most 20 seconds."""
+    """Awaits an awaitable. Raises TimeoutError after 20 seconds."""
 
     async def run() -> None:
         async with asyncio.timeout(20):
@@ -146,7 +147,7 @@ def _buses(stack: AsyncExitStack) -> dict[str, Bus]:
 async def _running(
     stage: Any, buses: dict[str, Bus], meter: Meter, role: str, requester: Requester
 ) -> AsyncIterator[None]:
-    """Drives a stage as the runtime does; what ends one of its tasks ends `requester`."""
+    """Drives a stage as the runtime does; an error of one of its tasks ends `requester`."""
     async with running_buses(buses):
         await stage.start()
         driver = TaskRunner(stage, meter, Problems(stage, meter), role)
@@ -186,7 +187,7 @@ class FaultyBeacon:
         return tuple(BlobRef(index, name) for index, (name, _) in enumerate(self._blobs))
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """As the embedded L1's Beacon API asks for them."""
+        """The `blobs_at` method that the embedded L1's Beacon API calls."""
         return self._blobs if slot == 1 and self.has_blobs else None
 
     def app(self) -> web.Application:

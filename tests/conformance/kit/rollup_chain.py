@@ -1,4 +1,4 @@
-"""The deriver on a made-up chain: what a test puts on L1 is derived, and what is derived becomes the next safe head."""
+"""The deriver on a synthetic chain: it derives the test's L1 data, and each derived block becomes the safe head."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -144,7 +144,7 @@ class RollupChain:
     # --- L2 --------------------------------------------------------------------------------------------------------
 
     def extend(self, blocks: Iterable[Planned]) -> None:
-        """Blocks of the safe chain that are there before derivation starts."""
+        """Adds blocks to the safe chain before derivation starts."""
         for block in blocks:
             self.l2.append(DerivedBlock(block.ref, (b"\x7e\xc0", *block.transactions), SYSTEM_CONFIG, None))
         self._known = len(self.l2)
@@ -206,7 +206,7 @@ class RollupChain:
         return [L2BlockContent(each.ref, each.transactions) for each in self.l2[first : last + 1]]
 
     def _build(self, output: AttributesWithParent) -> None:
-        """What an engine builds of the attributes."""
+        """The block that an engine builds from the attributes."""
         attributes = output.attributes
         if self.is_refused(attributes):
             self._remove_pending()

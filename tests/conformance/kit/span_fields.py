@@ -1,5 +1,5 @@
-"""Span batches field by field, so that any one of them can be wrong [SP1 to SP18], and whole transactions encoded with
-another RLP library."""
+"""Span batches encoded field by field, so that a test can replace any field [SP1 to SP18], and whole transactions
+encoded with another RLP library."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -84,11 +84,11 @@ class SpanFields:
         return b"\1" + b"".join(getattr(self, field.name) for field in fields(self))
 
     def but(self, **changes: bytes) -> "SpanFields":
-        """The same with other bytes in some fields."""
+        """A copy with other bytes in some fields."""
         return replace(self, **changes)
 
     def cut_in(self, name: str, keep: int = 0) -> bytes:
-        """What there is up to `keep` bytes of a field."""
+        """The encoded batch cut off after `keep` bytes of a field."""
         return self.encode()[: self.place_of(name)[0] + keep]
 
     def place_of(self, name: str) -> tuple[int, int]:

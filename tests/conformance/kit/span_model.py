@@ -1,5 +1,5 @@
-"""A span batch read in the plainest way, by the wording of the rules and with another RLP library: what the
-node's decoder is compared with [SP1 to SP18, CV1 to CV10]."""
+"""A reference decoder of span batches, written by the wording of the rules and with another RLP library [SP1 to SP18,
+CV1 to CV10]."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class UnrestorableTransaction(Exception):
 
 @dataclass(frozen=True)
 class SpanModel:
-    """A span batch: of each block its relative time, epoch and transactions."""
+    """A span batch: the relative time, epoch and transactions of each block."""
 
     blocks: list[tuple[int, int, tuple[bytes, ...]]]
     parent_check: bytes

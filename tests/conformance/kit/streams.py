@@ -25,7 +25,7 @@ def zeros(size: int, seed: int = 0) -> bytes:
 
 
 def block(number: int, epoch: BlockId, *transactions: bytes) -> BatchBlock:
-    """A block that only its time ties to any chain."""
+    """A block that fits a chain only by its timestamp."""
     return BatchBlock(b"\x99" * 32, GENESIS_TIME + L2_BLOCK_TIME * number, epoch, transactions)
 
 
@@ -52,7 +52,7 @@ def _epoch_hash(number: int) -> Hash:
 
 
 def stream(items: Iterable[bytes]) -> bytes:
-    """Items as RLP byte strings, one behind the other."""
+    """Concatenated items, each as an RLP byte string."""
     return b"".join(bytes(rlp.encode(each)) for each in items)
 
 

@@ -99,7 +99,7 @@ def damaged(recording: Path, folder: Path) -> int:
 
 
 def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftovers, url: str, recording: Path) -> None:
-    """The commands run side by side, for each waits a while for the data to come."""
+    """The commands run concurrently, because each waits for the data until its timeout."""
     leftovers, folder = module_leftovers, module_leftovers.folder / "damaged"
     block = damaged(recording, folder)
     server, damaged_url = serve(leftovers, folder)
@@ -119,7 +119,7 @@ def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftov
 
 
 def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) -> None:
-    """L1 goes on beside it, so that it neither comes to its end nor gives up."""
+    """The L1 chain grows meanwhile, so that the command neither finishes nor times out."""
     with LocalChain(module_leftovers) as chain:
         files = ("--rollup.config", str(chain.files.rollup), "--rollup.l1-chain-config", str(chain.files.l1_chain))
         l1 = ("--l1", chain.l1, "--l1.beacon", chain.beacon, "--l1.http-poll-interval", "200ms")

@@ -1,4 +1,4 @@
-"""`rollup-node decode` on all real data at hand, and how it ends."""
+"""`rollup-node decode` on all recorded data, its exit codes and its errors."""
 
 import json
 import subprocess
@@ -167,7 +167,7 @@ def test_the_blocks_of_a_real_span(decode: Any, shared_data: Path, tmp_path: Pat
     assert [block["epoch"] for block in blocks] == [{"number": n} for n in (6582944, 6582944, *[6582945] * 3)]
 
 
-# --- flags and troubles --------------------------------------------------------------------------------------------
+# --- flags and errors ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

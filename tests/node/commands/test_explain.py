@@ -63,7 +63,7 @@ def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None
     done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
-    assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
+    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.stderr.splitlines()[-1]
 
 
 # --- a running node ------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_of_another_server(answer: dict[str, Any], capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "give --rpc URL to ask a running node, or --from-l2 N"),
+        ([], "give --rpc URL of a running node, or --from-l2 N"),
         (["--from-l2", "5", "--l2", "http://127.0.0.1:1"], "give the end: --to-l2 M or --to-l1 L"),
         (["--from-l2", "5", "--to-l2", "5", "--l2", "http://127.0.0.1:1"], "--to-l2 5 is not after --from-l2 5"),
         (["--from-l2", "5", "--to-l2", "6"], "give the L2 source"),

@@ -86,7 +86,7 @@ def test_without_hashes_the_span_is_read_to_its_end(recorded: str, shared_data: 
     done = _replay(recorded, first_only, "16491244", "16491251", "--from-l1", "6582895")
     assert done.returncode == 1
     assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == list(range(16491245, 16491250))
-    assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
+    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Fixtures of the stages that the inspection commands run."""
 
 from tests.stages.derivation.conftest import recording
-from tests.stages.engine.conftest import rollup, world
+from tests.stages.engine.conftest import chain, rollup
 
-__all__ = ["recording", "rollup", "world"]
+__all__ = ["chain", "recording", "rollup"]

@@ -1,4 +1,4 @@
-"""Files of all kinds to batches; failures with their place and rule."""
+"""Batches decoded from all kinds of files; failures with their position and rule."""
 
 import zlib
 

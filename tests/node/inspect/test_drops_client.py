@@ -1,4 +1,4 @@
-"""Every drop comes to its reader, in order, whatever is lost on the way and however few are kept."""
+"""The drops client receives every drop once and in order, although requests are lost and the buffer is small."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,86 +8,85 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.node.inspect import drops_client as client_drops
-from rollup_node.node.inspect.drops_client import DropsReader
+from rollup_node.node.inspect import drops_client
+from rollup_node.node.inspect.drops_client import DropsClient
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 from rollup_node.stages.topology import CHANNELS
 
 
-class Source:
-    """A derivation process that drops things and waits for its reader."""
+class DropsServer:
+    """A derivation process that drops batches, with a client. Requests for which `is_lost` holds are not answered."""
 
     def __init__(self, directory: Path, kept: int) -> None:
         self.buses = in_process_buses(CHANNELS, directory, {"derivation": 1, "engine": 1})
-        self.history = DropBuffer(kept)
-        self.loses: Callable[[int], bool] = lambda number: False
-        self.server = self.buses["derivation"].serve("derivation.drops", self.take)
-        self.reader = DropsReader(self.buses["engine"], lambda: None)
+        self.buffer = DropBuffer(kept)
+        self.is_lost: Callable[[int], bool] = lambda request_id: False
+        self.server = self.buses["derivation"].serve("derivation.drops", self.answer)
+        self.client = DropsClient(self.buses["engine"], lambda: None)
 
-    def take(self, peer: ProcessId, want: DropsRequest) -> None:
-        if not self.loses(want.id):
-            self.server.send(peer, self.history.answer(want))
+    def answer(self, peer: ProcessId, request: DropsRequest) -> None:
+        if not self.is_lost(request.id):
+            self.server.send(peer, self.buffer.answer(request))
 
     def drop(self, count: int, waits: bool = True) -> None:
-        """Drops as many more, or until the history is full."""
+        """Adds `count` drops to the buffer; with `waits` only until it is full."""
         for _ in range(count):
-            if waits and self.history.is_full:
+            if waits and self.buffer.is_full:
                 return
-            self.history.add(
-                Drop("V1", str(self.history.total), None, False, DropEffect.DROPPED, "l1_window_empty", {})
-            )
+            number = str(self.buffer.total)
+            self.buffer.add(Drop("V1", number, None, False, DropEffect.DROPPED, "l1_window_empty", {}))
 
     async def read(self, count: int) -> list[int]:
-        """Reads until so many were dropped and read."""
-        found: list[int] = []
+        """Adds drops up to `count` in all, and reads until that many were received."""
+        received: list[int] = []
         async with asyncio.timeout(20):
-            while len(found) < count:
-                self.drop(min(50, count - self.history.total))
-                self.reader.keep_asking()
-                found += [int(drop.text) for drop in self.reader.take()]
+            while len(received) < count:
+                self.drop(min(50, count - self.buffer.total))
+                self.client.request_if_due()
+                received += [int(drop.text) for drop in self.client.take()]
                 await asyncio.sleep(0.002)
-        return found
+        return received
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_drops, "REPEAT_SECONDS", 0.01)
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drops_client, "REPEAT_SECONDS", 0.01)
 
 
-def test_nothing_is_missed_when_few_are_kept_and_questions_are_lost(tmp_path: Path) -> None:
-    async def play() -> None:
-        source = Source(tmp_path, kept=20)
-        source.loses = lambda number: number % 3 == 1
-        async with running_buses(source.buses):
-            assert await source.read(500) == list(range(500))
-            assert source.reader.forgotten == 0
+def test_no_drop_is_missed_with_a_small_buffer_and_lost_requests(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server = DropsServer(tmp_path, kept=20)
+        server.is_lost = lambda request_id: request_id % 3 == 1
+        async with running_buses(server.buses):
+            assert await server.read(500) == list(range(500))
+            assert server.client.lost == 0
 
-    asyncio.run(play())
+    asyncio.run(scenario())
 
 
-def test_all_up_to_a_moment(tmp_path: Path) -> None:
-    async def play() -> None:
-        source = Source(tmp_path, kept=1000)
-        source.drop(450)
-        async with running_buses(source.buses):
-            question = source.reader.ask()
+def test_a_request_is_complete_when_all_drops_before_its_response_were_received(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server = DropsServer(tmp_path, kept=1000)
+        server.drop(450)
+        async with running_buses(server.buses):
+            request_id = server.client.request()
             async with asyncio.timeout(10):
-                while not source.reader.has_all_of(question):
-                    source.reader.keep_asking()
+                while not server.client.is_complete(request_id):
+                    server.client.request_if_due()
                     await asyncio.sleep(0.002)
-            assert [int(drop.text) for drop in source.reader.take()] == list(range(450))
-            assert not source.reader.has_all_of(source.reader.ask())
+            assert [int(drop.text) for drop in server.client.take()] == list(range(450))
+            assert not server.client.is_complete(server.client.request())
 
-    asyncio.run(play())
+    asyncio.run(scenario())
 
 
-def test_what_is_forgotten_is_counted(tmp_path: Path) -> None:
-    async def play() -> None:
-        source = Source(tmp_path, kept=10)
-        source.drop(35, waits=False)
-        async with running_buses(source.buses):
-            assert (await source.read(10))[:10] == list(range(25, 35))
-            assert source.reader.forgotten == 25
+def test_drops_that_left_the_buffer_are_counted_as_lost(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server = DropsServer(tmp_path, kept=10)
+        server.drop(35, waits=False)
+        async with running_buses(server.buses):
+            assert (await server.read(10))[:10] == list(range(25, 35))
+            assert server.client.lost == 25
 
-    asyncio.run(play())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The process behind `batches` with a test's L1 blocks: the batches it lists, and what it reports as dropped."""
+"""The stage of `batches` on a test's L1 blocks: the batches it lists, and the drops it reports."""
 
 import asyncio
 import json

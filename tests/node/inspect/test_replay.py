@@ -1,45 +1,47 @@
-"""A derived block against the source's: every field that differs is told."""
-
-from typing import Any
+"""The comparison of a derived block with the source's: every field that differs is reported."""
 
 import msgspec
 
-from rollup_node.node.inspect.replay import MAX_TRANSACTIONS, UNKNOWN_HASH, Judged, judge
+from rollup_node.node.inspect.replay import MAX_TRANSACTIONS, UNKNOWN_HASH, BlockComparison, compare_block
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chain_fixture import ChainFixture
 
 FIRST_EPOCH = 100
 
 
-def _judged(world: Any, attributes: PayloadAttributes, known: ExecutionPayload | None, parent: Any = None) -> Judged:
-    derived = AttributesReady(1, 1, parent or world.genesis, attributes, world.l1_ref(FIRST_EPOCH), True)
-    return judge(world.rollup, derived, known)
+def _compare(
+    chain: ChainFixture, attributes: PayloadAttributes, known: ExecutionPayload | None, parent: L2BlockRef | None = None
+) -> BlockComparison:
+    derived = AttributesReady(1, 1, parent or chain.genesis, attributes, chain.l1_ref(FIRST_EPOCH), True)
+    return compare_block(chain.rollup, derived, known)
 
 
-def _names(judged: Judged) -> list[str]:
-    return [line.split(":")[0] for line in judged.differences]
+def _names(comparison: BlockComparison) -> list[str]:
+    return [line.split(":")[0] for line in comparison.differences]
 
 
-def test_an_equal_block_becomes_the_safe_head(world: Any) -> None:
-    attributes = world.attributes(world.genesis, FIRST_EPOCH, [world.user])
-    payload = world.seal(world.genesis, attributes)
-    judged = _judged(world, attributes, payload)
-    assert judged.differences == ()
-    assert judged.safe_head == world.ref(payload)
-    assert judged.safe_config == world.known[payload.block_hash].config
-    assert judged.values["hash"] == "0x" + payload.block_hash.hex()
-    assert "differences" not in judged.values
+def test_an_equal_block_becomes_the_safe_head(chain: ChainFixture) -> None:
+    attributes = chain.attributes(chain.genesis, FIRST_EPOCH, [chain.user])
+    payload = chain.seal(chain.genesis, attributes)
+    comparison = _compare(chain, attributes, payload)
+    assert comparison.differences == ()
+    assert comparison.safe_head == chain.ref(payload)
+    assert comparison.safe_config == chain.known[payload.block_hash].config
+    assert comparison.values["hash"] == "0x" + payload.block_hash.hex()
+    assert "differences" not in comparison.values
 
 
-def test_a_block_that_the_source_lacks(world: Any) -> None:
-    judged = _judged(world, world.attributes(world.genesis, FIRST_EPOCH), None)
-    assert (judged.differences, judged.safe_head.hash, judged.values["hash"]) == ((), UNKNOWN_HASH, None)
+def test_a_block_that_the_source_lacks(chain: ChainFixture) -> None:
+    comparison = _compare(chain, chain.attributes(chain.genesis, FIRST_EPOCH), None)
+    assert (comparison.differences, comparison.safe_head.hash, comparison.values["hash"]) == ((), UNKNOWN_HASH, None)
 
 
-def test_every_field_that_differs_is_told(world: Any) -> None:
-    attributes = world.attributes(world.genesis, FIRST_EPOCH)
+def test_every_field_that_differs_is_reported(chain: ChainFixture) -> None:
+    attributes = chain.attributes(chain.genesis, FIRST_EPOCH)
     payload = msgspec.structs.replace(
-        world.seal(world.genesis, attributes),
+        chain.seal(chain.genesis, attributes),
         parent_hash=b"\1" * 32,
         timestamp=attributes.timestamp + 1,
         prev_randao=b"\2" * 32,
@@ -48,51 +50,51 @@ def test_every_field_that_differs_is_told(world: Any) -> None:
         fee_recipient=b"\4" * 20,
         extra_data=b"",
     )
-    judged = _judged(world, attributes, payload)
-    assert _names(judged) == [
+    comparison = _compare(chain, attributes, payload)
+    assert _names(comparison) == [
         *("parent_hash", "timestamp", "prev_randao", "gas_limit", "parent_beacon_root", "fee_recipient", "extra_data")
     ]
-    assert judged.safe_head.hash == UNKNOWN_HASH
-    assert judged.values["differences"] == judged.differences
+    assert comparison.safe_head.hash == UNKNOWN_HASH
+    assert comparison.values["differences"] == comparison.differences
 
 
-def test_transactions_that_differ_are_told_one_by_one(world: Any) -> None:
-    attributes = world.attributes(world.genesis, FIRST_EPOCH, [world.user, b"\x02b", b"\x02c"])
-    payload = world.seal(world.genesis, attributes)
+def test_transactions_that_differ_are_reported_one_by_one(chain: ChainFixture) -> None:
+    attributes = chain.attributes(chain.genesis, FIRST_EPOCH, [chain.user, b"\x02b", b"\x02c"])
+    payload = chain.seal(chain.genesis, attributes)
     info, user, _, last = payload.transactions
     same_size = msgspec.structs.replace(payload, transactions=(info, b"\x02x", b"\x02b", last))
-    assert _names(_judged(world, attributes, same_size)) == ["transaction", "transaction 1"]
+    assert _names(_compare(chain, attributes, same_size)) == ["transaction", "transaction 1"]
     shorter = msgspec.structs.replace(payload, transactions=(info, user))
-    judged = _judged(world, attributes, shorter)
-    assert _names(judged) == ["transaction_count", "transaction 2", "transaction 3"]
-    assert judged.differences[1].endswith("(2 bytes), in the source none")
+    comparison = _compare(chain, attributes, shorter)
+    assert _names(comparison) == ["transaction_count", "transaction 2", "transaction 3"]
+    assert comparison.differences[1].endswith("(2 bytes), in the source none")
 
 
-def test_the_l1_info_is_compared_field_by_field(world: Any) -> None:
-    parent = world.chain(5)[-1]
-    attributes, other = world.attributes(parent, FIRST_EPOCH), world.attributes(parent, FIRST_EPOCH + 1)
-    payload = world.seal(parent, attributes)
-    judged = _judged(world, attributes, msgspec.structs.replace(payload, transactions=other.transactions), parent)
+def test_the_l1_info_is_compared_field_by_field(chain: ChainFixture) -> None:
+    parent = chain.build(5)[-1]
+    attributes, other = chain.attributes(parent, FIRST_EPOCH), chain.attributes(parent, FIRST_EPOCH + 1)
+    payload = chain.seal(parent, attributes)
+    comparison = _compare(chain, attributes, msgspec.structs.replace(payload, transactions=other.transactions), parent)
     fields = [f"l1_info.{name}" for name in ("number", "timestamp", "block_hash", "sequence_number")]
-    assert _names(judged) == ["transaction", *fields, "transaction 0"]
-    assert judged.differences[1] == "l1_info.number: derived 100, in the source 101"
-    judged = _judged(world, attributes, msgspec.structs.replace(payload, transactions=(b"\x7e",)), parent)
-    assert judged.differences[1].startswith("l1_info: the source's first transaction is none: ")
+    assert _names(comparison) == ["transaction", *fields, "transaction 0"]
+    assert comparison.differences[1] == "l1_info.number: derived 100, in the source 101"
+    comparison = _compare(chain, attributes, msgspec.structs.replace(payload, transactions=(b"\x7e",)), parent)
+    assert comparison.differences[1].startswith("l1_info: the source's first transaction is not an L1 info deposit: ")
 
 
-def test_very_many_transactions_that_differ_are_counted(world: Any) -> None:
-    attributes = world.attributes(world.genesis, FIRST_EPOCH, [b"\x02x"] * 50)
-    payload = world.seal(world.genesis, attributes)
+def test_very_many_transactions_that_differ_are_counted(chain: ChainFixture) -> None:
+    attributes = chain.attributes(chain.genesis, FIRST_EPOCH, [b"\x02x"] * 50)
+    payload = chain.seal(chain.genesis, attributes)
     known = msgspec.structs.replace(payload, transactions=payload.transactions[:1] + (b"\x02y",) * 50)
-    lines = _judged(world, attributes, known).differences
+    lines = _compare(chain, attributes, known).differences
     assert len(lines) == 1 + MAX_TRANSACTIONS + 1
     assert lines[-1] == f"{50 - MAX_TRANSACTIONS} more transactions differ"
 
 
-def test_behind_an_unknown_block_the_parent_is_not_compared(world: Any) -> None:
-    parent = msgspec.structs.replace(world.genesis, hash=UNKNOWN_HASH)
-    attributes = world.attributes(world.genesis, FIRST_EPOCH)
-    payload = world.seal(world.genesis, attributes)
-    judged = _judged(world, attributes, payload, parent)
-    assert judged.differences == ()
-    assert judged.safe_head.hash == payload.block_hash
+def test_behind_an_unknown_block_the_parent_is_not_compared(chain: ChainFixture) -> None:
+    parent = msgspec.structs.replace(chain.genesis, hash=UNKNOWN_HASH)
+    attributes = chain.attributes(chain.genesis, FIRST_EPOCH)
+    payload = chain.seal(chain.genesis, attributes)
+    comparison = _compare(chain, attributes, payload, parent)
+    assert comparison.differences == ()
+    assert comparison.safe_head.hash == payload.block_hash

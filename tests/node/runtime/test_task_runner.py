@@ -67,7 +67,7 @@ class ScriptedTask:
 
 @pytest.fixture(autouse=True)
 def backoff_attempts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Shortens back-offs to 50 ms; the attempts they were asked for."""
+    """Shortens back-offs to 50 ms; returns the attempt numbers passed to `backoff`."""
     attempts: list[int] = []
 
     def short(attempt: int) -> float:

@@ -175,7 +175,7 @@ def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...
     assert known == (has_p2p,) * 4
 
 
-def test_the_engine_process_fills_gaps_only_if_peers_are_asked() -> None:
+def test_the_engine_process_fills_gaps_only_with_payload_requests() -> None:
     assert prepare().configs.engine.fill_gaps
     assert not prepare("--p2p.sync.req-resp=false").configs.engine.fill_gaps
     assert prepare("--l1.runtime-config-reload-interval=30s").configs.l1.runtime_config_interval == 30.0

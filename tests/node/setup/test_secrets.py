@@ -30,6 +30,26 @@ def test_missing_secrets_are_created_once_with_a_notice(working_directory: Path)
     assert first.configs.p2p is not None and first.configs.p2p.priv_raw == bytes.fromhex(key)
 
 
+def test_the_admin_api_has_a_secret_of_its_own_if_asked_for(working_directory: Path) -> None:
+    assert prepare().configs.rpc.jwt_secret is None
+    first, second = prepare("--rpc.jwt-secret=admin.txt"), prepare("--rpc.jwt-secret=admin.txt")
+    assert first.notices == [
+        f"created a new JWT secret in {working_directory}/admin.txt: clients of the admin API need it"
+    ]
+    assert second.notices == []
+    assert first.configs.rpc.jwt_secret == second.configs.rpc.jwt_secret not in (None, JWT)
+    (working_directory / "admin.txt").write_text("0x12")
+    with pytest.raises(OptionError, match=r"JWT secret file admin.txt is malformed.*--rpc.jwt-secret"):
+        prepare("--rpc.jwt-secret=admin.txt")
+
+
+def test_who_may_call_is_an_option(working_directory: Path) -> None:
+    rpc = prepare("--rpc.vhosts=a,b", "--rpc.corsdomain=https://x").configs.rpc
+    assert (rpc.vhosts, rpc.cors_domains) == (("a", "b"), ("https://x",))
+    rpc = prepare().configs.rpc
+    assert (rpc.vhosts, rpc.cors_domains) == (("*",), ())
+
+
 def test_without_peers_there_is_no_network_key(working_directory: Path) -> None:
     assert prepare("--p2p.disable").secrets.network_key is None
     assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]

@@ -60,7 +60,7 @@ def test_the_component_is_named_where_it_is_not_the_process() -> None:
     assert b" process=l1 component=heads msg=hi\n" in formatter(LogSettings())(record("hi", component="heads"))
 
 
-def test_the_process_id_is_shown_when_asked() -> None:
+def test_the_process_id_is_shown_with_the_option() -> None:
     pid = os.getpid()
     assert f" pid={pid} ".encode() in formatter(LogSettings(pid=True))(record())
     assert json.loads(formatter(LogSettings(format="json", pid=True))(record()))["pid"] == pid

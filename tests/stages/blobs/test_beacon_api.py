@@ -78,8 +78,8 @@ def test_malformed_responses(read: Callable[[bytes], Any], wrong: bytes) -> None
 
 
 def test_too_many_blobs() -> None:
-    with pytest.raises(BeaconResponseError, match="more than 256"):
-        parse_blobs(body(["0x"] * 257))
+    with pytest.raises(BeaconResponseError, match="more than 128"):
+        parse_blobs(body(["0x"] * 129))
 
 
 def refs(recorded_blobs: RecordedBlobs, indices: list[int]) -> list[BlobRef]:

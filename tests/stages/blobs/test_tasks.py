@@ -74,7 +74,7 @@ def test_a_bad_blob_is_reported_and_the_others_are_found(
         offered[1] = OfferedBlob(altered(offered[1].blob), offered[1].commitment, offered[1].proof)
         verified = check(recorded_blobs[:3], offered, [recorded_blobs[0], recorded_blobs[2]])
         wrong = kzg.versioned_hash(kzg.blob_to_commitment(offered[1].blob))
-        assert verified.problems == (f"a blob has the hash 0x{wrong.hex()}, which was not asked for",)
+        assert verified.problems == (f"a blob has the hash 0x{wrong.hex()}, which was not requested",)
 
 
 def test_a_right_blob_with_a_wrong_proof_is_taken(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
@@ -84,7 +84,7 @@ def test_a_right_blob_with_a_wrong_proof_is_taken(recorded_blobs: RecordedBlobs,
 
 def test_blobs_that_were_not_requested(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
     verified = check([recorded_blobs[0]], [proven[1]], [])
-    assert "which was not asked for" in verified.problems[0]
+    assert "which was not requested" in verified.problems[0]
     assert check([recorded_blobs[0]], proven[:2], [recorded_blobs[0]]).problems == ()
     assert check([], [], []).problems == ()
 

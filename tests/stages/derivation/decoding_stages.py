@@ -1,6 +1,5 @@
-"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through
-`DecodingClient`, as the real process does, and writes the results; meanwhile it kills compute workers as the
-job says."""
+"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through `DecodingClient`,
+as the real process does, and writes the results; meanwhile it kills the compute workers that the job names."""
 
 import asyncio
 import json
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_decoded
@@ -24,6 +24,7 @@ from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
+PREFETCHED = 8
 SPAN = SpanRules(11155420, 1691802540, 2)
 SCHEDULES = {
     "early": ForkSchedule({}, 2, 300, 600),
@@ -48,8 +49,9 @@ class DecodingStage:
         self._config = config
         self._wake = asyncio.Event()
         self._counters = bus.counters
-        pool = bus.dispatch("work.derivation")
-        self._decoding = DecodingClient(None if config.inline else pool, self._wake.set)
+        self._slots = bus._slots["compute"]
+        self._pool = bus.dispatch("work.derivation")
+        self._decoding = DecodingClient(None if config.inline else self._pool, self._wake.set)
         self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
@@ -67,12 +69,15 @@ class DecodingStage:
     async def _step(self) -> float:
         bodies = [path.read_bytes() for path in sorted(Path(self._config.folder).iterdir())]
         jobs = [(schedule, body) for body in bodies for schedule in SCHEDULES.values()]
-        for schedule, body in jobs:
-            self._decoding.prefetch(need_decoded(body, schedule.l1(0), SPAN))
         digests, killed = [], 0
         for number, (schedule, body) in enumerate(jobs):
-            if number in self._config.kills:
-                killed += self._kill_a_worker(number)
+            for ahead, (rules, later) in enumerate(jobs[number : number + PREFETCHED]):
+                if ahead == PREFETCHED - 1 or number == 0:
+                    self._decoding.prefetch(need_decoded(later, rules.l1(0), SPAN))
+            await asyncio.sleep(0)
+            due = sum(kill <= number for kill in self._config.kills)
+            while killed < due and self._pool.scheduler.outstanding:
+                killed += await self._kill_a_busy_worker()
             digests.append(await self._read(schedule, schedule.l1(0), body))
         found = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
         os.write(self._config.output, json.dumps(found).encode())
@@ -99,17 +104,25 @@ class DecodingStage:
             await self._wake.wait()
         assert reader.add_decoded(need.key, result)
 
-    def _kill_a_worker(self, number: int) -> int:
+    async def _kill_a_busy_worker(self) -> int:
+        """Kills a worker that runs a task. Returns 1 when a task of its was assigned again, 0 when its last result was
+        already on its way."""
         entries = json.loads((Path(self._config.runtime) / "processes.json").read_text())
-        workers = [entry["pid"] for entry in entries if entry["role"] == "compute"]
-        if not workers:
-            return 0
-        os.kill(workers[number % len(workers)], signal.SIGKILL)
-        return 1
+        workers = [entry for entry in entries if entry["role"] == "compute"]
+        pids = {ProcessId(self._slots[entry["copy"]], entry["incarnation"]): entry["pid"] for entry in workers}
+        before = self._counters["tasks_reissued"]
+        for worker, state in list(self._pool.scheduler._workers.items()):
+            if state.held and worker in pids:
+                os.kill(pids[worker], signal.SIGKILL)
+                while worker in self._pool.scheduler.workers:
+                    await asyncio.sleep(0.005)
+                break
+        await asyncio.sleep(0.005)
+        return int(self._counters["tasks_reissued"] > before)
 
 
 class IdleStage:
-    """In the place of the other processes that workers work for."""
+    """An idle stage for the other processes that dispatch tasks."""
 
     periodic_tasks = ()
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock
-from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -204,12 +204,12 @@ class ModelledChain:
     def _searched(self, safe: int) -> Base:
         search = BaseSearch(self.rollup.config, self._known(safe))
         while isinstance(found := search.next(), NeedBlock):
-            search.give(found.number, self._known(found.number))
+            search.add_block(found.number, self._known(found.number))
         return found
 
-    def _known(self, number: int) -> KnownBlock:
+    def _known(self, number: int) -> L2BlockInfo:
         block = self.rollup.l2[number]
-        return KnownBlock(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
+        return L2BlockInfo(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
 
     def reorg(self, depth: int, branch: str) -> int:
         """Removes L1 blocks; the newest L2 block that does not depend on them."""
@@ -343,13 +343,13 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
     def sequence(self, plan: BatcherPlan, step: int) -> None:
-        """What a sequencer and its batcher do all the time."""
+        """Sequences blocks and posts them, as in normal operation."""
         self.post(plan)
         self.mine_all(step)
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
     def sequence_more(self, plan: BatcherPlan, step: int) -> None:
-        """The same, so that it happens more often."""
+        """The same again, so that Hypothesis chooses it more often."""
         self.sequence(plan, step)
 
     @rule(step=STEPS)
@@ -404,7 +404,7 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """Derives as far as there is data."""
+        """Derives until more data is needed, and compares with the model."""
         self.harness.check()
 
     def teardown(self) -> None:

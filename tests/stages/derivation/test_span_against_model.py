@@ -1,4 +1,4 @@
-"""Span batches of every shape of transaction, whole and damaged, against the plainest decoder."""
+"""Span batches of every shape of transaction, valid and damaged, against the reference decoder."""
 
 from collections.abc import Sequence
 from typing import Any

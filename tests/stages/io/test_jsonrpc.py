@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.io.jsonrpc import (
     LARGE_BODY,
+    AnswerTooLargeError,
     EndpointError,
     JsonRpcClient,
     RateLimiter,
     RpcFailure,
     endpoint_name,
 )
+from rollup_node.stages.protocol.answer_limits import SMALL
 from tests.support.http_listener import Handler, app_for_every_path, listening
 from tests.support.stage_runner import run_within
 
@@ -158,6 +160,32 @@ def test_a_slow_endpoint_times_out() -> None:
 
 def test_response_size_is_limited() -> None:
     assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
+
+
+def test_response_size_is_limited_by_method() -> None:
+    """[LHD24]"""
+    body = b'{"id":1,"result":"' + b"0" * (2 << 20) + b'"}'
+    assert "longer than 1048576 bytes" in str(failure_of(answering(body)))
+    assert len(with_client(answering(body), lambda client: client.call("eth_getBlockByNumber", "0x1", True))) == 2 << 20
+    with pytest.raises(AnswerTooLargeError):
+        with_client(answering(body), lambda client: client.call_raw("eth_getBlockByNumber", "0x1", limit=SMALL))
+
+
+def test_results_of_a_type() -> None:
+    async def use(client: JsonRpcClient) -> Any:
+        return await client.call_typed(str, "eth_x")
+
+    assert with_client(answering(b'{"id":1,"result":"0x1"}'), use) == "0x1"
+    with pytest.raises(EndpointError, match="Expected `str`, got `array`"):
+        with_client(answering(b'{"id":1,"result":[]}'), use)
+
+
+@pytest.mark.parametrize("identity", [b"[1]", b'{"a":1}', b"1e0", b'"1"'])
+def test_ids_of_any_type_are_an_endpoint_error(identity: bytes) -> None:
+    element = b'{"jsonrpc":"2.0","result":null,"id":' + identity + b"}"
+    with pytest.raises(EndpointError, match="1 of 1 calls of a batch were not answered"):
+        with_client(answering(b"[" + element + b"]"), lambda client: client.batch([("a", [])]))
+    assert "not one to this request" in str(failure_of(answering(element)))
 
 
 def test_a_refused_connection_names_the_endpoint_only() -> None:

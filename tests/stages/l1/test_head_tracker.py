@@ -84,6 +84,39 @@ def test_finality_never_goes_back() -> None:
     assert tracker.finalized == block(64)
 
 
+def test_a_finalized_block_above_the_head_or_beside_its_chain_is_refused() -> None:
+    """[LHD23]"""
+    tracker = HeadTracker()
+    for n in range(90, 101):
+        tracker.update_head(block(n))
+    assert "above the head" in str(tracker.update_finalized(block(101)))
+    assert "not on the chain of the head" in str(tracker.update_finalized(block(95, branch=2)))
+    assert tracker.finalized is None
+    assert tracker.update_finalized(block(95)) is None
+
+
+def test_after_finality_is_dropped_any_chain_is_taken() -> None:
+    """[LHD23]"""
+    tracker = HeadTracker()
+    tracker.update_head(block(100))
+    tracker.update_safe(block(80))
+    tracker.update_finalized(block(64))
+    tracker.drop_finalized()
+    assert (tracker.head, tracker.safe, tracker.finalized, tracker.at(100)) == (None, None, None, None)
+    assert tracker.update_head(block(50, branch=3)) is HeadChange.ADVANCED
+    assert tracker.update_finalized(block(40, branch=3)) is None
+
+
+def test_blocks_that_link_to_recent_heads() -> None:
+    tracker = HeadTracker()
+    assert not tracker.links(block(9))
+    for n in range(9, 12):
+        tracker.update_head(block(n))
+    assert all(tracker.links(block(n)) for n in (9, 10, 11, 12))
+    assert tracker.links(block(11, branch=1, fork_at=11))
+    assert not any(tracker.links(each) for each in (block(8), block(13), block(12, branch=1, fork_at=11)))
+
+
 def test_the_safe_block_may_go_back() -> None:
     tracker = HeadTracker()
     assert tracker.update_safe(block(64))

@@ -43,7 +43,7 @@ def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter)
             continue
         verified_block = verify_block(each.block(True), each.number, False, l1_filter)
         hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in each.transactions_json)
-        block = VerifiedBlock(verified_block.header, (), verified_block.receipts_root, True, hashes)
+        block = VerifiedBlock(verified_block.header, (), verified_block.receipts_root, True, hashes, 0)
         logs = verified_logs(each.receipts_json(), block, l1_filter)
         assert len(logs) == (1 if each.number in (BLOCK, 6_582_952) else 0)
         verified += 1

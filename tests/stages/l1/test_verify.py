@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block, verify_block_ref, verify_header
+from rollup_node.stages.protocol.answer_limits import SMALL
 from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlobRef
@@ -80,8 +81,8 @@ def test_a_header_that_does_not_hash_to_its_claim(block_json: Blocks, l1_filter:
 
 
 def test_a_block_of_another_number(block_json: Blocks, l1_filter: L1Filter) -> None:
-    assert error_of(block_json(BLOCK), l1_filter, number=BLOCK + 1) == f"asked for block {BLOCK + 1}, got block {BLOCK}"
-    assert "asked for block" in error_of(block_json(BLOCK), l1_filter, trust=True, number=BLOCK + 1)
+    assert error_of(block_json(BLOCK), l1_filter, number=BLOCK + 1) == f"requested block {BLOCK + 1}, got block {BLOCK}"
+    assert "requested block" in error_of(block_json(BLOCK), l1_filter, trust=True, number=BLOCK + 1)
 
 
 def change_a_value(block: Json) -> None:
@@ -172,14 +173,14 @@ def test_a_reference_is_verified_too(block_json: Blocks) -> None:
 
 
 def test_results_are_taken_out_of_answers() -> None:
-    assert parse_result(b'{"id":1,"result":[1]}') == [1]
+    assert parse_result(b'{"id":1,"result":[1]}', SMALL) == [1]
     for body, text in (
         (b'{"id":1,"error":{"code":1,"message":"no"}}', "answered with an error"),
         (b"[]", "not JSON-RPC"),
         (b"{", "not JSON"),
     ):
         with pytest.raises(InvalidDataError, match=text):
-            parse_result(body)
+            parse_result(body, SMALL)
 
 
 JSON = st.recursive(

@@ -1,4 +1,4 @@
-"""Hostile peers: no crash, bounded memory, and good peers are served all the time."""
+"""Hostile peers: no crash, bounded memory, and honest peers are served all the time."""
 
 import asyncio
 import os
@@ -31,19 +31,19 @@ from tests.support.p2p_raw import (
     tcp_connection,
 )
 
-GREETING = encode_line(HEADER)
+MULTISTREAM_HEADER = encode_line(HEADER)
 STRANGER = NetworkIdentity(b"\x63" * 32).peer_id
-NOISE = GREETING + encode_line("/noise")
+NOISE = MULTISTREAM_HEADER + encode_line("/noise")
 GARBAGE = [
     b"",
     b"\x00",
     os.urandom(300),
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(100),
-    GREETING,
-    GREETING[:7],
-    GREETING + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-    GREETING + encode_line("/tls/1.0.0") * 100,
+    MULTISTREAM_HEADER,
+    MULTISTREAM_HEADER[:7],
+    MULTISTREAM_HEADER + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    MULTISTREAM_HEADER + encode_line("/tls/1.0.0") * 100,
     NOISE,
     NOISE + b"\xff\xff" + os.urandom(70_000),
     NOISE + b"\x00\x00" * 50,
@@ -55,7 +55,7 @@ GARBAGE = [
 
 @asynccontextmanager
 async def guarded(**options: object) -> AsyncIterator[tuple[RecordingHost, RecordingHost]]:
-    """The host under attack and a good peer, which is served before and after; nothing may be left."""
+    """The host under attack and an honest peer, which is served before and after; no state may be left."""
     async with running_host(1, **options) as ours, running_host(2) as good:
         await good.connect(ours.peer_id, ours.addresses)
         await good.wait_for(PeerIdentified)
@@ -105,7 +105,7 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
     async def drip(port: int, stop: asyncio.Event) -> bool:
-        """Sends a good opening byte by byte; whether it was cut off."""
+        """Sends a valid opening byte by byte; returns whether it was disconnected."""
         try:
             async with tcp_connection(port) as (reader, writer):
                 for byte in NOISE + b"\x00\x20" + bytes(32):
@@ -135,7 +135,7 @@ def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
 
 
 async def _cut(*plain: bytes) -> None:
-    """A peer that sends this is cut off, whatever else goes on."""
+    """Asserts that a peer that sends this is disconnected."""
     async with guarded() as (ours, good):
         async with raw_peer(ours.port) as peer:
             await until(lambda: len(ours.peers()) == 2)
@@ -338,7 +338,7 @@ def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> Non
                 await peer.send(frame(DATA, 0, 9, 4, varint.encode(3) + b"all"))
                 answer = await peer.read_for(1.0)
                 assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
-                assert frame(WINDOW_UPDATE, 8, 9, 0) not in answer, "who says nothing may wait"
+                assert frame(WINDOW_UPDATE, 8, 9, 0) not in answer, "an idle stream stays open"
 
     asyncio.run(run())
 

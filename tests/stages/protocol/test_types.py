@@ -1,4 +1,4 @@
-"""References: how they print, and what they are taken from."""
+"""Block references: their text, and how they are built from headers."""
 
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
 

@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.rpc.jsonrpc import (
+    MAX_BATCH,
+    MAX_VALUES,
     JsonRpcError,
     JsonRpcRequest,
+    count_values,
     error_response,
     method_not_found,
     parse_body,
@@ -61,6 +64,41 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         assert error.code in (-32700, -32600)
     else:
         assert body.items
+
+
+def test_batches_are_limited() -> None:
+    """[RPC7]"""
+    assert len(parse_body(b"[" + b",".join([call(id=7, method="a")] * MAX_BATCH) + b"]").items) == MAX_BATCH
+    body = parse_body(b"[1," + b",".join([call(id=7, method="a")] * MAX_BATCH) + b"]")
+    (item,) = body.items
+    assert body.is_batch and isinstance(item, dict)
+    assert item["id"] == 7
+    assert item["error"] == {
+        "code": -32600,
+        "message": f"batch too large: {MAX_BATCH + 1} requests, at most {MAX_BATCH}",
+    }
+
+
+def test_values_are_limited_before_they_are_parsed() -> None:
+    """[RPC7]"""
+    for data in (b"[" + b"[]," * MAX_VALUES + b"1]", b'{"a":' * MAX_VALUES, b"[" * (MAX_VALUES + 1)):
+        with pytest.raises(JsonRpcError) as error:
+            parse_body(data)
+        assert error.value.code == -32600 and str(MAX_VALUES) in error.value.message
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_no_value_is_missed(value: Any) -> None:
+    def values(found: Any) -> int:
+        if isinstance(found, dict):
+            return 1 + len(found) + sum(values(each) for each in found.values())
+        return 1 + (sum(values(each) for each in found) if isinstance(found, list) else 0)
+
+    assert count_values(orjson.dumps(value)) >= values(value)
 
 
 def test_responses() -> None:

@@ -27,7 +27,7 @@ def test_addresses(files: NetworkFiles) -> None:
     assert len(enode) == len("enode://") + 128 + len("@127.0.0.1:9000")
 
 
-def test_the_sequencer_signs_and_knows_nobody(files: NetworkFiles) -> None:
+def test_the_sequencer_signs_and_has_no_static_peers(files: NetworkFiles) -> None:
     options = peer_options(files, "sequencer", 9000, 9000)
     assert "p2p.sequencer.key" in options
     assert "p2p.static" not in options and "p2p.bootnodes" not in options

@@ -13,7 +13,7 @@ from rollup_node.tools.fuzz import bombs
 
 
 @pytest.mark.parametrize("stream", bombs.STREAMS, ids=lambda stream: stream.__name__)
-def test_streams_have_about_the_size_asked_for(stream: Callable[[int], bombs.Stream]) -> None:
+def test_streams_have_about_the_requested_size(stream: Callable[[int], bombs.Stream]) -> None:
     for size in (150_000, 3_000_000):
         assert 0.9 * size < sum(map(len, stream(size))) < 1.2 * size + 1000
 

@@ -21,7 +21,7 @@ from rollup_node.stages.protocol.types import Address, Hash
 
 
 class InvalidTransaction(Exception):
-    """The transaction cannot be included in the block; the text says why."""
+    """The transaction cannot be included in the block; the text is the reason."""
 
 
 class SignedTransaction(NamedTuple):

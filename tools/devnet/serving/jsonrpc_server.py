@@ -1,11 +1,8 @@
 """A JSON-RPC 2.0 server over HTTP POST for a method table, with batches and an optional JWT check."""
 
-import base64
-import hmac
 import inspect
 import time
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -13,7 +10,7 @@ from aiohttp import web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
-from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS
 from rollup_node.stages.rpc.jsonrpc import (
     JsonRpcError,
     JsonRpcRequest,
@@ -23,12 +20,11 @@ from rollup_node.stages.rpc.jsonrpc import (
     parse_body,
     success_response,
 )
+from rollup_node.stages.rpc.jwt_token import token_error
 
 log = get_logger("jsonrpc")
 
 MAX_BODY = 128 << 20
-MAX_BATCH = 1000
-_TOKEN_AGE = 60
 
 Method = Callable[..., Any]
 
@@ -49,8 +45,6 @@ class JsonRpc:
         """The response to one request or a batch; empty for notifications alone."""
         try:
             parsed = parse_body(body)
-            if len(parsed.items) > MAX_BATCH:
-                raise JsonRpcError(INVALID_REQUEST, f"batch of more than {MAX_BATCH} requests")
         except JsonRpcError as error:
             return orjson.dumps(error_response(None, error))
         responses = [response for item in parsed.items if (response := await self._respond(item)) is not None]
@@ -96,8 +90,10 @@ def application(rpc: JsonRpc, jwt_secret: bytes | None = None) -> web.Applicatio
     Routes may be added before it starts."""
 
     async def handle(request: web.Request) -> web.Response:
-        if jwt_secret is not None and (reason := token_error(request.headers.get("Authorization", ""), jwt_secret)):
-            return web.Response(status=401, text=reason)
+        if jwt_secret is not None:
+            reason = token_error(request.headers.get("Authorization", ""), jwt_secret, time.time())
+            if reason is not None:
+                return web.Response(status=401, text=reason)
         return web.Response(body=await rpc.respond(await request.read()), content_type="application/json")
 
     served = web.Application(client_max_size=MAX_BODY)
@@ -128,27 +124,3 @@ class Listener:
     async def stop(self) -> None:
         """Closes the port and all connections."""
         await self._runner.cleanup()
-
-
-def token_error(authorization: str, secret: bytes) -> str | None:
-    """Why an Authorization header is rejected, or None for an HS256 token of the secret issued within 60 seconds."""
-    if not authorization.startswith("Bearer "):
-        return "missing token"
-    try:
-        signed, _, signature = authorization[7:].strip().rpartition(".")
-        head, payload = (orjson.loads(_unpadded(part)) for part in signed.split("."))
-        given = _unpadded(signature)
-    except ValueError:
-        return "malformed token"
-    if not isinstance(head, dict) or head.get("alg") != "HS256":
-        return "token is not signed with HS256"
-    if not hmac.compare_digest(hmac.new(secret, signed.encode(), sha256).digest(), given):
-        return "signature is invalid"
-    issued = payload.get("iat") if isinstance(payload, dict) else None
-    if not isinstance(issued, int | float) or abs(issued - time.time()) > _TOKEN_AGE:
-        return "token is stale or has no iat"
-    return None
-
-
-def _unpadded(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

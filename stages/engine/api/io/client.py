@@ -1,5 +1,5 @@
-"""The execution engine over HTTP: engine and eth namespaces with a fresh token, method versions by fork, and answers
-turned into the values the cores know. An endpoint that is away is a TemporaryError."""
+"""The execution engine over HTTP: engine and eth namespaces with a fresh token, method versions by fork [ENG1 to
+ENG10], and answers as the values that the machines take. An endpoint that is away is a TemporaryError."""
 
 import time
 from contextlib import suppress
@@ -9,17 +9,19 @@ import jwt
 import orjson
 
 from rollup_node.stages.engine.api.engine_api import (
-    Answer,
-    Call,
-    FetchPayload,
-    FindBlock,
+    BlockName,
+    EngineAnswer,
+    EngineCall,
+    ErrorAnswer,
     ForkchoiceAnswer,
-    InsertPayload,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetBlockRef,
+    GetBlockRefs,
+    GetPayload,
+    NewPayload,
     PayloadAnswer,
-    Refused,
-    UpdateForkchoice,
 )
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock, known_block
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_from_json, payload_from_block_json
@@ -41,12 +43,9 @@ NOT_FOUND = ("not found", "unknown block")
 READ_AT_ONCE = 20
 RPC = "engine-api"
 
-BlockName = int | str | bytes
-"""A number, a label, or a hash."""
-
 
 class Token:
-    """The bearer token of node-behaviour 2.12, made anew when it is TOKEN_SECONDS old."""
+    """The bearer token, renewed when it is TOKEN_SECONDS old [OPT74]."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -64,7 +63,7 @@ class Token:
 
 
 class EngineClient:
-    """Calls one engine. With no `secret` only the eth namespace will answer."""
+    """Calls one engine; `timeout` in seconds. Without a `secret` only the eth namespace answers."""
 
     def __init__(
         self, url: str, secret: bytes | None, timeout: float, rollup: RollupConfig, meter: Meter | None = None
@@ -78,33 +77,40 @@ class EngineClient:
 
     @property
     def silent(self) -> float:
-        """Seconds since the engine has last answered a call."""
+        """Seconds since the engine last answered a call."""
         return time.monotonic() - self._answered_at
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._rpc.close()
 
-    # --- what the cores ask ----------------------------------------------------------------------------------------
+    # --- calls of the machines -------------------------------------------------------------------------------------
 
-    async def ask(self, call: Call) -> Answer:
-        """Performs a call of the cores."""
+    async def ask(self, call: EngineCall) -> EngineAnswer:
+        """Makes a call. Raises TemporaryError when the engine does not answer, or not as it should."""
         try:
-            if isinstance(call, FindBlock):
-                return await self.payload(call.number)
-            if isinstance(call, UpdateForkchoice):
-                return await self._update_forkchoice(call)
-            if isinstance(call, FetchPayload):
-                version = self._schedule.l2(call.timestamp).get_payload_version
-                found = await self._call(f"engine_getPayloadV{version}", to_hex(call.payload_id))
-                return envelope_from_json(found)
-            return await self._insert(call)
+            match call:
+                case GetBlock():
+                    return await self.payload(call.name)
+                case GetBlockRef():
+                    return await self._ref(call.name)
+                case GetBlockRefs():
+                    return await self._refs(call.first, call.last)
+                case ForkchoiceUpdate():
+                    return await self._update_forkchoice(call)
+                case GetPayload():
+                    return await self._get_payload(call)
+            return await self._new_payload(call)
         except RpcFailure as failure:
-            return Refused(failure.code, failure.message[:500])
+            return ErrorAnswer(failure.code, failure.message[:500])
         except (PayloadError, HexError) as error:
             raise TemporaryError(f"the execution engine gave a malformed answer: {error}") from None
 
-    async def _update_forkchoice(self, call: UpdateForkchoice) -> ForkchoiceAnswer:
+    async def _get_payload(self, call: GetPayload) -> ExecutionPayload:
+        version = self._schedule.l2(call.timestamp).get_payload_version
+        return envelope_from_json(await self._call(f"engine_getPayloadV{version}", to_hex(call.payload_id)))
+
+    async def _update_forkchoice(self, call: ForkchoiceUpdate) -> ForkchoiceAnswer:
         version, attributes = 3, None
         if call.attributes is not None:
             version = self._schedule.l2(call.attributes.timestamp).attributes_version
@@ -115,11 +121,11 @@ class EngineClient:
             "finalizedBlockHash": to_hex(call.forkchoice.finalized),
         }
         found = _object(await self._call(f"engine_forkchoiceUpdatedV{version}", state, attributes))
-        status, problem, _ = _status(found.get("payloadStatus"))
+        status, error, _ = _status(found.get("payloadStatus"))
         payload_id = found.get("payloadId")
-        return ForkchoiceAnswer(status, None if payload_id is None else from_hex(payload_id), problem)
+        return ForkchoiceAnswer(status, None if payload_id is None else from_hex(payload_id), error)
 
-    async def _insert(self, call: InsertPayload) -> PayloadAnswer:
+    async def _new_payload(self, call: NewPayload) -> PayloadAnswer:
         payload = call.payload
         version = self._schedule.l2(payload.timestamp).new_payload_version
         params: list[Any] = [orjson.Fragment(encode_payload(payload))]
@@ -127,11 +133,11 @@ class EngineClient:
             params += [[], None if payload.parent_beacon_root is None else to_hex(payload.parent_beacon_root)]
         if version >= 4:
             params.append([])
-        status, problem, latest = _status(await self._call(f"engine_newPayloadV{version}", *params))
-        return PayloadAnswer(status, problem, latest)
+        status, error, latest = _status(await self._call(f"engine_newPayloadV{version}", *params))
+        return PayloadAnswer(status, error, latest)
 
     async def check_chain(self) -> None:
-        """Whether the engine is there and on the chain; TemporaryError if not."""
+        """Raises TemporaryError when the engine is away, or on another chain."""
         try:
             found = from_quantity(await self._call("eth_chainId"), bits=256)
         except (RpcFailure, HexError) as error:
@@ -141,8 +147,7 @@ class EngineClient:
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
-    async def ref(self, name: BlockName) -> L2BlockRef | None:
-        """The reference of a block, None if the engine has none of that name."""
+    async def _ref(self, name: BlockName) -> L2BlockRef | None:
         block = await self._block(name)
         try:
             return None if block is None else l2_ref_from_json(self._rollup, block)
@@ -150,20 +155,17 @@ class EngineClient:
             raise _unreadable(error) from None
 
     async def payload(self, name: BlockName) -> ExecutionPayload | None:
-        """A block with its transactions, whose hash is checked."""
+        """A block with its transactions, whose hash is checked; None if the engine has no such block. Raises
+        TemporaryError when it does not answer or the block cannot be read."""
         block = await self._block(name)
         try:
             return None if block is None else payload_from_block_json(block)
         except BlockError as error:
             raise _unreadable(error) from None
 
-    async def known(self, name: BlockName) -> KnownBlock | None:
-        """A block with the system config that stands in it."""
-        payload = await self.payload(name)
-        return None if payload is None else known_block(payload, self._rollup)
-
     async def payloads(self, first: int, last: int) -> list[ExecutionPayload] | None:
-        """The canonical blocks of a range, None if one of them is not there."""
+        """The canonical blocks of a range, None if the engine lacks one of them. Raises TemporaryError when it does not
+        answer or a block cannot be read."""
         found = await self._range(first, last)
         if len(found) < last - first + 1:
             return None
@@ -172,16 +174,16 @@ class EngineClient:
         except BlockError as error:
             raise _unreadable(error) from None
 
-    async def refs(self, first: int, last: int) -> list[L2BlockRef]:
-        """The references of those canonical blocks of a range that are there and can be read."""
+    async def _refs(self, first: int, last: int) -> tuple[L2BlockRef, ...]:
+        """Of those canonical blocks of a range that the engine has and that can be read."""
         refs = []
         for block in await self._range(first, last):
             with suppress(BlockError):
                 refs.append(l2_ref_from_json(self._rollup, block))
-        return refs
+        return tuple(refs)
 
     async def _range(self, first: int, last: int) -> list[Any]:
-        """Those canonical blocks of a range that are there, in one batch."""
+        """The canonical blocks of a range that the engine has, in one batch."""
         calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
         try:
             found = await self._rpc.batch(calls)
@@ -191,13 +193,14 @@ class EngineClient:
         return [block for block in found if block is not None and not isinstance(block, RpcFailure)]
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
-        """The storage root of an account in a block, proven against the block's state root."""
+        """The storage root of an account in a block, proven against the block's state root. Raises TemporaryError when
+        the engine returns no valid proof."""
         try:
             found = _object(await self._call("eth_getProof", to_hex(address), [], to_hex(block.block_hash)))
             proof = [from_hex(node) for node in found.get("accountProof") or ()]
             account = verify_account(block.state_root, address, proof)
         except (HexError, ProofError, TypeError) as error:
-            raise TemporaryError(f"the execution engine gave a proof that does not hold: {error}") from None
+            raise TemporaryError(f"the execution engine gave an invalid proof: {error}") from None
         except RpcFailure as failure:
             raise TemporaryError(f"execution engine: {failure.message[:500]}") from None
         if account is None:
@@ -248,10 +251,10 @@ def _object(found: Any) -> dict[str, Any]:
 
 def _status(found: Any) -> tuple[str, str | None, Hash | None]:
     status = _object(found)
-    problem, latest = status.get("validationError"), status.get("latestValidHash")
+    error, latest = status.get("validationError"), status.get("latestValidHash")
     return (
         str(status.get("status"))[:40],
-        None if problem is None else str(problem)[:500],
+        None if error is None else str(error)[:500],
         None if latest is None else hash_from_hex(latest),
     )
 

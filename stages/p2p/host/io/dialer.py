@@ -16,6 +16,7 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
 MAX_ADDRESSES = 8
+SHUTTING_DOWN = "shutting down"
 _MAX_ERRORS = 256
 _TOTAL_TIMEOUTS = 3.0
 """Bound on the time for all addresses of a peer, in dial timeouts."""
@@ -55,7 +56,7 @@ class Dialer:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise DialError("shutting down") from None
+                raise DialError(SHUTTING_DOWN) from None
             raise
 
     def stop(self) -> None:
@@ -119,7 +120,12 @@ class Dialer:
                 _, connection = await loop.create_connection(
                     lambda: Connection(self._host, Direction.OUTBOUND, peer), ip, port
                 )
-            await connection.ready
+            try:
+                await connection.ready
+            except asyncio.CancelledError:
+                # Otherwise the socket stays open, and the peer counts it as a connection.
+                connection.abort(SHUTTING_DOWN)
+                raise
         except TimeoutError:
             return f"no answer within {timeout:g} s"
         except OSError as error:

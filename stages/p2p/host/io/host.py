@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.gating.accept_limits import PendingHandshakes, is_ov
 from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
-from rollup_node.stages.p2p.host.io.dialer import Dialer
+from rollup_node.stages.p2p.host.io.dialer import SHUTTING_DOWN, Dialer
 from rollup_node.stages.p2p.host.io.host_api import (
     ConnectionInfo,
     Direction,
@@ -73,6 +73,7 @@ class Host:
         self._subscribers: list[Callable[[HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._is_stopping = False
         self.dialer = Dialer(self)
         self.identify.register()
         self.ping.register()
@@ -93,14 +94,15 @@ class Host:
         log.info("listening for peers", address=self.addresses[0], peer=peer_id_text(self.peer_id))
 
     async def stop(self) -> None:
-        """Closes all connections and ends all tasks, within two seconds."""
+        """Closes all connections and ends all tasks, within two seconds. Handshakes that end later are denied."""
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
         for connections in list(self._connections.values()):
             for connection in list(connections):
-                connection.close("shutting down")
+                connection.close(SHUTTING_DOWN)
         for pending in self.pending_handshakes.drain():
-            pending.abort("shutting down")
+            pending.abort(SHUTTING_DOWN)
         self.dialer.stop()
         tasks = list(self._tasks)
         for task in tasks:
@@ -221,6 +223,8 @@ class Host:
         """Lets an inbound connection begin its handshake, or returns why not; dialled ones were checked before."""
         if connection.direction is Direction.OUTBOUND:
             return None
+        if self._is_stopping:
+            return SHUTTING_DOWN
         denied = self.connection_gater.ip_deny_reason(parse_ip(connection.remote_ip), time.time())
         others = [other.remote_ip for other in self._all_connections()]
         if denied is None and is_over_host_limit(connection.remote_ip, others):
@@ -238,7 +242,7 @@ class Host:
         """Adds a connection to those of its peer, or returns why it is denied."""
         self.pending_handshakes.remove(connection)
         peer = connection.peer
-        denied = self.intercept_peer(peer) or self._limit_exceeded(connection)
+        denied = SHUTTING_DOWN if self._is_stopping else self.intercept_peer(peer) or self._limit_exceeded(connection)
         if denied is not None:
             log.debug("connection denied", peer=short_peer_id(peer), address=connection.remote_address, reason=denied)
             return denied

@@ -73,9 +73,9 @@ class ConnectionInfo(NamedTuple):
 
 
 class Stream(Protocol):
-    """A two-way byte stream to a peer. Bytes that came before a reset by the peer can still be read. Whoever opens a
-    stream must read it to its end or `reset` it, and `close` it after writing; a handler's stream is reset when the
-    handler raises, and closed when it returns. All methods raise StreamError once the stream is gone."""
+    """A two-way byte stream to a peer. Bytes that came before a reset by the peer can still be read. The side that
+    opens a stream must read it to its end or `reset` it, and `close` it after writing; a handler's stream is reset when
+    the handler raises, and closed when it returns. All methods raise StreamError once the stream is gone."""
 
     @property
     def peer(self) -> PeerId:
@@ -146,7 +146,7 @@ class HostApi(Protocol):
         """The protocols that have a stream handler."""
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
-        """Serves inbound streams of a protocol, each in a task of its own; identify is pushed to connected peers."""
+        """Serves inbound streams of a protocol, each in its own task; identify is pushed to connected peers."""
 
     def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
         """Subscribes to events from now on; `connections` has the peers that are already connected."""

@@ -20,6 +20,7 @@ PUSH_MIN_INTERVAL = 1.0
 _TIMEOUT = 10.0
 _MAX_PARTS = 10
 _PUSH_DELAY = 0.1
+_PUSH_ATTEMPTS = 3
 
 log = get_logger("p2p")
 
@@ -43,7 +44,7 @@ class IdentifyService:
         return self._identified.get(peer)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Forgets a disconnected peer."""
+        """Removes a disconnected peer."""
         self._identified.pop(peer, None)
         self._last_push.pop(peer, None)
 
@@ -123,14 +124,21 @@ class IdentifyService:
                 self._host.spawn(self._push(peer))
 
     async def _push(self, peer: PeerId) -> None:
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                _, stream = await self._host.open_stream(peer, (identify.PUSH_PROTOCOL,))
-                await stream.write_message(self._encode_message(peer))
-                stream.close()
-                await stream.read_all(0)
-        except (StreamError, TimeoutError) as error:
-            log.trace("identify push failed", peer=short_peer_id(peer), error=str(error) or "timeout")
+        """Pushes the current message. Repeats it when the peer rejects it, as this node does with one that follows
+        another within PUSH_MIN_INTERVAL."""
+        for _ in range(_PUSH_ATTEMPTS):
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    _, stream = await self._host.open_stream(peer, (identify.PUSH_PROTOCOL,))
+                    await stream.write_message(self._encode_message(peer))
+                    stream.close()
+                    await stream.read_all(0)
+                return
+            except (StreamError, TimeoutError) as error:
+                log.trace("identify push failed", peer=short_peer_id(peer), error=str(error) or "timeout")
+            await asyncio.sleep(2 * PUSH_MIN_INTERVAL)
+            if self._host.connection(peer) is None:
+                return
 
 
 async def _read_message(stream: Stream) -> bytes:

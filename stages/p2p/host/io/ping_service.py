@@ -31,7 +31,7 @@ class PingService:
         return None if found is None else found.average
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Forgets a disconnected peer."""
+        """Removes a disconnected peer."""
         self._latencies.pop(peer, None)
 
     async def ping(self, peer: PeerId) -> float:

@@ -1,5 +1,5 @@
 """A stream of a multiplexed connection: negotiates its protocol, then carries bytes both ways under yamux's windows.
-The window also bounds what a peer has sent and nobody has read."""
+The window also bounds the bytes received and not yet read."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -62,7 +62,7 @@ class NatGateway(Protocol):
 
 
 class NatPmpGateway:
-    """A gateway that speaks NAT-PMP."""
+    """A NAT-PMP gateway."""
 
     def __init__(self, address: GatewayAddress) -> None:
         self._address = address
@@ -122,7 +122,7 @@ async def find_nat_pmp(target: GatewayAddress) -> NatGateway:
 
 
 class UpnpGateway:
-    """A gateway that speaks UPnP; `local_ip` is our address on its network."""
+    """A UPnP gateway; `local_ip` is our address on its network."""
 
     def __init__(self, service: UpnpService, local_ip: IpAddress) -> None:
         self._service = service

@@ -133,8 +133,8 @@ class PeerManager:
             log.warn("cannot connect to static peer", peer=peer_id_text(peer), error=str(error), retry_in=delay)
 
     async def _dial_known(self) -> float:
-        """One round of dialling known peers while there are too few. Peers with a node record come before those that
-        others only told us of, with which strangers may have filled the peerstore."""
+        """One round of dialling known peers while there are too few. Peers with a node record come before those known
+        only from other peers, which may have filled the peerstore with false ones."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
             return DIAL_SLOW_INTERVAL
         candidates = self._candidates()

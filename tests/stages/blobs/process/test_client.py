@@ -57,6 +57,7 @@ def test_path_and_key_of_the_url_are_kept() -> None:
 
 
 def test_responses_are_limited_and_errors_do_not_show_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ORDINARY_BODY", 500)
     monkeypatch.setattr(client, "MAX_BODY", 1000)
 
     async def handler(request: web.Request) -> web.Response:
@@ -77,7 +78,7 @@ def test_a_slow_response_times_out() -> None:
 
     async def use(endpoints: BeaconEndpoints) -> None:
         with pytest.raises(EndpointError, match=r"no answer within 0\.05 s"):
-            await endpoints.slot_at(100)
+            await endpoints.clock.slot_at(100)
 
     with_endpoints(handler, use, timeout=0.05)
 
@@ -86,7 +87,7 @@ def test_the_error_of_a_refused_connection_has_no_credentials() -> None:
     async def main() -> None:
         endpoints = BeaconEndpoints(BlobsConfig("http://user:pw@127.0.0.1:1/key", PLAIN_ROLLUP), Meter("blobs"))
         with pytest.raises(EndpointError, match=r"127\.0\.0\.1:1: cannot connect \(Connection refused\)") as caught:
-            await endpoints.slot_at(100)
+            await endpoints.clock.slot_at(100)
         assert "pw" not in str(caught.value)
         assert "key" not in str(caught.value)
         await endpoints.close()
@@ -114,7 +115,7 @@ def test_genesis_and_slot_duration_are_requested_once() -> None:
         return web.json_response({"data": {"genesis_time": "10", "SECONDS_PER_SLOT": "2"}})
 
     async def use(endpoints: BeaconEndpoints) -> list[int]:
-        return [await endpoints.slot_at(each) for each in (10, 13, 20)]
+        return [await endpoints.clock.slot_at(each) for each in (10, 13, 20)]
 
     assert with_endpoints(handler, use) == [0, 1, 5]
     assert requested == ["/eth/v1/beacon/genesis", "/eth/v1/config/spec"]

@@ -44,7 +44,7 @@ def with_verifier(scenario: Callable[[BlobVerifier, HeldWorkers], Awaitable[None
     run_within(10, main)
 
 
-async def settle() -> None:
+async def run_ready_tasks() -> None:
     """Lets all tasks run that can."""
     for _ in range(5):
         await asyncio.sleep(0)
@@ -55,12 +55,12 @@ def test_jobs_that_wait_share_the_next_task_urgent_ones_first() -> None:
         jobs = [
             asyncio.create_task(verifier.verify((name(number),), (BLOB,), urgent=number == 4)) for number in range(5)
         ]
-        await settle()
+        await run_ready_tasks()
         assert [task.wanted for task, _ in workers.tasks] == [(name(0),), (name(1),)]
         assert len(workers.tasks) == MAX_TASKS
         verified = BlobsVerified((), ("none",))
         workers.tasks[0][1].set_result(verified)
-        await settle()
+        await run_ready_tasks()
         assert workers.tasks[2][0].wanted == (name(4), name(2), name(3))
         for _, result in workers.tasks[1:]:
             result.set_result(verified)
@@ -74,10 +74,10 @@ def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
         sizes = (1, 1, MAX_BLOBS_PER_TASK + 1, 1, MAX_BLOBS_PER_TASK)
         for number, size in enumerate(sizes):
             asyncio.create_task(verifier.verify((name(number),), (BLOB,) * size, urgent=False))  # noqa: RUF006
-        await settle()
+        await run_ready_tasks()
         for index in range(len(sizes)):
             workers.tasks[index][1].set_result(BlobsVerified((), ()))
-            await settle()
+            await run_ready_tasks()
         assert [len(task.offered) for task, _ in workers.tasks] == list(sizes)
 
     with_verifier(scenario)
@@ -86,7 +86,7 @@ def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
 def test_a_failed_task_fails_all_its_jobs() -> None:
     async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
         job = asyncio.create_task(verifier.verify((name(1),), (BLOB,), urgent=True))
-        await settle()
+        await run_ready_tasks()
         workers.tasks[0][1].set_exception(TaskFailed("3 workers died"))
         with pytest.raises(TaskFailed, match="3 workers died"):
             await job

@@ -1,4 +1,4 @@
-"""The channel assembler against the plainest reading of its rules, and its flush."""
+"""The channel assembler against a direct implementation of its rules, and its flush."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The channel bank against the plainest reading of its rules, and the order in which channels are read."""
+"""The channel bank against a direct implementation of its rules, and the order in which channels are read."""
 
 from dataclasses import dataclass, field
 

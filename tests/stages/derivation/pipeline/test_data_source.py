@@ -1,4 +1,4 @@
-"""The data source: blobs or frames that were parsed ahead, of this block and batcher only."""
+"""The data source: blobs, or frames parsed ahead by the prefetcher, of this block and batcher only."""
 
 import pytest
 

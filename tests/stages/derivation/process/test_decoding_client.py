@@ -1,4 +1,4 @@
-"""Decoding by workers, ahead of need and on demand, and in this process when there is no other way."""
+"""Decoding by workers, prefetched and on demand, and in this process when no worker can."""
 
 import asyncio
 import zlib

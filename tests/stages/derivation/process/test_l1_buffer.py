@@ -1,4 +1,4 @@
-"""Blocks ahead, in any order, through reorgs."""
+"""Prefetched L1 blocks that arrive in any order, and reorgs."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What is prefetched is what derivation will need, and what it parsed is what the pipeline would parse."""
+"""The prefetcher requests what derivation will need, and parses the same frames as the pipeline."""
 
 import msgspec
 

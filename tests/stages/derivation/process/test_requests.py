@@ -1,4 +1,4 @@
-"""Requests are repeated, blobs ahead of need are bounded."""
+"""Requests are repeated, and prefetched blobs are bounded."""
 
 from typing import cast
 

@@ -1,4 +1,5 @@
-"""The process between simple l1, blobs and engine processes, on recorded blocks: loss and resets cost only time."""
+"""The derivation process with simulated l1, blobs and engine processes, on recorded blocks: lost messages and resets
+cost only time."""
 
 import asyncio
 from collections import Counter
@@ -48,7 +49,7 @@ State = TypeVar("State", bound=Message)
 
 
 class StageHarness:
-    """The stage with simple neighbours. A request for which `is_lost` holds is not answered."""
+    """The stage with simulated l1, blobs and engine processes. A request for which `is_lost` holds is not answered."""
 
     def __init__(
         self, recording: SepoliaRecording, directory: Path, inline: bool = False, drops_are_read: bool = False

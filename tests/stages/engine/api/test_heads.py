@@ -1,17 +1,16 @@
 """Which moves of the heads are allowed."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.protocol.errors import CriticalError
+from tests.support.chain_fixture import ChainFixture
 
 
-def test_moves(world: Any) -> None:
-    refs = world.chain(6)
+def test_moves(chain: ChainFixture) -> None:
+    refs = chain.build(6)
     heads = Heads(refs[4], refs[1], refs[1], refs[0])
     assert heads.forkchoice() == Forkchoice(refs[4].hash, refs[1].hash, refs[0].hash)
     pending = heads.with_derived(refs[2], concluding=False)
@@ -23,8 +22,8 @@ def test_moves(world: Any) -> None:
 
 
 @given(moves=st.lists(st.integers(0, 6), max_size=12))
-def test_finality_only_rises_and_stays_below_the_safe_head(moves: list[int], lasting_world: Any) -> None:
-    refs = lasting_world.chain(6)
+def test_finality_only_rises_and_stays_below_the_safe_head(moves: list[int], lasting_chain: ChainFixture) -> None:
+    refs = lasting_chain.build(6)
     heads = Heads(refs[6], refs[4], refs[4], refs[0])
     for number in moves:
         moved = heads.with_finalized(refs[number])

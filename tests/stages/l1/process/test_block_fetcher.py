@@ -12,8 +12,10 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.prefetch_window import Fetch
+from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.fake_l1_chain import FakeL1Chain
 from tests.support.http_listener import Methods, json_rpc_app, listening
@@ -120,3 +122,22 @@ def test_closing_cancels_running_fetches() -> None:
         assert done.is_set()
 
     with_fetcher({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": never}, scenario)
+
+
+def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD24]"""
+    monkeypatch.setattr(block_fetcher, "ORDINARY", AnswerLimit(1000, 1000))
+    chain = FakeL1Chain(5)
+    asked: list[str] = []
+
+    def by_number(number: str, full: bool) -> Any:
+        asked.append(number)
+        return chain.methods(5)["eth_getBlockByNumber"](number, full)
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        for number in range(3):
+            fetcher.start(Fetch(number, 0))
+        assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in range(3)]
+        assert sorted(asked) == sorted(2 * [hex(n) for n in range(3)])
+
+    with_fetcher({**chain.methods(5), "eth_getBlockByNumber": by_number}, scenario)

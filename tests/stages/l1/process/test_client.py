@@ -13,6 +13,7 @@ from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import MAX_RETRY_AFTER, L1Endpoints
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
@@ -50,11 +51,11 @@ def test_not_found_in_every_form() -> None:
 
     async def use(endpoints: L1Endpoints) -> None:
         endpoint = endpoints.pick()
-        assert await endpoint.block_body(1) is None
-        assert await endpoint.block_body(2) is None
+        assert await endpoint.block_body(1, L1_BLOCK) is None
+        assert await endpoint.block_body(2, L1_BLOCK) is None
         assert await endpoint.block_json("finalized") is None
         with pytest.raises(RpcFailure, match="boom"):
-            await endpoint.block_body(3)
+            await endpoint.block_body(3, L1_BLOCK)
 
     with_endpoints([{"eth_getBlockByNumber": by_number}], use)
 
@@ -67,7 +68,7 @@ def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None
         return {"of": transaction} if requested.count(transaction) > 1 or transaction.startswith("0x01") else None
 
     async def use(endpoints: L1Endpoints) -> bytes | None:
-        return await endpoints.pick().receipts_body(bytes(32), HASHES)
+        return await endpoints.pick().receipts_body(bytes(32), HASHES, RECEIPTS)
 
     body = with_endpoints([{"eth_getTransactionReceipt": receipt}], use, rpc_kind="basic", max_batch=2)
     assert body is not None
@@ -77,7 +78,7 @@ def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None
 
 def test_missing_receipts_are_none_and_errors_are_raised() -> None:
     async def use(endpoints: L1Endpoints) -> bytes | None:
-        return await endpoints.pick().receipts_body(bytes(32), HASHES)
+        return await endpoints.pick().receipts_body(bytes(32), HASHES, RECEIPTS)
 
     assert with_endpoints([{"eth_getTransactionReceipt": lambda each: None}], use, rpc_kind="basic") is None
     assert with_endpoints([{"eth_getBlockReceipts": lambda each: None}], use) is None
@@ -104,7 +105,7 @@ def test_an_unsupported_method_is_dropped_for_the_next() -> None:
 
     async def use(endpoints: L1Endpoints) -> None:
         for _ in range(2):
-            assert await endpoints.pick().receipts_body(bytes(32), HASHES[:1]) is not None
+            assert await endpoints.pick().receipts_body(bytes(32), HASHES[:1], RECEIPTS) is not None
 
     with_endpoints([{"eth_getBlockReceipts": whole, "eth_getTransactionReceipt": single}], use)
     assert requested == ["whole", "single", "single"]

@@ -1,5 +1,6 @@
-"""Polling the labels: which heads are taken, and how failures show."""
+"""Polling the block labels: which heads are accepted, and how failures are reported."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,10 +12,10 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process.client import L1Endpoints
-from rollup_node.stages.l1.process.head_poller import HeadPoller
+from rollup_node.stages.l1.process.head_poller import DISPROOFS, HeadPoller
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.fake_l1_chain import FakeL1Chain
+from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.http_listener import Methods, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
@@ -76,14 +77,135 @@ def test_safe_and_finalized_block() -> None:
     async def scenario(polled: PolledHeads) -> None:
         assert await polled.poller.poll_finality() == 384.0
         assert (polled.tracker.safe, polled.tracker.finalized) == (chain.ref(6), chain.ref(3))
-        chain.reorg(9, 9)
-        await polled.poller.poll_finality()
-        assert polled.poller.contradiction is not None and "another chain" in polled.poller.contradiction
-        assert polled.tracker.finalized != chain.ref(3)
         chain.extend(1)
         await polled.poller.poll_finality()
         assert polled.poller.contradiction is None
-        assert polled.finality_polls == 3
+        assert polled.tracker.finalized == chain.ref(4)
+        assert polled.finality_polls == 2
+
+    with_poller(chain.methods(5), scenario)
+
+
+def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[LHD23]"""
+    chain = FakeL1Chain(10)
+
+    async def scenario(polled: PolledHeads) -> None:
+        await polled.poller.poll_finality()
+        before = polled.tracker.finalized
+        chain.reorg(9, 9)
+        for _ in range(DISPROOFS - 1):
+            assert await polled.poller.poll_finality() == 12.0
+            assert polled.poller.contradiction is not None and "another chain" in polled.poller.contradiction
+            assert polled.tracker.finalized == before != chain.ref(3)
+        await polled.poller.poll_finality()
+        assert polled.tracker.finalized is None
+        await polled.poller.poll_head()
+        assert polled.new_heads == [True]
+        await polled.poller.poll_finality()
+        assert polled.tracker.finalized is None, "too soon for other processes to have seen it"
+        monkeypatch.setattr(head_poller, "DROPPED_SECONDS", 0.0)
+        await polled.poller.poll_finality()
+        assert polled.tracker.finalized == chain.ref(3)
+        assert not polled.poller.contradiction
+
+    with_poller(chain.methods(5), scenario)
+
+
+def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree() -> None:
+    """[LHD23]"""
+    chain = FakeL1Chain(40)
+
+    async def scenario(polled: PolledHeads) -> None:
+        await polled.poller.poll_head()
+        await polled.poller.poll_finality()
+        chain.reorg(30, 50)
+        for _ in range(DISPROOFS - 1):
+            with pytest.raises(TemporaryError, match="does not have the finalized block 33"):
+                await polled.poller.poll_head()
+        await polled.poller.poll_head()
+        assert (polled.tracker.head, polled.tracker.finalized) == (chain.ref(59), None)
+        assert polled.new_heads == [False, True]
+
+    with_poller(chain.methods(5), scenario)
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) -> None:
+    """[LHD23]"""
+    age = 0 if is_fresh else 86_400
+    higher, chain = FakeL1Chain(60), FakeL1Chain(20, int(time.time()) - 19 * BLOCK_TIME - age)
+    served = [higher]
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return served[-1].methods(5)["eth_getBlockByNumber"](number, full)
+
+    async def scenario(polled: PolledHeads) -> None:
+        await polled.poller.poll_head()
+        await polled.poller.poll_finality()
+        served.append(chain)
+        for _ in range(DISPROOFS + 2):
+            try:
+                await polled.poller.poll_head()
+            except TemporaryError as error:
+                assert "below the finalized block 53" in str(error)
+        assert polled.tracker.head == (chain if is_fresh else higher).ref(19 if is_fresh else 59)
+        assert polled.tracker.finalized == (None if is_fresh else higher.ref(53))
+
+    with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}, scenario)
+
+
+def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
+    chain = FakeL1Chain(10)
+    asked: list[int] = []
+    chain_ids = [5, 5, 1337]
+
+    def chain_id() -> str:
+        asked.append(chain.head)
+        return hex(chain_ids[min(len(asked), 3) - 1])
+
+    async def scenario(polled: PolledHeads) -> None:
+        await polled.poller.poll_head()
+        for _ in range(3):
+            chain.extend(1)
+            await polled.poller.poll_head()
+        assert set(asked) == {9}
+        asked.append(0)
+        chain.extend(2)
+        with pytest.raises(TemporaryError, match="is on L1 chain 1337"):
+            await polled.poller.poll_head()
+        assert polled.tracker.head == chain.ref(12)
+
+    with_poller({**chain.methods(5), "eth_chainId": chain_id}, scenario)
+
+
+@pytest.mark.parametrize("label", ["safe", "finalized"])
+def test_a_label_above_the_head_is_refused(label: str) -> None:
+    """[LHD23]"""
+    chain, longer = FakeL1Chain(10), FakeL1Chain(30)
+
+    def block_by_number(number: str, full: bool) -> Any:
+        return (longer if number == label else chain).methods(5)["eth_getBlockByNumber"](number, full)
+
+    async def scenario(polled: PolledHeads) -> None:
+        await polled.poller.poll_finality()
+        assert (polled.tracker.safe is None) == (label == "safe" or polled.poller.contradiction is not None)
+        assert (polled.tracker.finalized is None) == (label == "finalized")
+
+    with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}, scenario)
+
+
+def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> None:
+    chain = FakeL1Chain(10)
+
+    async def scenario(polled: PolledHeads) -> None:
+        await polled.poller.poll_head()
+        chain.extend(20)
+        await polled.poller.poll_finality()
+        assert (polled.tracker.head, polled.tracker.finalized) == (chain.ref(29), chain.ref(23))
+        assert polled.poller.contradiction is None
 
     with_poller(chain.methods(5), scenario)
 

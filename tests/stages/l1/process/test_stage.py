@@ -214,7 +214,7 @@ def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Record
         return block
 
     def never_called(number: str, full: bool) -> Any:
-        raise AssertionError("an endpoint of another chain was asked for blocks")
+        raise AssertionError("blocks were requested from an endpoint of another chain")
 
     wrong_data: Methods = {**served, "eth_getBlockByNumber": without_a_transaction}
     wrong_chain: Methods = {**served, "eth_chainId": lambda: "0x1", "eth_getBlockByNumber": never_called}
@@ -317,8 +317,7 @@ def test_an_endpoint_far_behind_is_not_followed(l1_filter: L1Filter) -> None:
         async with running_l1(l1_filter, [endpoint]) as clients:
             await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
             served["methods"] = behind
-            await clients.until(lambda: clients.problems)
-            assert "below the finalized block" in clients.problems[0]
+            await clients.until(lambda: any("below the finalized block" in problem for problem in clients.problems))
             assert clients.head == 39
             served["methods"] = current
             await clients.until(lambda: clients.health == Health(()))

@@ -1,4 +1,4 @@
-"""Handshakes between pair packet codecs, step by step."""
+"""Handshakes between two packet codecs, step by step."""
 
 import pytest
 

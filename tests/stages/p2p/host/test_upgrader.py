@@ -43,7 +43,7 @@ def test_upgrades_work_however_the_bytes_are_split(early: bool, their_early: boo
 
 @pytest.mark.parametrize("early", [True, False])
 def test_bytes_right_after_the_upgrade_are_returned(early: bool) -> None:
-    """The dialler may send its first streams together with the last encode_line of its upgrade."""
+    """The dialler may send its first streams together with the last message of its upgrade."""
     ours, theirs = ends(early, early)
     result = None
     while result is None:

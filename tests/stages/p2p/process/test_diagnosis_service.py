@@ -10,8 +10,8 @@ from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, run_scenario
 def test_diagnosis(tmp_path: Path) -> None:
     async def scenario() -> None:
         rollup = chain_of_now()
-        nobody = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
-        options: dict[str, Any] = {"no_discovery": False, "static": (nobody,), "sequencer_key": KEY}
+        unreachable = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
+        options: dict[str, Any] = {"no_discovery": False, "static": (unreachable,), "sequencer_key": KEY}
         async with P2pNode(2, rollup, tmp_path, **options).running() as node:
             await node.until(lambda: node.stage.host.dialer.last_errors)
             found = await node.call("diagnosis")

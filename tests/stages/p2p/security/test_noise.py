@@ -1,4 +1,4 @@
-"""The libp2p Noise handshake and the result session."""
+"""The libp2p Noise handshake and the resulting session."""
 
 import pytest
 from hypothesis import given

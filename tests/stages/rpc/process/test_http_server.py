@@ -3,18 +3,20 @@
 import asyncio
 import gzip
 import io
+import time
 from collections.abc import AsyncIterator
 
+import jwt
 import orjson
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc import readiness
 from rollup_node.stages.rpc.process import http_server
-from rollup_node.stages.rpc.process.http_server import HttpServer
 from tests.support.rpc_harness import RpcHarness, RunWithRpc
+
+VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 
 
 def test_paths_methods_and_content_types(with_rpc: RunWithRpc) -> None:
@@ -50,27 +52,68 @@ def test_bodies_are_limited_with_and_without_content_length(with_rpc: RunWithRpc
     with_rpc(scenario)
 
 
-def test_cross_origin_requests(with_rpc: RunWithRpc) -> None:
+def test_cross_origin_requests_of_named_origins(with_rpc: RunWithRpc) -> None:
     """[RPC5]"""
+    preflight = {
+        "Origin": "http://x",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "a, b",
+    }
 
     async def scenario(rpc: RpcHarness) -> None:
-        headers = {
-            "Origin": "http://x",
-            "Access-Control-Request-Method": "POST",
-            "Access-Control-Request-Headers": "a, b",
-        }
-        async with rpc.http.options(rpc.url, headers=headers) as response:
+        async with rpc.http.options(rpc.url, headers=preflight) as response:
             assert response.status == 204
-            assert response.headers["Access-Control-Allow-Origin"] == "*"
+            assert response.headers["Access-Control-Allow-Origin"] == rpc.config.cors_domains[0]
             assert response.headers["Access-Control-Allow-Methods"] == "POST"
             assert response.headers["Access-Control-Allow-Headers"] == "a, b"
             assert response.headers["Access-Control-Max-Age"] == "600"
-        async with rpc.http.options(rpc.url, headers={**headers, "Access-Control-Request-Method": "PUT"}) as response:
-            assert "Access-Control-Allow-Origin" not in response.headers
+        async with rpc.http.options(rpc.url, headers={**preflight, "Access-Control-Request-Method": "PUT"}) as response:
+            assert "Access-Control-Allow-Methods" not in response.headers
         async with rpc.http.get(rpc.url + "/healthz", headers={"Origin": "http://x"}) as response:
-            assert response.headers["Access-Control-Allow-Origin"] == "*"
+            assert "Access-Control-Allow-Origin" in response.headers
+        assert (await rpc.post(VERSION, Origin="http://x"))[0] == 200
+
+    with_rpc(scenario, cors_domains=("http://x",))
+    with_rpc(scenario, cors_domains=("*",))
+
+
+def test_web_pages_of_other_origins_are_refused(with_rpc: RunWithRpc) -> None:
+    """[RPC5]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        headers = {"Origin": "http://x", "Access-Control-Request-Method": "POST"}
+        async with rpc.http.options(rpc.url, headers=headers) as response:
+            assert not [name for name in response.headers if name.startswith("Access-Control")]
+        assert await rpc.post(VERSION, Origin="http://x") == (403, b"origin not allowed; name it in rpc.corsdomain\n")
 
     with_rpc(scenario)
+    with_rpc(scenario, cors_domains=("http://y",))
+
+
+def test_host_names_that_are_not_named_are_refused(with_rpc: RunWithRpc) -> None:
+    """[RPC86]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert (await rpc.post(VERSION))[0] == 200
+        assert (await rpc.post(VERSION, Host="node.example:9545"))[0] == 200
+        assert await rpc.post(VERSION, Host="x") == (403, b"invalid host specified; name it in rpc.vhosts\n")
+
+    with_rpc(scenario, vhosts=("node.example",))
+
+
+def test_the_admin_api_with_a_secret_needs_a_token(with_rpc: RunWithRpc) -> None:
+    """[RPC88]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        code, message = await rpc.call("admin_sequencerActive")
+        assert code == -32000 and message.startswith("unauthorized: missing token; ")
+        assert await rpc.call("optimism_version") == "v1.2.3-dev"
+        token = "Bearer " + jwt.encode({"iat": int(time.time())}, bytes(32))
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "admin_sequencerActive"})
+        status, answer = await rpc.post(body, Authorization=token)
+        assert status == 200 and orjson.loads(answer)["result"] is False
+
+    with_rpc(scenario, jwt_secret=bytes(32))
 
 
 def test_gzip_if_the_client_accepts_it(with_rpc: RunWithRpc) -> None:
@@ -115,6 +158,35 @@ def test_errors_and_batches(with_rpc: RunWithRpc) -> None:
             "hexutil.Uint64",
         )
         assert b'rpc_server_requests_total{method="<unknown>",rpc="main"} 1.0' in rpc.meter.text()
+
+    with_rpc(scenario)
+
+
+def test_batches_are_limited(with_rpc: RunWithRpc) -> None:
+    """[RPC7]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        status, answer = await rpc.post(b"[" + b",".join([VERSION] * 1000) + b"]")
+        assert status == 200 and len(orjson.loads(answer)) == 1000
+        status, answer = await rpc.post(b"[" + b",".join([VERSION] * 1001) + b"]")
+        (response,) = orjson.loads(answer)
+        assert (response["id"], response["error"]["code"]) == (1, -32600)
+        assert response["error"]["message"] == "batch too large: 1001 requests, at most 1000"
+        status, answer = await rpc.post(b"[" + b"1," * 50_000 + b"1]")
+        assert orjson.loads(answer)["error"]["code"] == -32600
+
+    with_rpc(scenario)
+
+
+def test_a_body_that_is_no_http_is_malformed(with_rpc: RunWithRpc) -> None:
+    async def scenario(rpc: RpcHarness) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", rpc.stage.rpc.port)
+        head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head.encode())
+        await writer.drain()
+        writer.write(b"zz\r\n")
+        assert b" 400 Bad Request\r\n" in await reader.read()
+        writer.close()
 
     with_rpc(scenario)
 
@@ -182,21 +254,3 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(": no status for 0." in reason for reason in reasons)
 
     with_rpc(scenario)
-
-
-def test_a_port_in_use_is_named_with_the_options_to_change() -> None:
-    async def no_handler(request: web.BaseRequest) -> web.StreamResponse:
-        raise AssertionError(request)
-
-    async def main() -> None:
-        first = HttpServer(no_handler, "metrics", "127.0.0.1", 0)
-        await first.start()
-        second = HttpServer(no_handler, "rpc", "127.0.0.1", first.port)
-        try:
-            with pytest.raises(CriticalError, match=r"cannot listen on 127\.0\.0\.1:\d+ .*rpc\.addr and rpc\.port"):
-                await second.start()
-        finally:
-            await second.close()
-            await first.close()
-
-    asyncio.run(main())

@@ -88,7 +88,7 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
     with_rpc(scenario)
 
 
-def test_whoever_has_stopped_the_sequencer_sees_it_stopped(
+def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
     with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine's response and its status come on two channels: the call ends only when the status follows."""

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from rollup_node.stages.rpc.process import metrics_server
 from tests.support.rpc_harness import RpcHarness, RunWithRpc
 
 
@@ -18,5 +21,26 @@ def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
                 assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                 text = await response.text()
         assert 'a_total{process="engine"} 3' in text and 'a_total{process="l1"} 1' in text
+
+    with_rpc(scenario, metrics_enabled=True)
+
+
+def test_scrapes_within_a_second_share_one_merge(
+    with_rpc: RunWithRpc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(rpc: RpcHarness) -> None:
+        assert rpc.stage.metrics is not None
+        url = f"http://127.0.0.1:{rpc.stage.metrics.port}/"
+
+        async def scrape() -> str:
+            async with rpc.http.get(url) as response:
+                return await response.text()
+
+        (tmp_path / "l1.prom").write_text("a_total 1\n")
+        first = await scrape()
+        (tmp_path / "l1.prom").write_text("a_total 2\n")
+        assert await scrape() == first
+        monkeypatch.setattr(metrics_server, "KEPT_SECONDS", 0.0)
+        assert 'a_total{process="l1"} 2' in await scrape()
 
     with_rpc(scenario, metrics_enabled=True)

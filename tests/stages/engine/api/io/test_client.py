@@ -1,31 +1,32 @@
-"""The engine client against a fake engine on loopback."""
-
-import asyncio
-from typing import Any
+"""The engine client against the model engine on loopback."""
 
 import jwt
 import pytest
 
 from rollup_node.stages.engine.api.engine_api import (
-    FetchPayload,
-    FindBlock,
+    ErrorAnswer,
     ForkchoiceAnswer,
-    InsertPayload,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetBlockRef,
+    GetBlockRefs,
+    GetPayload,
+    NewPayload,
     PayloadAnswer,
-    Refused,
-    UpdateForkchoice,
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient, Token
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
+from tests.stages.engine.conftest import Play
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine
 
-SECRET = b"\x42" * 32
 
-
-def client_of(engine: Any, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:
-    return EngineClient(engine.url, secret, timeout, engine.world.rollup, Meter("engine"))
+def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:
+    return EngineClient(engine.url, secret, timeout, engine.chain.rollup, Meter("engine"))
 
 
 def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,29 +45,29 @@ def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert claims == {"iat": int(now[0])}, "also after the clock went back"
 
 
-def test_a_block_from_attributes_to_the_chain(world: Any, engine: Any, play: Any) -> None:
+def test_a_block_from_attributes_to_the_chain(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
     async def scene() -> None:
         async with engine.serving():
             client = client_of(engine)
-            genesis = world.genesis.hash
-            attributes = world.attributes(world.genesis, 100, [world.user])
+            genesis = chain.genesis.hash
+            attributes = chain.attributes(chain.genesis, 100, [chain.user])
             state = Forkchoice(genesis, genesis, genesis)
-            started = await client.ask(UpdateForkchoice(state, attributes))
-            assert started == ForkchoiceAnswer("VALID", bytes(8))
-            payload = await client.ask(FetchPayload(bytes(8), attributes.timestamp))
-            assert payload == world.seal(world.genesis, attributes)
-            assert isinstance(payload, type(engine.genesis))
-            answer = await client.ask(InsertPayload(payload))
+            started = await client.ask(ForkchoiceUpdate(state, attributes))
+            assert isinstance(started, ForkchoiceAnswer) and started.status == "VALID" and started.payload_id
+            payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
+            assert payload == chain.seal(chain.genesis, attributes)
+            assert isinstance(payload, ExecutionPayload)
+            answer = await client.ask(NewPayload(payload))
             assert answer == PayloadAnswer("VALID", None, payload.block_hash)
-            assert await client.ask(UpdateForkchoice(Forkchoice(payload.block_hash, genesis, genesis))) == (
+            assert await client.ask(ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))) == (
                 ForkchoiceAnswer("VALID")
             )
-            assert await client.ask(FindBlock(1)) == payload
-            assert await client.ask(FindBlock(2)) is None
-            ref = world.ref(payload)
+            assert await client.ask(GetBlock(1)) == payload
+            assert await client.ask(GetBlock(2)) is None
+            ref = chain.ref(payload)
             for name in (1, "latest", payload.block_hash):
-                assert await client.ref(name) == ref
-            assert await client.known(1) == world.known[ref.hash]
+                assert await client.ask(GetBlockRef(name)) == ref
+            assert await client.ask(GetBlockRefs(0, 3)) == (chain.genesis, ref)
             assert await client.payloads(1, 1) == [payload]
             assert await client.payloads(1, 2) is None
             await client.close()
@@ -87,63 +88,64 @@ def test_a_block_from_attributes_to_the_chain(world: Any, engine: Any, play: Any
         (("regolith", "canyon", "ecotone"), ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
     ],
 )
-def test_method_versions_by_fork(make_world: Any, play: Any, forks: tuple[str, ...], methods: Any) -> None:
-    world = make_world(dict.fromkeys(forks, 0))
-    engine = make_world.engine(world)
+def test_method_versions_by_fork(play: Play, forks: tuple[str, ...], methods: tuple[str, ...]) -> None:
+    chain = chain_with(dict.fromkeys(forks, 0))
+    engine = FakeExecutionEngine(chain)
 
     async def scene() -> None:
         async with engine.serving():
             client = client_of(engine)
-            genesis = world.genesis.hash
-            attributes = world.attributes(world.genesis, 100)
-            await client.ask(UpdateForkchoice(Forkchoice(genesis, genesis, genesis), attributes))
-            payload = await client.ask(FetchPayload(bytes(8), attributes.timestamp))
-            await client.ask(InsertPayload(payload))  # type: ignore[arg-type]
-            await client.ask(UpdateForkchoice(Forkchoice(genesis, genesis, genesis)))
+            genesis = chain.genesis.hash
+            attributes = chain.attributes(chain.genesis, 100)
+            started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
+            assert isinstance(started, ForkchoiceAnswer) and started.payload_id is not None
+            payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
+            assert isinstance(payload, ExecutionPayload)
+            await client.ask(NewPayload(payload))
+            await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
             await client.close()
 
     play(scene())
     assert engine.calls == [f"engine_{method}" for method in (*methods, "forkchoiceUpdatedV3")]
 
 
-def test_errors_and_statuses_of_the_engine(world: Any, engine: Any, play: Any) -> None:
-    failure = engine.failure
-    payload = world.seal(world.genesis, world.attributes(world.genesis, 100))
+def test_errors_and_statuses_of_the_engine(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     state = Forkchoice(ZERO_HASH, ZERO_HASH, ZERO_HASH)
 
     async def scene() -> None:
         async with engine.serving():
             client = client_of(engine)
-            engine.answers["engine_forkchoiceUpdatedV3"] = [failure(-38002, "invalid forkchoice state")]
-            assert await client.ask(UpdateForkchoice(state)) == Refused(-38002, "invalid forkchoice state")
+            engine.answers["engine_forkchoiceUpdatedV3"] = [EngineFailure(-38002, "invalid forkchoice state")]
+            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38002, "invalid forkchoice state")
             engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
-            assert await client.ask(InsertPayload(payload)) == PayloadAnswer("INVALID", "bad root")
+            assert await client.ask(NewPayload(payload)) == PayloadAnswer("INVALID", "bad root")
             with pytest.raises(TemporaryError, match="malformed answer"):
-                await client.ask(InsertPayload(payload))
+                await client.ask(NewPayload(payload))
             engine.answers["eth_getBlockByNumber"] = [
-                *(failure(-39001, "Unknown block"), failure(-32000, "finalized block not found")),
-                *(failure(-32000, "busy"), {"hash": "0x"}),
+                *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
+                *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
             ]
-            assert await client.ref("finalized") is None
-            assert await client.ref("finalized") is None
+            assert await client.ask(GetBlockRef("finalized")) is None
+            assert await client.ask(GetBlockRef("finalized")) is None
             for text in ("busy", "cannot be read"):
                 with pytest.raises(TemporaryError, match=text):
-                    await client.ref("finalized")
+                    await client.ask(GetBlockRef("finalized"))
             await client.close()
 
     play(scene())
 
 
-def test_an_engine_that_is_away_or_refuses_the_token(engine: Any, play: Any) -> None:
+def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine, play: Play) -> None:
     async def scene() -> None:
         async with engine.serving():
             stranger = client_of(engine, b"\x01" * 32)
             with pytest.raises(TemporaryError, match=r"l2\.jwt-secret"):
-                await stranger.ref("latest")
+                await stranger.ask(GetBlockRef("latest"))
             await stranger.close()
         client = client_of(engine)
         with pytest.raises(TemporaryError, match="cannot connect"):
-            await client.ref("latest")
+            await client.ask(GetBlockRef("latest"))
         with pytest.raises(TemporaryError, match="cannot connect"):
             await client.payloads(1, 2)
         await client.close()
@@ -151,26 +153,20 @@ def test_an_engine_that_is_away_or_refuses_the_token(engine: Any, play: Any) -> 
     play(scene())
 
 
-def test_a_slow_engine(engine: Any, play: Any) -> None:
+def test_a_slow_engine(engine: FakeExecutionEngine, play: Play) -> None:
     async def scene() -> None:
-        own = engine.handle
-
-        async def slow(request: Any) -> Any:
-            await asyncio.sleep(0.4)
-            return await own(request)
-
-        engine.handle = slow
+        engine.delay = 0.4
         async with engine.serving():
             client = client_of(engine, timeout=0.1)
             with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s"):
-                await client.ref("latest")
+                await client.ask(GetBlockRef("latest"))
             await client.close()
 
     play(scene())
 
 
-def test_a_block_with_another_hash_is_not_taken(world: Any, engine: Any, play: Any) -> None:
-    payload = world.seal(world.genesis, world.attributes(world.genesis, 100))
+def test_a_block_with_another_hash_is_not_taken(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
 
     async def scene() -> None:
         async with engine.serving():
@@ -185,8 +181,8 @@ def test_a_block_with_another_hash_is_not_taken(world: Any, engine: Any, play: A
     play(scene())
 
 
-def test_a_proof_that_does_not_hold(world: Any, engine: Any, play: Any) -> None:
-    payload = world.seal(world.genesis, world.attributes(world.genesis, 100))
+def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
 
     async def scene() -> None:
         async with engine.serving():

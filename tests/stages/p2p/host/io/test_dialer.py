@@ -61,7 +61,7 @@ def test_dial_errors_have_a_reason_per_address() -> None:
 
 
 def test_host_names_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without asking a name server: `localhost` stands in the hosts file, and a failure is made up."""
+    """Without a name server: `localhost` is in the hosts file, and the failure is simulated."""
 
     async def fail(*_: object, **__: object) -> None:
         raise OSError(-2, "Name or service not known")

@@ -1,4 +1,4 @@
-"""What services see of the host."""
+"""The interface of the host for its services."""
 
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostApi
 from tests.support.p2p_hosts import RecordingHost

@@ -1,4 +1,4 @@
-"""NAT-PMP and UPnP gateways, asked directly."""
+"""Requests to NAT-PMP and UPnP gateways."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The activities that keep the set of peers right, running_tasks as the runtime drives them."""
+"""The periodic tasks of the peer manager, driven as the runtime drives them."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ BAD = PeerScores(GossipScores(total=-101.0))
 
 
 async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
-    """Runs steps of one activity."""
+    """Runs steps of one periodic task."""
     activity = next(activity for activity in upkeep.periodic_tasks if activity.name == name)
     for _ in range(times):
         await activity.step()

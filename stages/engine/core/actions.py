@@ -1,0 +1,243 @@
+"""What the engine core has the process do besides calls: messages to send, the status to publish, and events that are
+logged and counted."""
+
+from enum import StrEnum
+
+import msgspec
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.machines.block_production import L1BlockRange
+from rollup_node.stages.engine.machines.sequencer import SequencedBlock
+from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.messages.control import ControlResponse, OutputResponse
+from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
+from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+
+class SendToDerivation(msgspec.Struct, frozen=True):
+    """A message on `engine.blocks`."""
+
+    peer: ProcessId
+    message: PipelineStart | AttributesResult | L2BlocksResponse
+
+
+class SendToRpc(msgspec.Struct, frozen=True):
+    """A response on `engine.control`."""
+
+    peer: ProcessId
+    message: ControlResponse | OutputResponse
+
+
+class SendToP2P(msgspec.Struct, frozen=True):
+    """A response on `engine.payloads`."""
+
+    peer: ProcessId
+    message: PayloadResponse
+
+
+class PublishBlock(msgspec.Struct, frozen=True):
+    """A block that the sequencer sealed is signed and gossiped by the p2p process."""
+
+    payload: ExecutionPayload
+
+
+class RequestGap(msgspec.Struct, frozen=True):
+    """The blocks between the unsafe head's number and `gap_end` are requested from peers."""
+
+    head: L2BlockRef
+    gap_end: ExecutionPayload
+
+
+class RequestL1Blocks(msgspec.Struct, frozen=True):
+    """L1 blocks for the sequencer; repeated until they arrive."""
+
+    blocks: L1BlockRange
+
+
+class PublishStatus(msgspec.Struct, frozen=True):
+    """The state of heads and sequencer."""
+
+    status: EngineStatus
+
+
+class ShowProblem(msgspec.Struct, frozen=True):
+    """A line for the operators under this name; None when the problem is over."""
+
+    name: str
+    problem: str | None
+
+
+class StoreSequencerState(msgspec.Struct, frozen=True):
+    """An operator has started or stopped the sequencer: stored for the next life of this process."""
+
+    active: bool
+
+
+# --- events --------------------------------------------------------------------------------------------------------
+
+
+class Severity(StrEnum):
+    """Of a failure, as counted in `activity_errors_total`."""
+
+    TEMPORARY = "temporary"
+    RESET = "reset"
+
+
+class WorkFailed(msgspec.Struct, frozen=True):
+    """Work failed; it is tried again after `seconds`."""
+
+    task: str
+    severity: Severity
+    error: str
+    seconds: float
+
+
+class WorkRecovered(msgspec.Struct, frozen=True):
+    """Work that had failed this often in a row succeeded."""
+
+    task: str
+    failures: int
+
+
+class ResetStarted(msgspec.Struct, frozen=True):
+    """The heads are cleared and a new start is searched for. `by_origin`: the tip's L1 origin is not canonical."""
+
+    reason: str
+    by_origin: bool
+
+
+class ResetRequested(msgspec.Struct, frozen=True):
+    """Derivation cannot go on."""
+
+    reason: str
+
+
+class StartFound(msgspec.Struct, frozen=True):
+    """Heads to start with, and where derivation starts to read L1."""
+
+    heads: Heads
+    base: BlockId
+
+
+class DerivationRestarted(msgspec.Struct, frozen=True):
+    """Derivation has a new start at the safe head in force."""
+
+    start: PipelineStart
+
+
+class AttributesProcessed(msgspec.Struct, frozen=True):
+    """Derived attributes are in the chain, or dropped."""
+
+    processed: ProcessedAttributes
+
+
+class UnsafeBlockReceived(msgspec.Struct, frozen=True):
+    """From gossip, a peer or an operator; `queued`: it was not queued before."""
+
+    payload: ExecutionPayload
+    queued: bool
+
+
+class UnsafeQueueChanged(msgspec.Struct, frozen=True):
+    """The unsafe queue: blocks, the bytes they count as, and its lowest block."""
+
+    length: int
+    bytes: int
+    lowest: ExecutionPayload | None
+
+
+class UnsafeBlockInserted(msgspec.Struct, frozen=True):
+    """An unsafe block is the new tip; `queued` blocks remain."""
+
+    block: L2BlockRef
+    queued: int
+
+
+class UnsafeBlockDropped(msgspec.Struct, frozen=True):
+    """An unsafe block is invalid."""
+
+    dropped: DroppedUnsafeBlock
+
+
+class PayloadFetched(msgspec.Struct, frozen=True):
+    """The engine answered to a sequencer's getPayload after `seconds`."""
+
+    seconds: float
+
+
+class BuildFailed(msgspec.Struct, frozen=True):
+    """The sequencer dropped the block in progress [SEQ12]."""
+
+
+class BlockSequenced(msgspec.Struct, frozen=True):
+    """A block of this sequencer is the new tip."""
+
+    sequenced: SequencedBlock
+
+
+class SequencerStarted(msgspec.Struct, frozen=True):
+    """By an operator, on this tip."""
+
+    head: L2BlockRef
+
+
+class SequencerStopped(msgspec.Struct, frozen=True):
+    """By an operator, after this tip."""
+
+    head: L2BlockRef
+
+
+class SequencerWaits(msgspec.Struct, frozen=True):
+    """The sequencer cannot build now."""
+
+    reason: str
+
+
+class BlockFinalized(msgspec.Struct, frozen=True):
+    """A new finalized head."""
+
+    block: L2BlockRef
+
+
+class L1FinalityRegressed(msgspec.Struct, frozen=True):
+    """L1's finalized block is lower than before and ignored."""
+
+    block: L1BlockRef
+
+
+Action = (
+    SendToDerivation
+    | SendToRpc
+    | SendToP2P
+    | PublishBlock
+    | RequestGap
+    | RequestL1Blocks
+    | PublishStatus
+    | ShowProblem
+    | StoreSequencerState
+    | WorkFailed
+    | WorkRecovered
+    | ResetStarted
+    | ResetRequested
+    | StartFound
+    | DerivationRestarted
+    | AttributesProcessed
+    | UnsafeBlockReceived
+    | UnsafeQueueChanged
+    | UnsafeBlockInserted
+    | UnsafeBlockDropped
+    | PayloadFetched
+    | BuildFailed
+    | BlockSequenced
+    | SequencerStarted
+    | SequencerStopped
+    | SequencerWaits
+    | BlockFinalized
+    | L1FinalityRegressed
+)

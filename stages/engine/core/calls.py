@@ -1,0 +1,82 @@
+"""The calls that the engine core hands out, and what each is made for."""
+
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
+from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.messages.control import OutputRequest, OutputResponse
+from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
+from rollup_node.stages.protocol.types import L1BlockRef
+
+
+class Instant(NamedTuple):
+    """The time of an event: Unix seconds, which rule when blocks are due, and monotonic seconds for pauses."""
+
+    unix: float
+    monotonic: float
+
+
+class Lane(Enum):
+    """Calls of one lane are made one at a time; lanes do not wait for each other."""
+
+    HEADS = "heads"
+    START = "start"
+    FINALITY = "finality"
+    OVERLAP_BLOCKS = "overlap blocks"
+    OUTPUTS = "outputs"
+    PEER_PAYLOADS = "peer payloads"
+
+
+class Work(Enum):
+    """What a call is made for."""
+
+    FORKCHOICE = "forkchoice"
+    ATTRIBUTES = "attributes"
+    UNSAFE_BLOCK = "unsafe block"
+    SEQUENCER = "sequencer"
+    START = "start"
+    FINALITY = "finality"
+    OVERLAP_BLOCKS = "overlap blocks"
+    OUTPUT = "output"
+    PEER_PAYLOAD = "peer payload"
+
+    @property
+    def lane(self) -> Lane:
+        """Where its calls are made."""
+        return _LANES.get(self, Lane.HEADS)
+
+    @property
+    def task(self) -> str:
+        """The name under which its failures are reported and counted."""
+        return _TASKS.get(self, "drive")
+
+
+_LANES = {
+    Work.START: Lane.START,
+    Work.FINALITY: Lane.FINALITY,
+    Work.OVERLAP_BLOCKS: Lane.OVERLAP_BLOCKS,
+    Work.OUTPUT: Lane.OUTPUTS,
+    Work.PEER_PAYLOAD: Lane.PEER_PAYLOADS,
+}
+_TASKS = {Work.UNSAFE_BLOCK: "unsafe blocks", Work.SEQUENCER: "sequence", Work.FINALITY: "finalize"}
+
+
+Read = L2BlocksRequest | OutputRequest | PayloadRequest
+"""Reads of the engine on behalf of other processes; the answer is the response."""
+
+CoreCall = EngineCall | GetL1BlockRef | Read
+CoreAnswer = EngineAnswer | Unavailable | L1BlockRef | L2BlocksResponse | OutputResponse | PayloadResponse
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call on its way: `number` counts calls, `epoch` counts the resets before it, `since` is when it was made."""
+
+    number: int
+    work: Work
+    call: CoreCall
+    epoch: int
+    since: float

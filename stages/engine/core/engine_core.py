@@ -1,0 +1,278 @@
+"""The engine machine: one synchronous state machine between the node's messages and the execution engine. Messages,
+answers and the time go in; calls and actions come out. The process runs `next_calls`, hands each answer back, does the
+actions, and sleeps until a message, an answer or `wait_until`.
+
+Calls that can move heads are made one at a time. Of those that are due the first of this table is made; the reads below
+them have lanes of their own, each with one call at a time, so that no slow read delays heads or derivation:
+
+| priority | work           | due                                                      | call                          |
+|----------|----------------|----------------------------------------------------------|-------------------------------|
+| 1        | of the cause   | a block was inserted, or an answer is held [ENG38]       | forkchoice update             |
+| 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
+|          |                | last block that was consolidated [ENG37]                 |                               |
+| 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
+| 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
+| 5        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
+| lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
+| lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
+| lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
+| lane     | output         | optimism_outputAtBlock                                   | the request, by its response  |
+| lane     | peer payload   | a peer requests a block                                  | the request, by its response  |
+
+| state      | fields             | event                       | next state                                         |
+|------------|--------------------|-----------------------------|----------------------------------------------------|
+| searching  | no heads           | start found                 | confirming                                         |
+| confirming | `unconfirmed`      | forkchoice update accepted  | running; derivation gets its start                 |
+| running    | heads              | an answer to rows 3 to 5    | running, perhaps with other heads                  |
+| running    | heads, `finishing` | forkchoice update accepted  | running; the inserted block is the head            |
+| running    | heads, `held`      | forkchoice update accepted  | running; the held answer is processed              |
+| running    | heads, `restart`   | no head-moving call is open | running; derivation gets another start             |
+| any        |                    | ResetError, reset request   | searching; answers to open calls are ignored       |
+| any        | `backoff`          | TemporaryError              | the same; the work is tried again after a pause    |
+
+Heads change only between head-moving calls, by their answers, and by resets. A head is published as soon as it moves.
+Severities are caught here, where they name the work that failed; CriticalError goes through. A queue of several derived
+attributes would stand in `AttributesHandler` in place of its one job."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.backoff import TaskBackoff
+from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, Lane, PendingCall, Read, Work
+from rollup_node.stages.engine.core.head_calls import Due, HeadCalls
+from rollup_node.stages.engine.core.inbox import Inbox, News, PeerRequest
+from rollup_node.stages.engine.core.requests import ReadQueue
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
+from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
+from rollup_node.stages.messages.control import OutputResponse
+from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
+from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.types import L1BlockRef
+
+SEARCH_PAUSE = 1.0
+POLL_SECONDS = 1.0
+IDLE_SECONDS = 30.0
+
+R = TypeVar("R", bound=Read)
+
+
+class EngineCore:
+    """`first_reset` is the number before that of the first start, `stopped` whether the sequencer begins stopped.
+    Neither clock needs to be steady: all times come from the caller."""
+
+    def __init__(
+        self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
+    ) -> None:
+        self._state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
+        self._inbox = Inbox(self._state)
+        self._heads = HeadCalls(self._state)
+        self._rows: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
+            *self._heads.priorities,
+            (Work.START, self._start),
+            (Work.FINALITY, self._finality),
+            (Work.OVERLAP_BLOCKS, lambda now: _oldest(Work.OVERLAP_BLOCKS, self._inbox.overlap_blocks)),
+            (Work.OUTPUT, lambda now: _oldest(Work.OUTPUT, self._inbox.outputs)),
+            (Work.PEER_PAYLOAD, lambda now: _oldest(Work.PEER_PAYLOAD, self._inbox.peer_payloads)),
+        )
+        self._open: dict[Lane, PendingCall] = {}
+        self._calls = 0
+        self._state.do(act.PublishStatus(self.status()))
+
+    # --- what can be seen ------------------------------------------------------------------------------------------
+
+    @property
+    def heads(self) -> Heads | None:
+        """The heads in force; None while a start is searched for."""
+        return self._state.controller.heads
+
+    @property
+    def log(self) -> StimulusLog:
+        """The last stimuli, for a bug report."""
+        return self._state.log
+
+    @property
+    def open_calls(self) -> tuple[PendingCall, ...]:
+        """The calls that are not answered yet."""
+        return tuple(self._open.values())
+
+    def status(self) -> EngineStatus:
+        """Heads and sequencer as other processes see them."""
+        return self._state.status()
+
+    # --- what comes in ---------------------------------------------------------------------------------------------
+
+    def news(self, message: News, now: Instant) -> None:
+        """Takes what l1, derivation or peers publish."""
+        self._state.log.add(now.unix, "news", message)
+        self._inbox.news(message)
+
+    def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
+        """Takes a request of another process."""
+        self._state.log.add(now.unix, "request", message)
+        self._inbox.request(peer, message, now)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Takes the answer to an open call; one to any other call is ignored, and of one from before a reset only that
+        it has come counts. Raises CriticalError when the engine contradicts a rule that holds for every engine."""
+        self._state.log.add(now.unix, f"answer {pending.number}", answer)
+        if self._open.get(pending.work.lane) != pending:
+            return
+        del self._open[pending.work.lane]
+        try:
+            self._take(pending, answer, now)
+        except TemporaryError as error:
+            self._fail(pending.work, pending.call, error, now)
+        except ResetError as error:
+            self._state.fail_by_reset(pending.work, error, now)
+
+    # --- what goes out ---------------------------------------------------------------------------------------------
+
+    def next_calls(self, now: Instant) -> list[PendingCall]:
+        """The calls to make now, at most one for each lane that has none open."""
+        if Lane.HEADS not in self._open:
+            self._heads.move_heads(now)
+        self._state.finish_stops(now)
+        self._state.request_gap(now)
+        calls = []
+        for work, due in self._rows:
+            if work.lane not in self._open and (found := self._evaluate(work, due, now)) is not None:
+                calls.append(self._make(*found, now))
+        return calls
+
+    def take_actions(self) -> list[act.Action]:
+        """The actions since the last call, to be done in this order."""
+        actions, self._state.actions = self._state.actions, []
+        return actions
+
+    def wait_until(self, now: Instant) -> float:
+        """The monotonic time at which `next_calls` is needed at the latest, if nothing comes in before."""
+        times = (at for at in self._timers(now) if at is not None and at > now.monotonic)
+        return min(times, default=now.monotonic + IDLE_SECONDS)
+
+    def _evaluate(self, work: Work, due: Callable[[Instant], Due], now: Instant) -> Due:
+        try:
+            return due(now)
+        except TemporaryError as error:
+            self._fail(work, None, error, now)
+        except ResetError as error:
+            self._state.fail_by_reset(work, error, now)
+        return None
+
+    def _make(self, work: Work, call: CoreCall, now: Instant) -> PendingCall:
+        self._calls += 1
+        pending = PendingCall(self._calls, work, call, self._state.epoch, now.monotonic)
+        self._open[work.lane] = pending
+        self._state.log.add(now.unix, f"call {pending.number}", work, call)
+        return pending
+
+    def _timers(self, now: Instant) -> Iterator[float | None]:
+        """When something becomes due by time alone, in the past where only an answer can lead to it."""
+        state = self._state
+        yield state.backoff.next_retry(now.monotonic)
+        yield state.search_at
+        yield state.forkchoice_at
+        yield state.finality_at
+        yield state.unsafe.gap_at
+        if state.production.sequencer.enabled:
+            due = state.production.wait_until()
+            yield now.monotonic + (POLL_SECONDS if due is None else min(POLL_SECONDS, max(0.0, due - now.unix)))
+
+    # --- lanes beside the heads ------------------------------------------------------------------------------------
+
+    def _start(self, now: Instant) -> Due:
+        """The call of the start search; begins one when there are no heads or derivation needs another start."""
+        state = self._state
+        if state.backoff.is_waiting(Work.START.task, now.monotonic):
+            return None
+        if state.search is None and state.controller.heads is None and now.monotonic >= state.search_at:
+            state.search_at = now.monotonic + SEARCH_PAUSE
+            state.search = PipelineStartSearch(state.config.rollup, skip_check=state.config.skip_sync_start_check)
+        elif self._needs_restart() and state.confirmed_heads is not None:
+            state.search = PipelineStartSearch(state.config.rollup, safe=state.confirmed_heads.safe)
+        call = None if state.search is None else state.search.call
+        return None if call is None else (Work.START, call)
+
+    def _needs_restart(self) -> bool:
+        state = self._state
+        return state.search is None and state.restart is None and state.session.restart_wanted
+
+    def _finality(self, now: Instant) -> Due:
+        state = self._state
+        waits = state.backoff.is_waiting(Work.FINALITY.task, now.monotonic) or now.monotonic < state.finality_at
+        if state.confirmed_heads is None or waits:
+            return None
+        need = state.finality.next(state.confirmed_heads.finalized)
+        if isinstance(need, NeedCanonicalL1):
+            return Work.FINALITY, GetL1BlockRef(need.number, fresh=not state.finality.checked)
+        state.recover(Work.FINALITY.task)
+        return None
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def _take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        state, work = self._state, pending.work
+        if work is Work.OVERLAP_BLOCKS:
+            peer = self._inbox.overlap_blocks.answered()
+            if isinstance(answer, L2BlocksResponse):
+                state.do(act.SendToDerivation(peer, answer))
+        elif work is Work.OUTPUT:
+            peer = self._inbox.outputs.answered()
+            if isinstance(answer, OutputResponse):
+                state.do(act.SendToRpc(peer, answer))
+        elif work is Work.PEER_PAYLOAD:
+            peer = self._inbox.peer_payloads.answered()
+            if isinstance(answer, PayloadResponse):
+                state.do(act.SendToP2P(peer, answer))
+        elif pending.epoch == state.epoch:
+            self._take_own(pending, answer, now)
+
+    def _take_own(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Answers to calls on behalf of this process."""
+        if isinstance(answer, Unavailable):
+            raise TemporaryError(answer.reason)
+        if pending.work is Work.START:
+            self._take_start(answer)
+        elif pending.work is Work.FINALITY:
+            self._take_finality(pending, answer, now)
+        else:
+            self._heads.answer(pending, answer, now)
+
+    def _take_start(self, answer: CoreAnswer) -> None:
+        state = self._state
+        if state.search is None:
+            return
+        state.search.answer(answer)
+        if state.search.found is not None:
+            found, state.search = state.search.found, None
+            state.start_found(found)
+
+    def _take_finality(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        state, call = self._state, pending.call
+        found = answer if isinstance(answer, L1BlockRef) else None
+        if isinstance(call, GetL1BlockRef):
+            state.finality.add_canonical(NeedCanonicalL1(call.number), found)
+        if found is None:
+            state.finality_at = now.monotonic + POLL_SECONDS
+        state.recover(Work.FINALITY.task)
+
+    def _fail(self, work: Work, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
+        if work.lane is Lane.HEADS:
+            self._heads.fail(work, call, error, now)
+            return
+        if work is Work.START:
+            self._state.search = None
+        self._state.fail(work, str(error), now)
+
+
+def _oldest(work: Work, queue: ReadQueue[R]) -> Due:
+    """The oldest request of a queue, which is a call itself."""
+    request = queue.next()
+    return None if request is None else (work, request)

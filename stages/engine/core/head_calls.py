@@ -1,0 +1,199 @@
+"""The calls that can move heads: which one is due, and what follows from its answer. One of them is open at a time."""
+
+from collections.abc import Callable
+
+from rollup_node.stages.engine.api.engine_api import (
+    ForkchoiceUpdate,
+    GetPayload,
+    NewPayload,
+    is_syncing,
+)
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.machines.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
+from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.protocol.errors import TemporaryError
+
+Due = tuple[Work, CoreCall] | None
+
+
+class HeadCalls:
+    """`priorities` are the rows of the table in `engine_core`, each with the work that its errors concern."""
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
+            (Work.FORKCHOICE, self._finish),
+            (Work.FORKCHOICE, self._forkchoice),
+            (Work.ATTRIBUTES, self._attributes),
+            (Work.UNSAFE_BLOCK, self._unsafe_block),
+            (Work.SEQUENCER, self._sequencer),
+        )
+
+    def move_heads(self, now: Instant) -> None:
+        """The moves that need no call. The present job ends before derivation restarts, unless it fails."""
+        state = self._state
+        free = state.attributes.job is None or self._waits(Work.ATTRIBUTES, now)
+        if state.restart is not None and free:
+            state.apply_restart(state.restart, now)
+        state.finalize_due(now)
+
+    # --- what is due -----------------------------------------------------------------------------------------------
+
+    def _finish(self, now: Instant) -> Due:
+        """The update that makes an inserted block the head, or confirms the heads before a held answer is
+        processed; on behalf of the work that needs it."""
+        state = self._state
+        work = state.held[0].work if state.held is not None else state.finishing
+        if work is None:
+            return None
+        call = state.controller.forkchoice_due()
+        if call is None:
+            state.finishing = state.held = None
+            return None
+        return work, call
+
+    def _forkchoice(self, now: Instant) -> Due:
+        """A pending update, at once for a start and for a displaced tip. Not while a derived block is being built: the
+        engine's head is the parent of that block then."""
+        state = self._state
+        if state.attributes.building or self._waits(Work.FORKCHOICE, now):
+            return None
+        at_once = state.unconfirmed is not None or state.controller.restoring_backup
+        if not at_once and now.monotonic < state.forkchoice_at:
+            return None
+        call = state.controller.forkchoice_due()
+        return None if call is None else (Work.FORKCHOICE, call)
+
+    def _attributes(self, now: Instant) -> Due:
+        state, session = self._state, self._state.session
+        if self._waits(Work.ATTRIBUTES, now):
+            return None
+        if state.confirmed_heads is not None and session.attributes is not None and not session.restart_wanted:
+            derived, session.attributes = session.attributes, None
+            processed = state.attributes.offer(derived)
+            if processed is not None:
+                state.send_result(processed)
+        call = state.attributes.next()
+        if call is None:
+            return None
+        if state.attributes.building:
+            state.production.sequencer.on_derived_build()
+        return Work.ATTRIBUTES, call
+
+    def _unsafe_block(self, now: Instant) -> Due:
+        state, heads = self._state, self._state.confirmed_heads
+        if heads is None or state.attributes.building or state.controller.restoring_backup:
+            return None
+        if self._waits(Work.UNSAFE_BLOCK, now):
+            return None
+        while isinstance(due := state.unsafe.next(heads), DroppedUnsafeBlock):
+            state.do(act.UnsafeBlockDropped(due))
+        state.show_queue()
+        if due is None:
+            state.recover(Work.UNSAFE_BLOCK.task)
+            return None
+        return Work.UNSAFE_BLOCK, due
+
+    def _sequencer(self, now: Instant) -> Due:
+        state, heads = self._state, self._state.confirmed_heads
+        if heads is None or not state.production.sequencer.enabled or self._waits(Work.SEQUENCER, now):
+            return None
+        wanted = state.production.wanted_l1_blocks(heads)
+        if wanted is not None:
+            state.do(act.RequestL1Blocks(wanted))
+        if state.attributes.building:
+            return None
+        call = state.production.next(state.controller.forkchoice_due(), now.unix)
+        state.show_sequencer_problem()
+        state.recover(Work.SEQUENCER.task)
+        return None if call is None else (Work.SEQUENCER, call)
+
+    def _waits(self, work: Work, now: Instant) -> bool:
+        return self._state.backoff.is_waiting(work.task, now.monotonic)
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Takes the answer to a call. Raises TemporaryError when it is to be tried again, ResetError when a new start
+        is needed."""
+        call = pending.call
+        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+            self._answer_forkchoice(call, answer, now)
+        elif not (is_syncing(answer) and self._hold(pending, answer)):
+            self._answer_work(pending, answer, now)
+
+    def fail(self, work: Work, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
+        """A call is to be tried again: the sequencer has its own schedule [SEQ6], other work backs off. A failed update
+        is not repeated before its cause is."""
+        state = self._state
+        state.held = state.finishing = None
+        if work is Work.SEQUENCER:
+            state.production.retry_later(str(error), now.unix)
+            state.show_sequencer_problem()
+            seconds = RETRY_SECONDS
+        else:
+            seconds = state.fail(work, str(error), now)
+        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+            state.forkchoice_at = now.monotonic + seconds
+
+    def _hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:
+        """The engine may have lost blocks, in a restart say: the heads are sent again before the answer counts. It
+        takes them up then, or shows that a new start is needed [ENG38]."""
+        self._state.controller.distrust()
+        if self._state.controller.forkchoice_due() is None:
+            return False
+        self._state.held = (pending, answer)
+        return True
+
+    def _answer_forkchoice(self, call: ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
+        state = self._state
+        held, finishing, state.held, state.finishing = state.held, state.finishing, None, None
+        processed = state.attributes.answer(call, answer)
+        if state.controller.forkchoice_due() is None:
+            state.confirm(now)
+        state.report(processed, now)
+        state.publish(now)
+        if held is not None:
+            self._answer_work(*held, now)
+        elif finishing is Work.UNSAFE_BLOCK:
+            state.recover(finishing.task)
+
+    def _answer_work(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        state, call = self._state, pending.call
+        if pending.work is Work.UNSAFE_BLOCK and isinstance(call, NewPayload):
+            self._answer_unsafe(call, answer)
+        elif pending.work is Work.SEQUENCER:
+            self._answer_sequencer(pending, answer, now)
+        else:
+            state.report(state.attributes.answer(call, answer), now)
+            state.publish(now)
+
+    def _answer_unsafe(self, call: NewPayload, answer: CoreAnswer) -> None:
+        state = self._state
+        result = state.unsafe.answer(call, answer)
+        if isinstance(result, DroppedUnsafeBlock):
+            state.do(act.UnsafeBlockDropped(result))
+            state.recover(Work.UNSAFE_BLOCK.task)
+            return
+        state.controller.advance(result.ref)
+        state.finishing = Work.UNSAFE_BLOCK
+        state.do(act.UnsafeBlockInserted(result.ref, len(state.unsafe.queue) - 1))
+
+    def _answer_sequencer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        state, call = self._state, pending.call
+        if isinstance(call, GetPayload):
+            state.do(act.PayloadFetched(now.monotonic - pending.since))
+        event = state.production.answer(call, answer, now.unix)
+        sealed = state.production.sequencer.sealed
+        if isinstance(call, GetPayload) and sealed is not None:
+            state.do(act.PublishBlock(sealed))
+        if isinstance(event, BuildDropped):
+            state.do(act.BuildFailed())
+        elif isinstance(event, SequencedBlock):
+            state.controller.advance(event.block.ref)
+            state.finishing = Work.SEQUENCER
+            state.do(act.BlockSequenced(event))
+            state.publish(now)
+        state.show_sequencer_problem()

@@ -1,0 +1,135 @@
+"""Messages of other processes into the engine core."""
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.calls import Instant
+from rollup_node.stages.engine.core.derivation_session import SessionStep
+from rollup_node.stages.engine.core.requests import ReadQueue
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    PostUnsafePayloadRequest,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
+from rollup_node.stages.messages.p2p import PayloadRequest, UnsafeBlock
+
+MAX_OVERLAP_REQUESTS = 8
+MAX_OVERLAP_BLOCKS = 4096
+MAX_OUTPUT_REQUESTS = 64
+MAX_PAYLOAD_REQUESTS = 64
+
+DerivationRequest = StartRequest | AttributesReady | L2BlocksRequest
+AdminRequest = StartSequencerRequest | StopSequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest
+PeerRequest = DerivationRequest | AdminRequest | OutputRequest | PayloadRequest
+News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
+
+
+class Inbox:
+    """Takes messages one at a time; the queues of reads wait for their lanes."""
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self.overlap_blocks = ReadQueue[L2BlocksRequest](MAX_OVERLAP_REQUESTS)
+        self.outputs = ReadQueue[OutputRequest](MAX_OUTPUT_REQUESTS)
+        self.peer_payloads = ReadQueue[PayloadRequest](MAX_PAYLOAD_REQUESTS)
+
+    def news(self, message: News) -> None:
+        """What l1, derivation and peers publish."""
+        state = self._state
+        match message:
+            case L1Heads():
+                self._l1_heads(message)
+            case L1BlockResponse(block=block):
+                state.production.window.note_block(block)
+            case DerivationStatus(reset=reset, current_l1=current) if reset == state.attributes.reset:
+                if message.idle and current is not None:
+                    state.finality.note_idle(current)
+            case UnsafeBlock(payload=payload):
+                state.add_unsafe(payload)
+
+    def _l1_heads(self, message: L1Heads) -> None:
+        state = self._state
+        if message.head is not None:
+            state.production.window.note_head(message.head)
+        finalized = message.finalized
+        if not state.finality.note_finalized_l1(finalized) and finalized is not None:
+            state.do(act.L1FinalityRegressed(finalized))
+
+    def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
+        """What another process asks for."""
+        match message:
+            case StartRequest() | AttributesReady() | L2BlocksRequest():
+                if self._state.session.see(peer):
+                    self._derivation(peer, message, now)
+            case OutputRequest():
+                self.outputs.add(peer, message)
+            case PayloadRequest():
+                self.peer_payloads.add(peer, message)
+            case _:
+                self._admin(peer, message, now)
+
+    # --- derivation ------------------------------------------------------------------------------------------------
+
+    def _derivation(self, peer: ProcessId, message: DerivationRequest, now: Instant) -> None:
+        match message:
+            case StartRequest():
+                self._step(self._state.session.request_start(peer, message), message.reason, now)
+            case AttributesReady():
+                self._step(self._state.session.take_attributes(peer, message), None, now)
+            case L2BlocksRequest() if 0 <= message.last - message.first < MAX_OVERLAP_BLOCKS:
+                self.overlap_blocks.add(peer, message)
+
+    def _step(self, step: SessionStep, reason: str | None, now: Instant) -> None:
+        if step is SessionStep.SEND_START:
+            self._state.send_start()
+        elif step is SessionStep.SEARCH and reason is not None:
+            self._state.do(act.ResetRequested(reason))
+            self._state.request_reset(reason, now)
+
+    # --- admin -----------------------------------------------------------------------------------------------------
+
+    def _admin(self, peer: ProcessId, message: AdminRequest, now: Instant) -> None:
+        match message:
+            case StartSequencerRequest():
+                self._start_sequencer(peer, message, now)
+            case StopSequencerRequest():
+                self._stop_sequencer(peer, message)
+            case ResetDerivationRequest():
+                if self._state.admin.add_reset((peer, message.id)):
+                    self._state.request_reset("requested by admin_resetDerivationPipeline", now)
+            case PostUnsafePayloadRequest():
+                self._state.add_unsafe(message.payload)
+                self._respond(peer, message.id, None)
+
+    def _start_sequencer(self, peer: ProcessId, message: StartSequencerRequest, now: Instant) -> None:
+        state, sequencer = self._state, self._state.production.sequencer
+        error = sequencer.start(message.head, now.unix)
+        heads = state.controller.heads
+        if error is None and heads is not None and sequencer.heads is not None:
+            # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
+            state.answer_stops(sequencer.heads.unsafe)
+            state.do(act.StoreSequencerState(active=True))
+            state.do(act.SequencerStarted(heads.unsafe))
+            state.publish(now)
+        self._respond(peer, message.id, error)
+
+    def _stop_sequencer(self, peer: ProcessId, message: StopSequencerRequest) -> None:
+        state, key = self._state, (peer, message.id)
+        if key in state.admin.stops:
+            return
+        if not state.production.sequencer.stopping:
+            error = state.production.sequencer.stop()
+            if error is not None:
+                self._respond(peer, message.id, error)
+                return
+            state.do(act.StoreSequencerState(active=False))
+        state.admin.add_stop(key)
+
+    def _respond(self, peer: ProcessId, number: int, error: str | None) -> None:
+        self._state.do(act.SendToRpc(peer, ControlResponse(number, error, None)))

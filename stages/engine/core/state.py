@@ -1,0 +1,272 @@
+"""The state of the engine core: the machines, what passes between them, and the transitions that concern several."""
+
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.backoff import TaskBackoff
+from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, PendingCall, Work
+from rollup_node.stages.engine.core.derivation_session import DerivationSession
+from rollup_node.stages.engine.core.requests import AdminRequests
+from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, ProcessedAttributes
+from rollup_node.stages.engine.machines.block_production import BlockProduction
+from rollup_node.stages.engine.machines.engine_controller import EngineController
+from rollup_node.stages.engine.machines.finality import Finality, Finalize
+from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
+from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
+from rollup_node.stages.messages.control import ControlResponse
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
+
+FORKCHOICE_DELAY = 0.1
+"""Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
+the other share an update [ENG37]."""
+
+SEARCHING = "searching for the L2 heads to start with"
+
+
+class CoreState:
+    """`first_reset` numbers the starts of this life of the process. Times are monotonic seconds.
+
+    `unconfirmed` is a start whose heads the engine has not accepted yet; `search` a start search on its way, at the
+    earliest at `search_at`; `restart` a start at the safe head that waits until no head-moving call is open.
+    `forkchoice_at` is when a pending forkchoice update is due; `finishing` the work whose block was inserted and is to
+    become the head now; `held` a call whose answer is processed after a forkchoice update. `epoch` counts resets."""
+
+    def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
+        self.config, self.backoff = config, backoff
+        self.controller = EngineController()
+        self.attributes = AttributesHandler(config.rollup, self.controller)
+        self.production = BlockProduction(config, stopped)
+        self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
+        self.unsafe = UnsafeChain(config.rollup)
+        self.session = DerivationSession()
+        self.admin = AdminRequests()
+        self.log = StimulusLog()
+        self.actions: list[act.Action] = []
+        self.epoch = 0
+        self.unconfirmed: PipelineStart | None = None
+        self.search: PipelineStartSearch | None = None
+        self.restart: PipelineStart | None = None
+        self.finishing: Work | None = None
+        self.held: tuple[PendingCall, CoreAnswer] | None = None
+        self.search_at = self.forkchoice_at = self.finality_at = 0.0
+        self._first_reset, self._starts = first_reset, 0
+        self._logged_heads: Heads | None = None
+        self._sequencer_problem: str | None = None
+        self._shown_queue: tuple[int, int] = (0, 0)
+        self.do(act.ShowProblem("start", SEARCHING))
+
+    @property
+    def confirmed_heads(self) -> Heads | None:
+        """The heads in force, which the engine has accepted once; None before that."""
+        return None if self.unconfirmed is not None else self.controller.heads
+
+    def status(self) -> EngineStatus:
+        """Heads and sequencer as other processes see them."""
+        heads, sequencer = self.controller.heads, self.production.sequencer
+        flags = sequencer.enabled, sequencer.active
+        if heads is None:
+            return EngineStatus(self.attributes.reset, None, None, None, None, None, *flags)
+        return EngineStatus(
+            self.attributes.reset, heads.unsafe, heads.safe, heads.safe, heads.pending_safe, heads.finalized, *flags
+        )
+
+    def do(self, action: act.Action) -> None:
+        """Adds an action for the process."""
+        self.actions.append(action)
+
+    def publish(self, now: Instant) -> None:
+        """Publishes heads that may have moved."""
+        if self.controller.heads != self._logged_heads:
+            self._logged_heads = self.controller.heads
+            self.log.add(now.unix, "heads", self._logged_heads)
+        self.do(act.PublishStatus(self.status()))
+        self.unsafe.on_heads(self.controller.heads, now.monotonic)
+
+    # --- starts ----------------------------------------------------------------------------------------------------
+
+    def reset(self, error: ResetError, now: Instant) -> None:
+        """Clears what was built on the heads and searches for a new start. Answers to open calls are ignored."""
+        self.epoch += 1
+        self.log.add(now.unix, "reset", str(error))
+        self.do(act.ResetStarted(str(error), isinstance(error, InconsistentOriginError)))
+        self.controller.clear()
+        self.attributes.clear()
+        self.production.on_reset()
+        self.finality.reset()
+        self.session.clear()
+        self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
+        self.do(act.ShowProblem("start", f"{SEARCHING}: {error}"))
+        self.publish(now)
+
+    def request_reset(self, reason: str, now: Instant) -> None:
+        """Resets, unless a start is being searched for."""
+        if self.controller.heads is not None:
+            self.reset(ResetError(reason), now)
+
+    def start_found(self, found: FoundStart) -> None:
+        """The end of a start search: heads are in force and to be confirmed, or derivation can restart."""
+        self._starts += 1
+        base = found.base
+        start = PipelineStart(self._first_reset | self._starts, found.safe, found.safe_config, base.base, base.config)
+        if found.heads is None:
+            self.restart = start
+            return
+        self.controller.start(found.heads)
+        self.attributes.start(start.reset, start.safe_config)
+        self.unconfirmed = start
+        self.do(act.StartFound(found.heads, start.base))
+
+    def apply_restart(self, start: PipelineStart, now: Instant) -> None:
+        """Derivation starts over at the safe head; another safe head than that of the start needs another search."""
+        self.restart = None
+        if self.confirmed_heads is None or self.confirmed_heads.safe != start.safe_head:
+            return
+        self.controller.restart()
+        self.attributes.start(start.reset, start.safe_config)
+        self.finality.reset()
+        self._begin(start)
+        self.do(act.DerivationRestarted(start))
+        self.publish(now)
+        self.recover_drive()
+
+    def _begin(self, start: PipelineStart) -> None:
+        self.session.begin(start)
+        self.send_start()
+
+    def send_start(self) -> None:
+        """Sends the present start to the life of derivation that owns it, if there is one."""
+        if self.session.owner is not None and self.session.start is not None:
+            self.do(act.SendToDerivation(self.session.owner, self.session.start))
+
+    # --- heads -----------------------------------------------------------------------------------------------------
+
+    def confirm(self, now: Instant) -> None:
+        """The engine has accepted the heads in force."""
+        heads, start = self.controller.heads, self.unconfirmed
+        if heads is None:
+            return
+        sequencer = self.production.sequencer
+        if start is None:
+            sequencer.on_heads(heads, now.unix)
+        else:
+            self.unconfirmed = None
+            sequencer.on_start(heads, now.unix)
+            self._begin(start)
+            for peer, number in self.admin.take_resets():
+                self.do(act.SendToRpc(peer, ControlResponse(number, None, None)))
+            self.do(act.ShowProblem("start", None))
+        self.recover_drive()
+
+    def report(self, processed: ProcessedAttributes | None, now: Instant) -> None:
+        """Derived attributes are processed: derivation, finality and the sequencer take the result."""
+        heads = self.controller.heads
+        if processed is None or heads is None:
+            return
+        self.forkchoice_at = now.monotonic + FORKCHOICE_DELAY
+        self.send_result(processed)
+        if processed.safe_head == heads.safe and processed.outcome is not AttributesOutcome.REFUSED:
+            self.finality.note_safe(heads.safe, processed.derived_from)
+        self.do(act.AttributesProcessed(processed))
+        self.production.sequencer.on_heads(heads, now.unix)
+        self.recover_drive()
+
+    def send_result(self, processed: ProcessedAttributes) -> None:
+        """Sends derivation what became of its attributes."""
+        if self.session.owner is not None:
+            message = AttributesResult(
+                self.attributes.reset,
+                processed.sequence,
+                processed.outcome,
+                processed.safe_head,
+                processed.safe_config,
+            )
+            self.do(act.SendToDerivation(self.session.owner, message))
+
+    def finalize_due(self, now: Instant) -> None:
+        """Moves the finalized head if that is due; the next forkchoice update carries it."""
+        heads = self.confirmed_heads
+        if heads is not None and isinstance(due := self.finality.next(heads.finalized), Finalize):
+            self.controller.finalize(due.block)
+            self.finality.done()
+            self.do(act.BlockFinalized(due.block))
+            self.publish(now)
+
+    # --- unsafe blocks, sequencer ----------------------------------------------------------------------------------
+
+    def add_unsafe(self, payload: ExecutionPayload) -> None:
+        """Queues a block from gossip, a peer or an operator."""
+        self.do(act.UnsafeBlockReceived(payload, self.unsafe.queue.add(payload)))
+        self.show_queue()
+
+    def show_queue(self) -> None:
+        """Reports the unsafe queue if it has changed."""
+        queue = self.unsafe.queue
+        if (shown := (len(queue), queue.bytes)) != self._shown_queue:
+            self._shown_queue = shown
+            self.do(act.UnsafeQueueChanged(*shown, queue.lowest))
+
+    def request_gap(self, now: Instant) -> None:
+        """Requests a gap in the unsafe chain from peers, when that is due."""
+        heads = self.controller.heads
+        if heads is None or not (self.config.p2p and self.config.fill_gaps):
+            return
+        gap_end = self.unsafe.gap_end(heads, now.monotonic, now.unix)
+        if gap_end is not None:
+            self.do(act.RequestGap(heads.unsafe, gap_end))
+
+    def show_sequencer_problem(self) -> None:
+        """Reports why the sequencer cannot build, if that has changed."""
+        problem = self.production.problem
+        if problem == self._sequencer_problem:
+            return
+        self._sequencer_problem = problem
+        if problem is not None:
+            self.do(act.SequencerWaits(problem))
+        self.do(act.ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
+
+    def finish_stops(self, now: Instant) -> None:
+        """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block."""
+        heads = self.controller.heads
+        waiting = not self.admin.stops or self.production.sequencer.active or heads is None
+        if waiting or heads is None or self.controller.forkchoice_due() is not None:
+            return
+        self.answer_stops(heads.unsafe)
+        self.publish(now)
+
+    def answer_stops(self, head: L2BlockRef) -> None:
+        """Answers admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting."""
+        stops = self.admin.take_stops()
+        if stops:
+            self.do(act.SequencerStopped(head))
+        for peer, number in stops:
+            self.do(act.SendToRpc(peer, ControlResponse(number, None, head.hash)))
+
+    # --- failures --------------------------------------------------------------------------------------------------
+
+    def fail(self, work: Work, error: str, now: Instant) -> float:
+        """Work failed temporarily; the seconds until it is tried again."""
+        seconds = self.backoff.fail(work.task, now.monotonic)
+        self.log.add(now.unix, "failed", work, error)
+        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds))
+        return seconds
+
+    def fail_by_reset(self, work: Work, error: ResetError, now: Instant) -> None:
+        """Work needs a new start."""
+        self.reset(error, now)
+        seconds = self.backoff.reset(work.task, now.monotonic)
+        self.do(act.WorkFailed(work.task, act.Severity.RESET, str(error), seconds))
+
+    def recover(self, task: str) -> None:
+        """Work of a task succeeded."""
+        if failures := self.backoff.recover(task):
+            self.do(act.WorkRecovered(task, failures))
+
+    def recover_drive(self) -> None:
+        """Starts, forkchoice updates and attributes share a back-off: it ends when none of them is under way."""
+        if self.attributes.job is None and not self.session.restart_wanted:
+            self.recover(Work.FORKCHOICE.task)

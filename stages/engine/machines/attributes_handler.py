@@ -1,0 +1,275 @@
+"""Brings derived attributes into the execution engine: consolidates them with the block that is already in the chain,
+or has the block built. One job at a time; `next` names the call that is due and may be called any number of times,
+`answer` takes the engine's answer. After a TemporaryError the same call is due again.
+
+| step        | call                                   | goes to                                               |
+|-------------|----------------------------------------|-------------------------------------------------------|
+| CONSOLIDATE | get the block after the parent         | done if it matches, else START                        |
+| START       | forkchoice at the parent, attributes   | SEAL; invalid: START with deposits only, or dropped   |
+| SEAL        | get the payload                        | INSERT; error: START; insane payload: dropped         |
+| INSERT      | new payload                            | CHOOSE; invalid: START with deposits only, or dropped |
+| CHOOSE      | forkchoice at the new block            | done                                                  |
+
+Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29].
+"""
+
+from enum import Enum
+
+import msgspec
+
+from rollup_node.stages.engine.api.engine_api import (
+    CallStatus,
+    EngineCall,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+    build_start_result,
+    insert_result,
+)
+from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
+from rollup_node.stages.protocol.block_refs import sealed_payload_error
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.consolidation import first_mismatch
+from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+
+
+class AttributesStep(Enum):
+    """How far a job is."""
+
+    CONSOLIDATE = "consolidate"
+    START = "start"
+    SEAL = "seal"
+    INSERT = "insert"
+    CHOOSE = "choose"
+
+
+class ProcessedAttributes(msgspec.Struct, frozen=True):
+    """What became of one `AttributesReady` message. `safe_head` is the pending safe head that results, `safe_config`
+    the system config in it. `reason` is a line for the log where the block is not as derived; `built` is the payload if
+    one was built."""
+
+    sequence: int
+    outcome: AttributesOutcome
+    safe_head: L2BlockRef
+    safe_config: SystemConfig
+    derived_from: L1BlockRef
+    reason: str | None = None
+    built: ExecutionPayload | None = None
+
+
+class AttributesJob(msgspec.Struct):
+    """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only."""
+
+    derived: AttributesReady
+    attributes: PayloadAttributes
+    step: AttributesStep
+    payload_id: bytes = b""
+    payload: ExecutionPayload | None = None
+    replaced: bool = False
+    reason: str | None = None
+
+
+class AttributesHandler:
+    """The present job and the outcome of the last one. `reset` is the number of the start that derivation works on;
+    within it attributes are numbered by `sequence`."""
+
+    def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
+        self.rollup = rollup
+        self.schedule = rollup.schedule()
+        self.controller = controller
+        self.reset = 0
+        self.safe_config: SystemConfig | None = None
+        self.pending_config: SystemConfig | None = None
+        self.job: AttributesJob | None = None
+        self.last: ProcessedAttributes | None = None
+
+    def start(self, reset: int, safe_config: SystemConfig) -> None:
+        """Derivation starts at the safe head in force, whose block has this system config."""
+        self.clear()
+        self.reset = reset
+        self.safe_config = self.pending_config = safe_config
+
+    def clear(self) -> None:
+        """Drops the present job and the last outcome."""
+        self.safe_config = self.pending_config = self.job = self.last = None
+
+    # --- jobs ------------------------------------------------------------------------------------------------------
+
+    def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
+        """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
+        pending safe head; attributes of another reset or an old sequence, or beside a job, are ignored. Raises
+        ResetError when they build on another chain [CON27]."""
+        heads = self.controller.heads
+        if heads is None or derived.reset != self.reset:
+            return None
+        if self.last is not None and derived.sequence <= self.last.sequence:
+            return self.last if derived.sequence == self.last.sequence else None
+        if self.job is not None:
+            return None
+        if derived.parent.number != heads.pending_safe.number:
+            return self._done(derived, AttributesOutcome.REFUSED, "stale: the parent is not the pending safe head")
+        if derived.parent.hash != heads.pending_safe.hash:
+            raise ResetError(f"attributes on {derived.parent} do not fit the pending safe head {heads.pending_safe}")
+        if heads.unsafe.number < heads.pending_safe.number:
+            raise ResetError(f"the unsafe head {heads.unsafe} is below the pending safe head {heads.pending_safe}")
+        exists = heads.unsafe.number > derived.parent.number
+        step = AttributesStep.CONSOLIDATE if exists else AttributesStep.START
+        self.job = AttributesJob(derived, derived.attributes, step)
+        return None
+
+    @property
+    def building(self) -> bool:
+        """Whether a derived block is being built, so that nothing else may build on the tip."""
+        return self.job is not None and self.job.step is not AttributesStep.CONSOLIDATE
+
+    def next(self) -> EngineCall | None:
+        """The call that is due for the present job; None without one."""
+        heads, job = self.controller.heads, self.job
+        if heads is None or job is None:
+            return None
+        if job.step in (AttributesStep.CONSOLIDATE, AttributesStep.START) and self._forkchoice_first(job):
+            due = self.controller.forkchoice_due()
+            if due is not None:
+                return due
+        match job.step:
+            case AttributesStep.CONSOLIDATE:
+                return GetBlock(job.derived.parent.number + 1)
+            case AttributesStep.START:
+                parent = Forkchoice(job.derived.parent.hash, heads.safe.hash, heads.finalized.hash)
+                return ForkchoiceUpdate(parent, job.attributes)
+            case AttributesStep.INSERT if job.payload is not None:
+                return NewPayload(job.payload)
+            case AttributesStep.CHOOSE:
+                return ForkchoiceUpdate(heads.forkchoice())
+        return GetPayload(job.payload_id, job.attributes.timestamp)
+
+    def _forkchoice_first(self, job: AttributesJob) -> bool:
+        """Whether an update precedes the job: a displaced tip is tried before anything is built, and the safe heads
+        from one L1 block are sent before those from the next [ENG37]."""
+        controller = self.controller
+        return controller.restoring_backup or controller.promoted_from not in (None, job.derived.derived_from)
+
+    def answer(self, call: object, answer: object) -> ProcessedAttributes | None:
+        """Takes the engine's answer to `call`, which may also be the controller's forkchoice update; the outcome when
+        the job is done. An answer to a call that is not due is ignored. Raises TemporaryError when the same call is due
+        again, ResetError when a new start is needed, CriticalError when deposits alone are invalid."""
+        job = self.job
+        if isinstance(call, ForkchoiceUpdate) and call.attributes is None and call == self.controller.forkchoice_due():
+            self.controller.answer(call, answer)
+            return self._chosen(job) if job is not None and job.step is AttributesStep.CHOOSE else None
+        if job is None or self.controller.heads is None or call != self.next():
+            return None
+        match call:
+            case GetBlock():
+                return self._consolidate(job, answer)
+            case ForkchoiceUpdate(forkchoice=sent):
+                return self._started(job, sent, answer)
+            case GetPayload():
+                return self._sealed(job, answer)
+        return self._inserted(job, answer)
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def _consolidate(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+        if answer is None:
+            number = job.derived.parent.number + 1
+            raise ResetError(f"the engine has no block {number}, though its head is beyond it")
+        if not isinstance(answer, ExecutionPayload):
+            raise TemporaryError("the engine's answer is not a block")
+        found = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
+        if found is None:
+            return self._chosen(job, l2_block_info(answer, self.rollup))
+        job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
+        job.step = AttributesStep.START
+        return None
+
+    def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> ProcessedAttributes | None:
+        result = build_start_result(answer)
+        if result.status is CallStatus.INVALID:
+            return self._invalid(job, result.text)
+        raise_unless_done(result)
+        if isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
+            self.controller.accepted = sent
+            job.payload_id, job.step = answer.payload_id, AttributesStep.SEAL
+        return None
+
+    def _sealed(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+        if not isinstance(answer, ExecutionPayload):
+            job.step = AttributesStep.START
+            raise TemporaryError("the engine has lost the block that it was building; it is started again")
+        problem = sealed_payload_error(self.rollup, answer)
+        if problem is not None:
+            return self._drop(job, f"the engine sealed an invalid payload: {problem}")
+        job.payload, job.step = answer, AttributesStep.INSERT
+        return None
+
+    def _inserted(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+        result = insert_result(answer)
+        if result.status is CallStatus.INVALID:
+            return self._invalid(job, result.text)
+        raise_unless_done(result)
+        if isinstance(answer, PayloadAnswer) and job.payload is not None:
+            ref = l2_block_info(job.payload, self.rollup).ref
+            job.step = AttributesStep.CHOOSE
+            self.controller.insert_derived(ref, job.derived.concluding)
+            if self.controller.forkchoice_due() is None:
+                return self._chosen(job)
+        return None
+
+    # --- ends of a job ---------------------------------------------------------------------------------------------
+
+    def _chosen(self, job: AttributesJob, found: L2BlockInfo | None = None) -> ProcessedAttributes:
+        """The block is in the chain: `found` there, or built."""
+        if found is None and job.payload is not None:
+            found = l2_block_info(job.payload, self.rollup)
+        if found is None:
+            raise CriticalError("a job of derived attributes ended without its block")
+        self.controller.promote(found.ref, job.derived.concluding, job.derived.derived_from)
+        self.pending_config = found.config
+        if job.derived.concluding:
+            self.safe_config = found.config
+        outcome = AttributesOutcome.REPLACED_BY_DEPOSITS if job.replaced else AttributesOutcome.ACCEPTED
+        return self._done(job.derived, outcome, job.reason, job.payload)
+
+    def _invalid(self, job: AttributesJob, reason: str) -> ProcessedAttributes | None:
+        """The attributes, or the block made of them, are invalid: their deposits alone replace them where the fork
+        allows it [ATT34, ATT38]."""
+        if is_deposits_only(job.attributes):
+            block = job.derived.parent.number + 1
+            raise CriticalError(f"failed to process block {block} with only deposit transactions: {reason}")
+        if not self.schedule.l1(job.derived.derived_from.timestamp).replace_invalid_payloads:
+            return self._drop(job, reason)
+        job.attributes = deposits_only(job.attributes)
+        job.step, job.payload, job.replaced, job.reason = AttributesStep.START, None, True, reason
+        return None
+
+    def _drop(self, job: AttributesJob, reason: str) -> ProcessedAttributes:
+        """Drops the attributes and the pending blocks of their batch [ATT40]."""
+        self.controller.drop_pending()
+        self.pending_config = self.safe_config
+        return self._done(job.derived, AttributesOutcome.REFUSED, reason)
+
+    def _done(
+        self,
+        derived: AttributesReady,
+        outcome: AttributesOutcome,
+        reason: str | None,
+        built: ExecutionPayload | None = None,
+    ) -> ProcessedAttributes:
+        self.job = None
+        heads, config = self.controller.heads, self.pending_config
+        if heads is None or config is None:
+            raise CriticalError("a job of derived attributes ended without heads")
+        self.last = ProcessedAttributes(
+            derived.sequence, outcome, heads.pending_safe, config, derived.derived_from, reason, built
+        )
+        return self.last

@@ -1,0 +1,122 @@
+"""The search for a pipeline start, as calls: the heads (unless they are in force already), the system config of the
+safe block, and the base. One call at a time; any error ends the search, and the next one starts from nothing.
+
+| part  | calls                                                      | result                         |
+|-------|------------------------------------------------------------|--------------------------------|
+| heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
+| safe  | the block of the safe head                                 | its system config [SYS27]      |
+| base  | one block of each epoch below it [RS1]                     | the base and its system config |
+"""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+import msgspec
+
+from rollup_node.stages.engine.api.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
+from rollup_node.stages.engine.machines.start_search import NeedGenesis, NeedLabel, NeedOrigin, NeedParent, StartSearch
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
+
+PREFETCH = 20
+"""How many ancestors are read at once."""
+
+
+class GetL1BlockRef(msgspec.Struct, frozen=True):
+    """The canonical L1 block of a number; answered by its reference, None if L1 has none yet. `fresh`: references read
+    before may be of a chain before a reorg."""
+
+    number: int
+    fresh: bool
+
+
+class FoundStart(msgspec.Struct, frozen=True):
+    """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block."""
+
+    heads: Heads | None
+    safe: L2BlockRef
+    safe_config: SystemConfig
+    base: Base
+
+
+StartCall = EngineCall | GetL1BlockRef
+T = TypeVar("T")
+
+
+class PipelineStartSearch:
+    """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is
+    searched for."""
+
+    def __init__(self, rollup: RollupConfig, *, skip_check: bool = False, safe: L2BlockRef | None = None) -> None:
+        self._rollup, self._skip_check = rollup, skip_check
+        self._ancestors: dict[Hash, L2BlockRef] = {}
+        self.found: FoundStart | None = None
+        self._steps = self._search(safe)
+        self.call: StartCall | None = next(self._steps)
+
+    def answer(self, answer: object) -> None:
+        """Takes the answer to `call`. Raises TemporaryError and ResetError, after which the search is over."""
+        if isinstance(answer, Unavailable):
+            raise TemporaryError(answer.reason)
+        try:
+            self.call = self._steps.send(answer)
+        except StopIteration as end:
+            self.call, self.found = None, end.value
+
+    def _search(self, safe: L2BlockRef | None) -> Generator[StartCall, object, FoundStart]:
+        heads = None
+        if safe is None:
+            heads = yield from self._find_heads()
+            safe = heads.safe
+        info = self._block_info((yield GetBlock(safe.hash)))
+        if info is None and heads is None:
+            raise ResetError(f"the engine has lost the safe block {safe}")
+        if info is None:
+            raise TemporaryError(f"the engine does not have its safe block {safe}")
+        search = BaseSearch(self._rollup, info)
+        while not isinstance(need := search.next(), Base):
+            search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
+        return FoundStart(heads, safe, info.config, need)
+
+    def _find_heads(self) -> Generator[StartCall, object, Heads]:
+        search = StartSearch(self._rollup, self._skip_check)
+        fresh = True
+        while not isinstance(need := search.next(), Heads):
+            match need:
+                case NeedOrigin():
+                    origin = yield GetL1BlockRef(need.number, fresh)
+                    search.add_origin(need, _expect(origin, L1BlockRef))
+                    fresh = False
+                case NeedParent():
+                    search.add_block(need, (yield from self._find_parent(need.child)))
+                case NeedLabel():
+                    search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
+                case NeedGenesis():
+                    search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
+        return need
+
+    def _find_parent(self, child: L2BlockRef) -> Generator[StartCall, object, L2BlockRef | None]:
+        """The parent of a block: ancestors are read by number, many at once, and found by their hashes."""
+        wanted, last = child.parent_hash, child.number - 1
+        if wanted not in self._ancestors:
+            refs = yield GetBlockRefs(max(0, last - PREFETCH + 1), last)
+            self._ancestors = {ref.hash: ref for ref in refs} if isinstance(refs, tuple) else {}
+        if wanted in self._ancestors:
+            return self._ancestors[wanted]
+        return _expect((yield GetBlockRef(wanted)), L2BlockRef)
+
+    def _block_info(self, answer: object) -> L2BlockInfo | None:
+        payload = _expect(answer, ExecutionPayload)
+        return None if payload is None else l2_block_info(payload, self._rollup)
+
+
+def _expect(answer: object, kind: type[T]) -> T | None:
+    """An answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
+    if answer is not None and not isinstance(answer, kind):
+        raise TemporaryError("the answer is not one to the call of the search")
+    return answer

@@ -1,0 +1,292 @@
+"""When to build which block: the sequencer as a machine to which every call passes the time [SEQ1 to SEQ13].
+
+| state       | event                                     | next state                                     |
+|-------------|-------------------------------------------|------------------------------------------------|
+| not enabled | any admin call                            | not enabled; an error text [SEQ29]             |
+| stopped     | start accepted                            | IDLE, due now [SEQ30]                          |
+| IDLE        | due, attributes prepared, build started   | BUILDING, due at the sealing time [SEQ31, SEQ32] |
+| BUILDING    | due, payload fetched                      | SEALED, due now [SEQ33, SEQ34]                 |
+| SEALED      | payload valid                             | IDLE, due at the time of the new head [SEQ35]  |
+| any active  | reset, derived build, safe lag            | the same state, paused [SEQ36]                 |
+| paused      | reset confirmed, forkchoice, lag gone     | not paused [SEQ37]                             |
+| any active  | stop                                      | stopped, once a sealed block is inserted [SEQ38] |
+"""
+
+from enum import Enum, Flag, auto
+
+import msgspec
+
+from rollup_node.stages.engine.api.engine_api import (
+    CallResult,
+    CallStatus,
+    EngineCall,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    NewPayload,
+    build_start_result,
+    insert_result,
+)
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.protocol.block_refs import sealed_payload_error
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
+
+RETRY_SECONDS = 1.0
+SYNCING_RETRY_SECONDS = 30.0
+
+NOT_ENABLED = "sequencer is not enabled"
+ALREADY_RUNNING = "sequencer already running"
+NOT_RUNNING = "sequencer not running"
+
+
+class SequencerPhase(Enum):
+    """How far the next block is."""
+
+    IDLE = "idle"
+    BUILDING = "building"
+    SEALED = "sealed"
+
+
+class SequencerPause(Flag):
+    """Why nothing is due though the sequencer is active."""
+
+    NONE = 0
+    RESET = auto()
+    DERIVED_BUILD = auto()
+    SAFE_LAG = auto()
+
+
+class NeedAttributes(msgspec.Struct, frozen=True):
+    """The attributes of the block after `parent` are due; answered by `set_attributes` or `retry_later`."""
+
+    parent: L2BlockRef
+
+
+class BuildJob(msgspec.Struct, frozen=True):
+    """A block that the engine is building; `started` is the time of the engine's answer."""
+
+    parent: L2BlockRef
+    timestamp: int
+    payload_id: bytes
+    started: float
+
+
+class SequencedBlock(msgspec.Struct, frozen=True):
+    """A block of this sequencer that the engine has validated; `seconds` since its build started."""
+
+    block: L2BlockInfo
+    payload: ExecutionPayload
+    seconds: float
+
+
+class BuildDropped(msgspec.Struct, frozen=True):
+    """The block in progress was dropped [SEQ5]."""
+
+    reason: str
+
+
+class Sequencer:
+    """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none."""
+
+    def __init__(
+        self,
+        rollup: RollupConfig,
+        *,
+        enabled: bool,
+        stopped: bool = False,
+        sealing_duration: float = 0.05,
+        max_safe_lag: int = 0,
+    ) -> None:
+        self.rollup = rollup
+        self.enabled = enabled
+        self.active = enabled and not stopped
+        self.stopping = False
+        self.sealing_duration = sealing_duration
+        self.max_safe_lag = max_safe_lag
+        self.heads: Heads | None = None
+        self.phase = SequencerPhase.IDLE
+        self.pause = SequencerPause.RESET
+        self.started_before = False
+        self.due: float | None = None
+        self.problem: str | None = None
+        self.attributes: PayloadAttributes | None = None
+        self.building: BuildJob | None = None
+        self.sealed: ExecutionPayload | None = None
+
+    # --- admin API -------------------------------------------------------------------------------------------------
+
+    def start(self, head: Hash, now: float) -> str | None:
+        """admin_startSequencer; the error text if it fails [RPC57, SEQ26]."""
+        if not self.enabled:
+            return NOT_ENABLED
+        if self.active:
+            return ALREADY_RUNNING
+        if self.heads is None:
+            return f"no prestate, cannot determine if sequencer start at {to_hex(head)} is safe"
+        unsafe = self.heads.unsafe
+        if unsafe.hash != head:
+            return f"block hash does not match: head {to_hex(unsafe.hash)}:{unsafe.number}, received {to_hex(head)}"
+        self.active, self.stopping, self.problem = True, False, None
+        self._drop()
+        self.due = now
+        return None
+
+    def stop(self) -> str | None:
+        """admin_stopSequencer; the error text if it fails [RPC58, SEQ27]. `active` becomes False once a sealed block is
+        inserted."""
+        if not self.enabled:
+            return NOT_ENABLED
+        if not self.active:
+            return NOT_RUNNING
+        self.stopping = True
+        self._end_stop()
+        return None
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def on_heads(self, heads: Heads, now: float) -> None:
+        """The engine has accepted a forkchoice update with these heads [SEQ1, SEQ13, SEQ20]."""
+        last, self.heads = self.heads, heads
+        self.pause &= ~SequencerPause.DERIVED_BUILD
+        lagging = self.max_safe_lag > 0 and heads.safe.number + self.max_safe_lag <= heads.unsafe.number
+        self.pause = self.pause | SequencerPause.SAFE_LAG if lagging else self.pause & ~SequencerPause.SAFE_LAG
+        if self.sealed is not None and self.sealed.parent_hash != heads.unsafe.hash:
+            self._drop()
+        if self.building is not None and self.building.parent.hash != heads.unsafe.hash:
+            self._drop()
+        if self.phase is SequencerPhase.IDLE and (
+            self.due is None or last is None or last.unsafe.hash != heads.unsafe.hash
+        ):
+            self.attributes = None
+            self.due = max(now, float(heads.unsafe.timestamp))
+        self._end_stop()
+
+    def on_reset(self) -> None:
+        """There are no heads: nothing is built until a start is confirmed [SEQ9]."""
+        self.pause |= SequencerPause.RESET
+        self.heads = None
+        self._drop()
+        self._end_stop()
+
+    def on_start(self, heads: Heads, now: float) -> None:
+        """A start is confirmed. After the first one of this process the sequencer acts at once, later after one block
+        time [SEQ9]."""
+        self.pause &= ~SequencerPause.RESET
+        self.on_heads(heads, now)
+        if self.started_before:
+            self.due = now + self.rollup.block_time
+        self.started_before = True
+
+    def on_derived_build(self) -> None:
+        """A derived block is built on the tip: pause until the next forkchoice update [SEQ10]."""
+        self.pause |= SequencerPause.DERIVED_BUILD
+        self._drop()
+
+    # --- actions ---------------------------------------------------------------------------------------------------
+
+    def wait_until(self) -> float | None:
+        """The time of the next action; None when only an event can lead to one."""
+        return None if not self.active or self.pause or self.heads is None else self.due
+
+    def next(self, now: float) -> NeedAttributes | EngineCall | None:
+        """What is due now. After a block was inserted nothing is, until `on_heads` confirms it as the head."""
+        due = self.wait_until()
+        if due is None or now < due or self.heads is None:
+            return None
+        if self.sealed is not None:
+            return NewPayload(self.sealed)
+        if self.building is not None:
+            return GetPayload(self.building.payload_id, self.building.timestamp)
+        if self.attributes is None:
+            return NeedAttributes(self.heads.unsafe)
+        return ForkchoiceUpdate(self.heads.forkchoice(), self.attributes)
+
+    def set_attributes(self, need: NeedAttributes, attributes: PayloadAttributes) -> None:
+        """Takes the attributes of a need; ignored if the tip is another one by now."""
+        if self.heads is not None and need.parent == self.heads.unsafe and self.phase is SequencerPhase.IDLE:
+            self.attributes = attributes
+
+    def retry_later(self, now: float) -> None:
+        """The action could not be tried (no origin, endpoint away): it is due again in 1 s; a build that has started,
+        and a sealed block, are kept [SEQ6, SEQ8]."""
+        if self.phase is SequencerPhase.IDLE:
+            self.attributes = None
+        self.due = now + RETRY_SECONDS
+
+    def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
+        """Takes the engine's answer to the call that was due; an answer to another call is ignored. Raises ResetError
+        when a new start is needed."""
+        heads = self.heads
+        if heads is None:
+            return None
+        if isinstance(call, ForkchoiceUpdate) and self.attributes is not None and call.attributes == self.attributes:
+            return self._started(self.attributes, heads, answer, now)
+        if isinstance(call, GetPayload) and self.building is not None:
+            return self._fetched(self.building, answer, now)
+        if isinstance(call, NewPayload) and call.payload == self.sealed:
+            return self._inserted(call.payload, answer, now)
+        return None
+
+    def _started(self, attributes: PayloadAttributes, heads: Heads, answer: object, now: float) -> BuildDropped | None:
+        result = build_start_result(answer)
+        self.attributes = self.problem = None
+        done = result.status is CallStatus.DONE
+        if done and isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
+            self.building = BuildJob(heads.unsafe, attributes.timestamp, answer.payload_id, now)
+            self.phase = SequencerPhase.BUILDING
+            self.due = max(now, attributes.timestamp - self.sealing_duration)
+            return None
+        syncing = result.status is CallStatus.SYNCING
+        return self._not_done(result, now, SYNCING_RETRY_SECONDS if syncing else RETRY_SECONDS)
+
+    def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
+        if not isinstance(answer, ExecutionPayload):
+            return self._drop_block("the engine has lost the block that it was building", now)
+        problem = sealed_payload_error(self.rollup, answer)
+        if problem is None and answer.parent_hash != building.parent.hash:
+            problem = "its parent is another block than the one to build on"
+        if problem is not None:
+            return self._drop_block(f"the engine sealed an invalid payload: {problem}", now)
+        self.sealed, self.phase, self.due = answer, SequencerPhase.SEALED, now
+        return None
+
+    def _inserted(self, payload: ExecutionPayload, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
+        result = insert_result(answer)
+        if result.status is not CallStatus.DONE:
+            return self._not_done(result, now, RETRY_SECONDS)
+        seconds = now - self.building.started if self.building is not None else 0.0
+        self._drop()
+        self.due, self.problem = None, None
+        self._end_stop()
+        return SequencedBlock(l2_block_info(payload, self.rollup), payload, seconds)
+
+    def _not_done(self, result: CallResult, now: float, pause: float) -> BuildDropped | None:
+        """Temporary: the same call after a pause. INVALID: the block is dropped. RESET: raised."""
+        if result.status is CallStatus.RESET:
+            raise ResetError(result.text)
+        if result.status is CallStatus.INVALID:
+            return self._drop_block(result.text, now)
+        self.problem = result.text
+        self.due = now + pause
+        return None
+
+    def _drop_block(self, reason: str, now: float) -> BuildDropped:
+        self._drop()
+        self.problem = reason
+        self.due = now + self.rollup.block_time
+        self._end_stop()
+        return BuildDropped(reason)
+
+    def _drop(self) -> None:
+        self.attributes = self.building = self.sealed = None
+        self.phase = SequencerPhase.IDLE
+
+    def _end_stop(self) -> None:
+        if self.stopping and self.sealed is None:
+            self.active = self.stopping = False
+            self._drop()

@@ -1,0 +1,172 @@
+"""Performs the actions of the engine core: sends messages, publishes, writes the log, counts."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rollup_node.ipc.bus.bus import Server
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.process.control_server import ControlServer
+from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.process.p2p_client import P2PClient
+from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.protocol.deposits import is_deposit
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+log = get_logger("engine")
+
+
+class ActionHandler:
+    """The ends of the channels that actions concern; `p2p` and `payloads` are None without a p2p process."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        meter: Meter,
+        status: StatusPublisher,
+        state_file: SequencerStateFile,
+        l1: L1Client,
+        blocks: Server,
+        control: ControlServer,
+        p2p: P2PClient | None,
+        payloads: Server | None,
+    ) -> None:
+        self._config, self._meter, self._status, self._state_file = config, meter, status, state_file
+        self._l1, self._blocks, self._control, self._p2p, self._payloads = l1, blocks, control, p2p, payloads
+        self._handlers: dict[type[act.Action], Callable[[Any], None]] = {
+            act.SendToDerivation: lambda action: self._send(self._blocks, action),
+            act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),
+            act.SendToP2P: lambda action: self._send(self._payloads, action),
+            act.PublishBlock: self._publish_block,
+            act.RequestGap: self._request_gap,
+            act.RequestL1Blocks: lambda action: self._l1.request(action.blocks.first, action.blocks.count),
+            act.PublishStatus: lambda action: self._status.publish(action.status),
+            act.ShowProblem: lambda action: self._status.set_problem(action.name, action.problem),
+            act.StoreSequencerState: lambda action: self._state_file.store(action.active),
+            act.WorkFailed: self._work_failed,
+            act.WorkRecovered: self._work_recovered,
+            act.ResetStarted: self._reset_started,
+            act.ResetRequested: lambda action: log.warn("derivation requests a reset", reason=action.reason),
+            act.StartFound: self._start_found,
+            act.DerivationRestarted: self._derivation_restarted,
+            act.AttributesProcessed: self._attributes_processed,
+            act.UnsafeBlockReceived: self._unsafe_block_received,
+            act.UnsafeQueueChanged: self._unsafe_queue_changed,
+            act.UnsafeBlockInserted: self._unsafe_block_inserted,
+            act.UnsafeBlockDropped: self._unsafe_block_dropped,
+            act.PayloadFetched: lambda action: meter.observe("sequencer_sealing_seconds", action.seconds),
+            act.BuildFailed: lambda action: meter.count("sequencing_errors"),
+            act.BlockSequenced: self._block_sequenced,
+            act.SequencerStarted: lambda action: log.info("sequencer started", head=action.head),
+            act.SequencerStopped: lambda action: log.info("sequencer stopped", head=action.head),
+            act.SequencerWaits: lambda action: log.warn("sequencer cannot build a block", reason=action.reason),
+            act.BlockFinalized: lambda action: log.info("finalized L2 block", block=action.block),
+            act.L1FinalityRegressed: self._l1_finality_regressed,
+        }
+
+    def perform(self, actions: list[act.Action]) -> None:
+        """Performs actions in their order."""
+        for action in actions:
+            self._handlers[type(action)](action)
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    def _send(self, server: Server | None, action: act.SendToDerivation | act.SendToP2P) -> None:
+        if server is not None:
+            server.send(action.peer, action.message)
+
+    def _publish_block(self, action: act.PublishBlock) -> None:
+        """Without a p2p process blocks are not published."""
+        if self._p2p is not None:
+            self._p2p.publish(action.payload)
+
+    def _request_gap(self, action: act.RequestGap) -> None:
+        log.debug("requesting missing blocks", head=action.head, below=action.gap_end.block_number)
+        if self._p2p is not None:
+            self._p2p.request(action.head.number, action.gap_end)
+
+    # --- work and starts -------------------------------------------------------------------------------------------
+
+    def _work_failed(self, action: act.WorkFailed) -> None:
+        self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
+        self._status.set_failure(action)
+        if action.severity is act.Severity.TEMPORARY:
+            retry_in = round(action.seconds, 1)
+            log.warn("step failed, retrying", task=action.task, error=action.error, retry_in=retry_in)
+
+    def _work_recovered(self, action: act.WorkRecovered) -> None:
+        self._status.clear_failure(action.task)
+        log.info("recovered", task=action.task, failed_attempts=action.failures)
+
+    def _reset_started(self, action: act.ResetStarted) -> None:
+        if action.by_origin:
+            self._meter.count("sequencer_inconsistent_l1_origin")
+        self._meter.count("pipeline_resets")
+        if self._config.sequencer_enabled:
+            self._meter.count("sequencer_resets")
+        log.warn("resetting", reason=action.reason)
+
+    def _start_found(self, action: act.StartFound) -> None:
+        heads = action.heads
+        log.info(
+            "found L2 heads to start with",
+            unsafe=heads.unsafe,
+            safe=heads.safe,
+            finalized=heads.finalized,
+            base=action.base,
+        )
+
+    def _derivation_restarted(self, action: act.DerivationRestarted) -> None:
+        log.info("derivation restarted", safe=action.start.safe_head, base=action.start.base)
+
+    # --- blocks ----------------------------------------------------------------------------------------------------
+
+    def _attributes_processed(self, action: act.AttributesProcessed) -> None:
+        found = action.processed
+        if found.reason is not None:
+            log.warn(f"derived block {found.outcome}", safe=found.safe_head, reason=found.reason)
+        else:
+            log.debug("derived block is safe", safe=found.safe_head, origin=found.derived_from)
+        if found.built is not None:
+            self._count_transactions(found.built)
+
+    def _unsafe_block_received(self, action: act.UnsafeBlockReceived) -> None:
+        payload = action.payload
+        self._meter.count("unsafe_payloads")
+        show_payload(self._meter, "received_payload", payload)
+        if action.queued:
+            log.debug("received unsafe block", number=payload.block_number, hash=to_hex(payload.block_hash))
+
+    def _unsafe_queue_changed(self, action: act.UnsafeQueueChanged) -> None:
+        self._meter.set("unsafe_payloads_buffer_len", action.length)
+        self._meter.set("unsafe_payloads_buffer_mem_size", action.bytes)
+        if action.lowest is not None:
+            show_payload(self._meter, "l2_buffer_unsafe", action.lowest)
+
+    def _unsafe_block_inserted(self, action: act.UnsafeBlockInserted) -> None:
+        log.trace("inserted unsafe block", block=action.block, origin=action.block.l1_origin, queued=action.queued)
+
+    def _unsafe_block_dropped(self, action: act.UnsafeBlockDropped) -> None:
+        found = action.dropped
+        log.warn("dropping invalid unsafe block", number=found.number, hash=to_hex(found.hash), reason=found.reason)
+
+    def _block_sequenced(self, action: act.BlockSequenced) -> None:
+        found = action.sequenced
+        ref = found.block.ref
+        self._count_transactions(found.payload)
+        self._meter.count("sequencer_building_diff_total")
+        self._meter.observe("sequencer_building_diff_seconds", found.seconds - self._config.rollup.block_time)
+        self._meter.count("sequencer_sealing_total")
+        log.info("sequenced block", block=ref, origin=ref.l1_origin, transactions=len(found.payload.transactions))
+
+    def _l1_finality_regressed(self, action: act.L1FinalityRegressed) -> None:
+        log.error("ignoring a finalized L1 block below the last one", number=action.block.number)
+
+    def _count_transactions(self, payload: ExecutionPayload) -> None:
+        deposits = sum(map(is_deposit, payload.transactions))
+        self._meter.count("transactions_sequenced_total", deposits, type="deposits")
+        self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")

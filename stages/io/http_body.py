@@ -1,0 +1,63 @@
+"""Reads HTTP response bodies of endpoints that may send anything: bounded in bytes, compressed or not."""
+
+import asyncio
+import zlib
+from collections.abc import Iterator
+
+import aiohttp
+
+CHUNK = 1 << 20
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+
+
+class BodyTooLargeError(Exception):
+    """The body is longer than `limit` bytes, after decompression."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is longer than {limit} bytes")
+        self.limit = limit
+
+
+class BodyEncodingError(ValueError):
+    """The body is compressed by another method than gzip or deflate, or damaged."""
+
+
+async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The decompressed body of at most `limit` bytes. The session must have `auto_decompress` off, since aiohttp
+    decompresses all it has received at once. Raises BodyTooLargeError, BodyEncodingError."""
+    inflater = _inflater(response.headers.get("Content-Encoding", ""))
+    # One buffer that grows: thousands of small parts would leave holes in the heap.
+    body = bytearray()
+    async for received in response.content.iter_any():
+        for part in (received,) if inflater is None else _inflated(inflater, received, limit):
+            if len(body) + len(part) > limit:
+                response.close()
+                # The frames in the error's traceback would keep it in memory.
+                body.clear()
+                raise BodyTooLargeError(limit)
+            body += part
+            # One received chunk may decompress to a thousand times its size.
+            if inflater is not None:
+                await asyncio.sleep(0)
+    if inflater is not None and body and not inflater.eof:
+        raise BodyEncodingError("the compressed answer is incomplete")
+    return bytes(body)
+
+
+def _inflater(encoding: str) -> "zlib._Decompress | None":
+    if encoding.lower() in ("", "identity"):
+        return None
+    if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
+        raise BodyEncodingError(f"the answer has the content encoding {encoding[:40]!r}")
+    return zlib.decompressobj(_GZIP_OR_ZLIB)
+
+
+def _inflated(inflater: "zlib._Decompress", data: bytes, limit: int) -> Iterator[bytes]:
+    """The decompressed data in chunks of at most CHUNK bytes."""
+    chunk = min(CHUNK, limit + 1)
+    try:
+        while data and not inflater.eof:
+            yield inflater.decompress(data, chunk)
+            data = inflater.unconsumed_tail
+    except zlib.error:
+        raise BodyEncodingError("the compressed answer is damaged") from None

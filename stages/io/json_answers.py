@@ -1,0 +1,136 @@
+"""The checked decoding of JSON-RPC answers: bounded, envelope and errors typed, results decoded to the type that the
+caller expects."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.stages.protocol.answer_limits import (
+    BATCHED_HEADER,
+    HEADER,
+    RECEIPTS,
+    SMALL,
+    AnswerLimit,
+    answer_limit,
+)
+from rollup_node.stages.protocol.foreign_json import MAX_ERROR_TEXT, MalformedJsonError, decode_json, one_line
+
+Call = tuple[str, Sequence[Any]]
+
+MAX_ERROR_DATA = 4096
+"""Bytes of JSON in an error's `data`; longer data are left out."""
+
+
+class RpcFailure(Exception):
+    """The server answered with an error object. `message` is one line of at most MAX_ERROR_TEXT characters."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        self.code = code
+        self.message = one_line(message)
+        self.data = data
+        super().__init__(f"error {code}: {self.message}")
+
+
+class _Answer(msgspec.Struct, gc=False):
+    """One response object; absent members are empty."""
+
+    id: msgspec.Raw = msgspec.Raw()
+    result: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
+class _Error(msgspec.Struct):
+    code: msgspec.Raw = msgspec.Raw()
+    message: msgspec.Raw = msgspec.Raw()
+    data: msgspec.Raw = msgspec.Raw()
+
+
+def decode_answer(body: bytes, request_id: int, method: str, shape: Any, limit: AnswerLimit) -> Any:
+    """The result of one call as a value of a type msgspec knows. Raises RpcFailure for an error object,
+    MalformedJsonError for anything that is no answer to this request."""
+    answer = _envelope(body, method, limit)
+    if bytes(answer.id) not in (b"", b"null", b"%d" % request_id):
+        raise MalformedJsonError(f"the answer to {method} is not one to this request")
+    return _result(answer, method, shape, limit)
+
+
+def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
+    """The results and RpcFailures of a batch in the order of its calls. Raises RpcFailure if it is refused as a whole,
+    and MalformedJsonError."""
+    if body.lstrip()[:1] == b"{":
+        _result(_envelope(body, "a batch", limit), "a batch", msgspec.Raw, limit)
+    if body.lstrip()[:1] != b"[":
+        raise MalformedJsonError("the answer to a batch is not a list")
+    # Ids are compared as texts: they may be of any type.
+    by_id = {bytes(answer.id): answer for answer in decode_json(body, list[_Answer], limit.values)}
+    missing = sum(b"%d" % each not in by_id for each in ids)
+    if missing:
+        raise MalformedJsonError(f"{missing} of {len(calls)} calls of a batch were not answered")
+    results: list[Any] = []
+    for each, (method, _) in zip(ids, calls, strict=True):
+        try:
+            results.append(_result(by_id[b"%d" % each], method, shape, limit))
+        except RpcFailure as failure:
+            results.append(failure)
+    return results
+
+
+def batch_limit(calls: Sequence[Call]) -> AnswerLimit:
+    """The limit of the answer to a batch of one method: that of a call for each, at most that of all receipts."""
+    one = answer_limit(*calls[0])
+    most = (BATCHED_HEADER if one is HEADER else one).times(len(calls))
+    return AnswerLimit(min(most.bytes, RECEIPTS.bytes), min(most.values, RECEIPTS.values))
+
+
+def failure_in(body: bytes) -> RpcFailure | None:
+    """The error object in a body; None if it has none, or is not JSON-RPC."""
+    try:
+        _result(_envelope(body, "the call", SMALL), "the call", msgspec.Raw, SMALL)
+    except RpcFailure as failure:
+        return failure
+    except MalformedJsonError:
+        pass
+    return None
+
+
+def _envelope(body: bytes, method: str, limit: AnswerLimit) -> _Answer:
+    if body.lstrip()[:1] == b"[":
+        raise MalformedJsonError(f"the answer to {method} is not one to this request")
+    answer: _Answer = decode_json(body, _Answer, limit.values)
+    return answer
+
+
+def _result(answer: _Answer, method: str, shape: Any, limit: AnswerLimit) -> Any:
+    if bytes(answer.error) not in (b"", b"null"):
+        raise _failure(bytes(answer.error))
+    result = bytes(answer.result)
+    if not result:
+        raise MalformedJsonError(f"the answer to {method} has neither result nor error")
+    return answer.result if shape is msgspec.Raw else decode_json(result, shape, limit.values)
+
+
+def _failure(error: bytes) -> RpcFailure:
+    try:
+        found = msgspec.json.decode(error, type=_Error)
+    except (msgspec.DecodeError, RecursionError):
+        return RpcFailure(0, _text(error))
+    code, data = bytes(found.code), bytes(found.data)
+    number = int(code) if len(code) < 12 and code.removeprefix(b"-").isdigit() else 0
+    return RpcFailure(number, _text(bytes(found.message)), orjson.loads(data) if _is_short_json(data) else None)
+
+
+def _is_short_json(data: bytes) -> bool:
+    try:
+        return 0 < len(data) <= MAX_ERROR_DATA and orjson.loads(data) is not None
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _text(value: bytes) -> str:
+    """The text of a JSON string, or the JSON text of any other value."""
+    try:
+        return msgspec.json.decode(value, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return value[: 4 * MAX_ERROR_TEXT].decode("utf-8", "replace")

@@ -1,0 +1,47 @@
+"""JSON of endpoints that may send anything: decoded to a type, bounded in values; and their texts, fit to be shown."""
+
+from typing import Any
+
+import msgspec
+import orjson
+
+MAX_ERROR_TEXT = 500
+"""Characters that are kept of any text which an endpoint sends to be shown."""
+
+_SHOWN = 160
+
+
+class MalformedJsonError(ValueError):
+    """The text is not the JSON that it has to be; the message says why."""
+
+
+def decode_json(data: bytes, shape: Any, max_values: int) -> Any:
+    """A JSON text as a value of a type msgspec knows (Any for no type); members of objects that a Struct does not name
+    are skipped. Raises MalformedJsonError, also if the text has more values than `max_values`."""
+    check_values(data, max_values)
+    try:
+        # Without a type orjson: msgspec would make integers of any length, in quadratic time.
+        return orjson.loads(data) if shape is Any else msgspec.json.decode(data, type=shape)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise MalformedJsonError(f"the answer is malformed: {one_line(str(error))}") from None
+    except (msgspec.DecodeError, ValueError):
+        raise MalformedJsonError(f"the answer is not JSON: {shown_body(data)}") from None
+
+
+def check_values(data: bytes, max_values: int) -> None:
+    """Raises MalformedJsonError if a JSON text may have more values than `max_values`."""
+    if len(data) > max_values:
+        values = data.count(b",") + data.count(b"[") + data.count(b"{")
+        if values > max_values:
+            raise MalformedJsonError(f"the answer has {values} values, more than {max_values}")
+
+
+def one_line(text: str) -> str:
+    """A foreign text for logs and errors: one printable line of at most MAX_ERROR_TEXT characters."""
+    line = " ".join(text[: 4 * MAX_ERROR_TEXT].split())
+    return "".join(c if c.isprintable() else "?" for c in line[:MAX_ERROR_TEXT])
+
+
+def shown_body(body: bytes) -> str:
+    """The start of a body on one line."""
+    return one_line(body[: 2 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]

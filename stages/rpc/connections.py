@@ -1,0 +1,165 @@
+"""The connections of a server: who may stay when there are too many, hold too much memory or wait too long [RPC8]."""
+
+import ipaddress
+from collections.abc import Iterator
+from enum import Enum
+from itertools import chain
+
+import msgspec
+
+UNKNOWN_ADDRESS = "unknown"
+
+
+class Phase(Enum):
+    """What a connection waits for; the value is how long it may, in seconds [RPC8]."""
+
+    HEADER = (30.0, "header")
+    BODY = (30.0, "body")
+    RESPONSE = (30.0, "response")
+    IDLE = (120.0, "idle")
+
+    @property
+    def seconds(self) -> float:
+        """The longest time in this phase."""
+        return self.value[0]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them:
+    what they have sent and nobody has read, requests and responses. `backlog` connections are accepted at once."""
+
+    connections: int
+    per_address: int
+    held_bytes: int
+    backlog: int = 16
+
+    def within(self, descriptors: int) -> "Limits":
+        """The limits of a server that may use so many descriptors. A burst is accepted before any connection above
+        the limit can be closed, so it needs descriptors beyond those of the connections that stay."""
+        backlog = max(1, min(self.backlog, descriptors // 4))
+        connections = max(0, min(self.connections, descriptors - backlog))
+        return Limits(connections, max(1, min(self.per_address, connections // 2)), self.held_bytes, backlog)
+
+
+class Connection:
+    """One connection: the address it counts for, what it waits for since when, and the bytes held for it."""
+
+    __slots__ = ("address", "held", "phase", "since")
+
+    def __init__(self, address: str, now: float) -> None:
+        self.address = address
+        self.phase = Phase.HEADER
+        self.since = now
+        self.held = 0
+
+
+class _Group:
+    """The connections of one address, those that wait for their client apart from those that work for it; each in the
+    order in which their phases began."""
+
+    __slots__ = ("held", "waiting", "working")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Connection, None] = {}
+        self.working: dict[Connection, None] = {}
+        self.held = 0
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self.working)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return chain(self.waiting, self.working)
+
+    def add(self, connection: Connection) -> None:
+        (self.working if connection.phase is Phase.RESPONSE else self.waiting)[connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        self.waiting.pop(connection, None)
+        self.working.pop(connection, None)
+
+
+class ConnectionTable:
+    """All connections of one server. Times are in seconds of one monotonic clock. What is done for each connection or
+    request takes no longer with more connections of one address."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._groups: dict[str, _Group] = {}
+        self._open: set[Connection] = set()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, peer: str | None, now: float) -> Connection:
+        """A new connection from an IP address."""
+        connection = Connection(counted_address(peer), now)
+        self._open.add(connection)
+        self._groups.setdefault(connection.address, _Group()).add(connection)
+        return connection
+
+    def close(self, connection: Connection) -> None:
+        """Forgets a connection; does nothing for one that is not in the table any more, as all that follows."""
+        if connection not in self._open:
+            return
+        self.hold(connection, -connection.held)
+        self._open.remove(connection)
+        group = self._groups[connection.address]
+        group.remove(connection)
+        if not group:
+            del self._groups[connection.address]
+
+    def enter(self, connection: Connection, phase: Phase, now: float) -> None:
+        """Begins a phase of a connection."""
+        if connection in self._open:
+            group = self._groups[connection.address]
+            group.remove(connection)
+            connection.phase, connection.since = phase, now
+            group.add(connection)
+
+    def hold(self, connection: Connection, size: int) -> None:
+        """Counts bytes held for a connection, or released if `size` is negative."""
+        if connection in self._open:
+            connection.held += size
+            self._groups[connection.address].held += size
+            self._held += size
+
+    def crowded_out(self, newcomer: Connection) -> Connection | None:
+        """The connection to close because there are too many with `newcomer`, which itself stays: one of its address
+        if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
+        that wait for their client or of those that are answered, whichever are more: so neither idle connections nor
+        calls that take long keep the other out."""
+        crowd = self._groups[newcomer.address]
+        if len(crowd) <= self.limits.per_address:
+            if len(self._open) <= self.limits.connections:
+                return None
+            crowd = max(self._groups.values(), key=len)
+        if len(crowd) == 1:
+            return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
+        larger = crowd.waiting if len(crowd.waiting) > len(crowd.working) else crowd.working
+        return next(each for each in chain(larger, crowd) if each is not newcomer)
+
+    def heaviest(self) -> Connection | None:
+        """The connection to close because too many bytes are held: the one with most, of the address with most."""
+        if self._held <= self.limits.held_bytes:
+            return None
+        group = max(self._groups.values(), key=lambda each: each.held)
+        return max(group, key=lambda each: each.held)
+
+    def expired(self, now: float) -> list[Connection]:
+        """The connections that have been in their phase for too long."""
+        return [each for each in self._open if now - each.since > each.phase.seconds]
+
+
+def counted_address(peer: str | None) -> str:
+    """What connections are counted by: an IPv4 address, or the /64 network of an IPv6 address, which is what one
+    customer usually has."""
+    try:
+        address = ipaddress.ip_address((peer or "").partition("%")[0])
+    except ValueError:
+        return UNKNOWN_ADDRESS
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -1,0 +1,291 @@
+"""An HTTP server that outlives its clients: it bounds connections, the memory held for them and the time they take, and
+lets requests work in turn [RPC8]."""
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.rpc.connections import Connection, ConnectionTable, Limits, Phase
+from rollup_node.stages.rpc.process.turns import Turns
+
+log = get_logger("rpc")
+
+SHUTDOWN_SECONDS = 1.5
+SWEEP_SECONDS = 0.5
+WARNING_SECONDS = 60.0
+LEAST_CONNECTIONS = 8
+RECEIVE_BYTES = 16 << 10
+"""Received at once, buffered before a handler reads, and buffered before a handler that writes has to wait: what a
+connection holds that the table does not count stays a small multiple of this."""
+
+QUEUE = 4096
+"""Connections that the kernel keeps until they are accepted; a client beyond tries again after a second."""
+
+SPARE_DESCRIPTORS = 32
+"""Left for log, bus and metrics files, whatever clients do."""
+
+LINGER_SECONDS = 2.0
+"""How long a connection is read after an early response such as 413, so that the client sees it."""
+
+MALFORMED = (HttpProcessingError, web.RequestPayloadError, UnicodeError)
+"""What a client causes; anything else is a bug."""
+
+
+class BodyTooLargeError(Exception):
+    """A body is longer than the server takes."""
+
+
+class Exchange:
+    """One request and its response, as the listener counts them."""
+
+    def __init__(self, listener: "Listener", connection: Connection, request: web.BaseRequest) -> None:
+        self._listener, self._connection, self._request = listener, connection, request
+        self.begun = time.monotonic()
+        """When the request was complete."""
+
+    async def turn(self) -> None:
+        """Waits until this request may keep the event loop busy again."""
+        await self._listener.continued.turn(self._connection.address)
+
+    def hold(self, size: int) -> None:
+        """Counts bytes that are held until the response is sent, or releases them if `size` is negative."""
+        self._listener.hold(self._connection, size)
+
+    async def read_body(self, longest: int) -> bytes:
+        """The body. Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED
+        for a body that is no HTTP."""
+        parts: list[bytes] = []
+        size = 0
+        # A chunked body has no Content-Length to check before.
+        async for part in self._request.content.iter_any():
+            size += len(part)
+            if size > longest:
+                raise BodyTooLargeError(longest)
+            parts.append(part)
+        self.begun = time.monotonic()
+        await self._listener.begin(self._connection)
+        return b"".join(parts)
+
+
+Handler = Callable[[web.BaseRequest, Exchange], Awaitable[web.StreamResponse]]
+
+
+class _Protocol(web.RequestHandler):
+    """The server's side of one connection."""
+
+    __slots__ = ("_listener", "connection")
+    connection: Connection
+
+    def __init__(self, server: web.Server, listener: "Listener", **options: Any) -> None:
+        super().__init__(server, **options)
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        # The selector transport receives as many bytes at once as this attribute says, 256 KiB by default.
+        transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]
+        transport.set_write_buffer_limits(high=RECEIVE_BYTES)
+        self.connection = self._listener.opened(transport)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._listener.received(self.connection, len(data))
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._listener.lost(self.connection)
+        super().connection_lost(exc)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Sends the rest of a response; the connection is idle then."""
+        finished = await super().finish_response(request, resp, start_time)
+        self._listener.finished(self.connection)
+        return finished
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Logs a bug. What a malformed request causes is only counted, and a client that goes away while its response
+        is written is nothing unusual: anybody can do both a million times."""
+        error = kw.get("exc_info")
+        if isinstance(error, MALFORMED):
+            self._listener.count_closed(self.connection, "malformed")
+        elif isinstance(error, BaseException) and not isinstance(error, ConnectionError):
+            log.crash("request handler crashed", error)
+
+
+class _Server(web.Server):
+    """Makes our protocol for each connection."""
+
+    def __init__(self, listener: "Listener", handler: Any) -> None:
+        # A handler is cancelled when its client goes away; otherwise a client could leave any number of them behind.
+        super().__init__(handler, handler_cancellation=True)
+        self._listener = listener
+
+    def __call__(self) -> web.RequestHandler:
+        return _Protocol(
+            self,
+            self._listener,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            keepalive_timeout=Phase.IDLE.seconds,
+            lingering_time=LINGER_SECONDS,
+            read_bufsize=RECEIVE_BYTES,
+            # go-ethereum's server does not decompress requests, and nobody can hide a large body in a small one.
+            auto_decompress=False,
+        )
+
+
+class Listener:
+    """A server with one handler for every path. `port` may be 0 for any free one; after `start` it is the bound one.
+    `name` is the prefix of the options that configure it, such as `rpc`."""
+
+    def __init__(self, handler: Handler, name: str, addr: str, port: int, limits: Limits, meter: Meter) -> None:
+        self._handler, self._name, self._addr, self.port = handler, name, addr, port
+        self._table = ConnectionTable(limits)
+        self._transports: dict[Connection, asyncio.Transport] = {}
+        self._meter = meter
+        # In one iteration of the loop more requests may begin than connections are accepted. Otherwise they pile up
+        # while many connect, and an honest one is closed as the oldest before it has its turn.
+        self._begun = Turns(2 * limits.backlog)
+        self.continued = Turns(1)
+        self._closed = 0
+        self._last_warning = -WARNING_SECONDS
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._runner: web.ServerRunner | None = None
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Binds the port. Raises CriticalError where that fails or descriptors are too few."""
+        limits = self._table.limits
+        if limits.connections < LEAST_CONNECTIONS:
+            raise CriticalError(
+                f"too few file descriptors for the {self._name} server; raise the limit (ulimit -n) to 1024 or more"
+            )
+        loop = asyncio.get_running_loop()
+        server = _Server(self, self._handle)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        try:
+            self._server = await loop.create_server(server, self._addr, self.port, backlog=limits.backlog)
+        except OSError as error:
+            raise CriticalError(
+                f"cannot listen on {self._addr}:{self.port} ({error.strerror or error});"
+                f" choose another with {self._name}.addr and {self._name}.port"
+            ) from None
+        for listening in self._server.sockets:
+            # To asyncio the backlog is also the number of connections that it accepts before it does anything else.
+            with listening.dup() as shared:
+                shared.listen(QUEUE)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._sweep()
+        log.info(f"{self._name} server is listening", addr=self._addr, port=self.port)
+
+    async def close(self) -> None:
+        """Stops to listen, and ends running requests within SHUTDOWN_SECONDS."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        protocol = request.protocol
+        assert isinstance(protocol, _Protocol)
+        connection = protocol.connection
+        if request.can_read_body:
+            self._enter(connection, Phase.BODY)
+        else:
+            await self.begin(connection)
+        response = await self._handler(request, Exchange(self, connection, request))
+        self._enter(connection, Phase.RESPONSE)
+        if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            self.hold(connection, len(response.body))
+        if not request.content.is_eof():
+            response.force_close()
+        return response
+
+    # --- what protocols and exchanges report -----------------------------------------------------------------------
+
+    def opened(self, transport: asyncio.Transport) -> Connection:
+        """A client has connected."""
+        peer = transport.get_extra_info("peername")
+        connection = self._table.open(peer[0] if peer else None, time.monotonic())
+        self._transports[connection] = transport
+        while (crowded_out := self._table.crowded_out(connection)) is not None:
+            self._abort(crowded_out, "connections")
+        return connection
+
+    def received(self, connection: Connection, size: int) -> None:
+        """A client has sent bytes; they count as held until the response is sent."""
+        if connection.phase is Phase.IDLE and size:
+            self._enter(connection, Phase.HEADER)
+        self.hold(connection, size)
+
+    def hold(self, connection: Connection, size: int) -> None:
+        """Counts bytes held for a connection; closes others, or itself, while too many are held."""
+        self._table.hold(connection, size)
+        while (heaviest := self._table.heaviest()) is not None:
+            self._abort(heaviest, "memory")
+
+    async def begin(self, connection: Connection) -> None:
+        """The request is complete; waits for its first turn. Clients cannot take turns by requests they never end."""
+        self._enter(connection, Phase.RESPONSE)
+        await self._begun.turn(connection.address)
+
+    def finished(self, connection: Connection) -> None:
+        """A response has been sent."""
+        self._table.hold(connection, -connection.held)
+        self._enter(connection, Phase.IDLE)
+
+    def lost(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self._table.close(connection)
+        self._transports.pop(connection, None)
+
+    def count_closed(self, connection: Connection, reason: str) -> None:
+        """Counts a connection that the server closes."""
+        self._meter.count("rpc_server_connections_closed_total", server=self._name, reason=reason)
+        self._closed += 1
+        now = time.monotonic()
+        if now - self._last_warning >= WARNING_SECONDS:
+            log.warn("closed connections", server=self._name, count=self._closed, last=connection.address, why=reason)
+            self._last_warning, self._closed = now, 0
+
+    def _enter(self, connection: Connection, phase: Phase) -> None:
+        self._table.enter(connection, phase, time.monotonic())
+
+    def _abort(self, connection: Connection, reason: str) -> None:
+        transport = self._transports.pop(connection, None)
+        self._table.close(connection)
+        if transport is not None:
+            transport.abort()
+            self.count_closed(connection, reason)
+
+    def _sweep(self) -> None:
+        for connection in self._table.expired(time.monotonic()):
+            # A client without a request under way for as long is no more than usual.
+            if connection.phase is Phase.IDLE:
+                self._transports[connection].close()
+            else:
+                self._abort(connection, "timeout")
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+
+
+def free_descriptors() -> int:
+    """How many files and connections this process may still open, but for SPARE_DESCRIPTORS."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd"))
+    if limit == resource.RLIM_INFINITY:
+        limit = 1 << 20
+    return max(0, limit - used - SPARE_DESCRIPTORS)

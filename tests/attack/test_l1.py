@@ -1,0 +1,230 @@
+"""What an L1 endpoint can do to the l1 process: it lies about the chain, or its answers are far too large or misshapen.
+The process under attack is a real one; docs/security.md has the bounds."""
+
+import gzip
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.l1.config import L1Config
+from tests.support.attacked_stage import AttackedStage, attacked_stage
+from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
+from tests.support.http_listener import app_for_every_path, listening
+from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.stage_runner import run_within
+
+CHAIN_ID, FOREIGN_ID = 5, 1337
+MAX_MEGABYTES = 300
+MAX_LOG_BYTES_AN_HOUR = 1_000_000
+HEAL_SECONDS = 30
+
+Answer = Callable[[Any], Any]
+"""The answer to a decoded request: bytes for a whole body, gzip-compressed if they begin so, or a JSON value."""
+
+
+class HostileL1:
+    """An endpoint with a chain. While `attack` is set, it answers instead of the chain."""
+
+    def __init__(self, length: int = 40, chain_id: int = CHAIN_ID) -> None:
+        genesis = int(time.time()) - BLOCK_TIME * length
+        self.chain, self.chain_id = FakeL1Chain(length, genesis), chain_id
+        self.foreign = FakeL1Chain(2 * length, genesis - BLOCK_TIME * length)
+        self.foreign.reorg(2 * length - 1, 2 * length - 1)
+        self.attack: Answer | None = None
+        self.attacks = 0
+
+    def answer(self, request: Any) -> Any:
+        """The honest answer to a request or a batch."""
+        return self.answer_from(self.chain, self.chain_id, request)
+
+    def answer_from(self, chain: FakeL1Chain, chain_id: int, request: Any) -> Any:
+        """The answer of a node of that chain."""
+        if isinstance(request, list):
+            return [self.answer_from(chain, chain_id, each) for each in request]
+        result = chain.methods(chain_id)[request["method"]](*request["params"])
+        return {"jsonrpc": "2.0", "id": request["id"], "result": result}
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """One HTTP request."""
+        call = orjson.loads(await request.read())
+        found = self.answer(call) if self.attack is None else self.attack(call)
+        self.attacks += self.attack is not None
+        body = found if isinstance(found, bytes) else orjson.dumps(found)
+        compressed = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
+        return web.Response(body=body, content_type="application/json", headers=compressed)
+
+
+def attack_l1(scenario: Callable[[AttackedStage, HostileL1], Awaitable[None]], l1: HostileL1, **options: Any) -> None:
+    """Runs a scenario against an l1 process that polls this endpoint; the process must outlive it within its bounds."""
+
+    async def main() -> None:
+        async with listening(app_for_every_path(l1.handle)) as urls:
+            rollup = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=CHAIN_ID)
+            values = {"poll_interval": 0.1, "epoch_poll_interval": 0.2, "timeout": 10.0, **options}
+            async with attacked_stage("l1", L1Config(urls, rollup, **values)) as stage:
+                began = time.monotonic()
+                try:
+                    await scenario(stage, l1)
+                finally:
+                    print(f"peak {stage.peak_megabytes:.0f} MB, log {len(stage.log)} bytes")
+                assert stage.is_alive and "Traceback" not in stage.log
+                assert stage.peak_megabytes < MAX_MEGABYTES
+                hours = max(time.monotonic() - began, 60) / 3600
+                assert len(stage.log) < MAX_LOG_BYTES_AN_HOUR * hours, stage.log[:3000]
+
+    run_within(58, main)
+
+
+def heads(stage: AttackedStage) -> tuple[int | None, int | None]:
+    return stage.last("head"), stage.last("finalized")
+
+
+async def follows(stage: AttackedStage, l1: HostileL1) -> None:
+    """Waits until the process has the chain's head and finalized block, and no problem."""
+    expected = (l1.chain.head, l1.chain.head - 6)
+    await stage.until(lambda: heads(stage) == expected, f"heads {expected}", HEAL_SECONDS)
+    await stage.until(lambda: not stage.last("problems"), "no problems", HEAL_SECONDS)
+
+
+async def attacked(stage: AttackedStage, l1: HostileL1, answers: int) -> None:
+    """Waits until the endpoint has given so many answers of the attack."""
+    goal = l1.attacks + answers
+    await stage.until(lambda: l1.attacks >= goal, f"{answers} answers of the attack")
+
+
+def test_another_chain_behind_the_url_for_a_while() -> None:
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        await follows(stage, l1)
+        l1.attack = lambda request: l1.answer_from(l1.foreign, FOREIGN_ID, request)
+        await attacked(stage, l1, 4)
+        await stage.until(lambda: stage.last("problems"), "the problem is published")
+        assert heads(stage) == (l1.chain.head, l1.chain.head - 6)
+        l1.attack = None
+        l1.chain.extend(5)
+        await follows(stage, l1)
+
+    attack_l1(scenario, HostileL1())
+
+
+@pytest.mark.parametrize("forged", ["above the head", "unknown chain"])
+def test_one_foreign_finalized_block(forged: str) -> None:
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        await follows(stage, l1)
+        number = l1.chain.head + 10 if forged == "above the head" else l1.chain.head - 2
+
+        def with_foreign_label(request: Any) -> Any:
+            answer = l1.answer(request)
+            if isinstance(request, dict) and request["params"][:1] == ["finalized"]:
+                answer["result"] = l1.foreign.block_json(number)
+            return answer
+
+        l1.attack = with_foreign_label
+        await attacked(stage, l1, 6)
+        await stage.until(lambda: stage.last("problems"), "the problem is published")
+        assert heads(stage) == (l1.chain.head, l1.chain.head - 6)
+        l1.attack = None
+        l1.chain.extend(5)
+        await follows(stage, l1)
+
+    attack_l1(scenario, HostileL1())
+
+
+def test_a_foreign_chain_from_the_start_is_given_up() -> None:
+    """It even has the right chain id; what its finalized block rested on is disproved later."""
+
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        l1.attack = lambda request: l1.answer_from(l1.foreign, CHAIN_ID, request)
+        foreign = (l1.foreign.head, l1.foreign.head - 6)
+        await stage.until(lambda: heads(stage) == foreign, "the foreign chain is followed")
+        stage.request(["blocks", 10, 20])
+        await stage.until(lambda: stage.last("block") == 29, "foreign blocks are sent")
+        l1.attack = None
+        await follows(stage, l1)
+        sent = len(stage.messages)
+        stage.request(["blocks", 31, 9])
+        await stage.until(lambda: any(each.get("block") == 39 for each in stage.messages[sent:]), "blocks of the chain")
+
+    attack_l1(scenario, HostileL1())
+
+
+@pytest.mark.parametrize("identity", [[1], {"a": 1}, "0x1", 1.5, None, True, 10**30])
+def test_ids_of_any_type_in_a_batch(identity: Any) -> None:
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        await follows(stage, l1)
+        answer = {"jsonrpc": "2.0", "result": None}
+        shown = b"1" + b"0" * 30 if identity == 10**30 else orjson.dumps(identity)
+        element = orjson.dumps(answer)[:-1] + b',"id":' + shown + b"}"
+        l1.attack = lambda request: b"[" + element + b"]" if isinstance(request, list) else l1.answer(request)
+        stage.request(["refs", 20, 5])
+        await stage.until(lambda: stage.last("error") and stage.last("refs") == 20, "the references are unavailable")
+        l1.attack = None
+        await stage.until(lambda: stage.last("refs") == 20 and not stage.last("error"), "the references")
+
+    attack_l1(scenario, HostileL1())
+
+
+def lists(size: int) -> bytes:
+    return b"[" + b"[]," * (size // 3) + b"[]]"
+
+
+def a_result(body: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"result":' + body + b"}"
+
+
+BODIES: dict[str, Callable[[], bytes]] = {
+    "60 MB of lists": lambda: lists(60_000_000),
+    "60 MB of lists as a result": lambda: a_result(lists(60_000_000)),
+    "a gzip bomb of 120 MB": lambda: gzip.compress(lists(120_000_000), 6),
+    "a gzip bomb of 120 MB as a result": lambda: gzip.compress(a_result(b'{"a":' + lists(120_000_000) + b"}"), 6),
+    "a deep nest": lambda: b"[" * 2_000_000,
+    "4 MB of lists": lambda: lists(4_000_000),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_huge_answers_to_every_call(name: str) -> None:
+    """Heads, blocks and batches alike. Some time after the last of them the process follows the chain again."""
+
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        await follows(stage, l1)
+        body = BODIES[name]()
+        l1.attack = lambda request: body
+        stage.request(["blocks", 10, 20], ["refs", 20, 5])
+        await attacked(stage, l1, 12)
+        l1.attack = None
+        l1.chain.extend(1)
+        await follows(stage, l1)
+
+    attack_l1(scenario, HostileL1())
+
+
+def test_long_error_messages_are_cut() -> None:
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        await follows(stage, l1)
+        error = {"code": -32000, "message": "m" * 2_000_000, "data": "d" * 1_000_000}
+        l1.attack = lambda request: {"jsonrpc": "2.0", "id": None, "error": error}
+        stage.request(["blocks", 10, 20], ["refs", 20, 5])
+        await attacked(stage, l1, 12)
+        await stage.until(lambda: stage.last("problems") and stage.last("error"), "the problem is published")
+        assert max(len(orjson.dumps(message)) for message in stage.messages) < 4000
+        assert max(map(len, stage.log.splitlines())) < 1500
+        l1.attack = None
+        await follows(stage, l1)
+
+    attack_l1(scenario, HostileL1())
+
+
+def test_an_answer_that_never_ends() -> None:
+    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
+        await follows(stage, l1)
+        l1.attack = lambda request: b" " * 400_000_000
+        await attacked(stage, l1, 3)
+        l1.attack = None
+        await follows(stage, l1)
+
+    attack_l1(scenario, HostileL1())

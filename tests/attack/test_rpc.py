@@ -1,0 +1,184 @@
+"""The HTTP servers of the rpc process under attack: memory, descriptors, log and the answers to honest clients stay
+within the bounds of docs/security.md, and nothing is restarted."""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Program, call, http_get, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+MEMORY = 200 << 20
+DESCRIPTORS = 800
+LOG_BYTES_PER_HOUR = 1_000_000
+HEALTH_SECONDS = 1.0
+STATUS_SECONDS = 2.0
+ATTACK_SECONDS = 4.0
+HONEST, STRANGER = "127.0.0.1", "127.0.0.2"
+
+REQUESTS = (
+    *("numbers", "empty_lists", "many_calls", "full_batches", "nested_values", "unread_answers", "flood_of_calls"),
+    *("abandoned_calls", "large_payloads", "compressed_bodies", "malformed_requests"),
+)
+CONNECTIONS = ("idle_connections", "half_sent_bodies", "endless_headers", "pipelined_requests", "pending_calls")
+
+
+class Process(NamedTuple):
+    """The rpc process as the kernel sees it."""
+
+    pid: int
+    incarnation: int
+
+    @property
+    def peak_memory(self) -> int:
+        """The largest resident size so far, in bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    @property
+    def waited(self) -> float:
+        """Seconds that its main thread has been ready to run while other processes had the CPUs."""
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
+
+    @property
+    def descriptors(self) -> int:
+        """How many are open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+
+class RpcNode(Program):
+    """The rpc process under a supervisor."""
+
+    def __init__(self, leftovers: Leftovers, **settings: Any) -> None:
+        self._runtime = leftovers.folder / "runtime"
+        words = (str(self._runtime), json.dumps(settings))
+        super().__init__(leftovers, "tests.support.rpc_node", *words, PYTHONPATH=str(ROOT))
+        self.wait_for_line("node is ready")
+
+    def port(self, server: str) -> int:
+        """The port that a server listens on."""
+        return int(self.wait_for_line(f"{server} server is listening").rpartition("port=")[2])
+
+    def rpc(self) -> Process:
+        """The present rpc process."""
+        (entry,) = (
+            entry for entry in json.loads((self._runtime / "processes.json").read_text()) if entry["role"] == "rpc"
+        )
+        return Process(entry["pid"], entry["incarnation"])
+
+
+@pytest.fixture
+def node(leftovers: Leftovers) -> Iterator[RpcNode]:
+    """The rpc process with its default limits."""
+    with RpcNode(leftovers) as running:
+        yield running
+        running.stop()
+
+
+@contextlib.contextmanager
+def attacked(leftovers: Leftovers, attack: str, port: int, source: str) -> Iterator[None]:
+    """Runs an attack meanwhile."""
+    words = (attack, str(port), source)
+    with Program(leftovers, "tests.support.rpc_attackers", *words, PYTHONPATH=str(ROOT)) as attacker:
+        yield
+        assert attacker.running, attacker.err
+
+
+class Honest:
+    """An honest client, and the longest times that it has waited, in seconds. What does not count is the time for
+    which other programs on a busy machine kept the server, or the client itself, from running."""
+
+    def __init__(self, port: int, server: Process) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+        self._processes = (server, Process(os.getpid(), 1))
+        self.health = self.status = 0.0
+
+    def _time(self, action: Callable[[], None]) -> float:
+        start, waited = time.monotonic(), [process.waited for process in self._processes]
+        action()
+        elapsed = time.monotonic() - start
+        # The two may have waited at the same time.
+        return elapsed - max(process.waited - before for process, before in zip(self._processes, waited, strict=True))
+
+    def ask(self) -> None:
+        """Asks for health and sync status over new connections."""
+        self.health = max(self.health, self._time(self._ask_health))
+        self.status = max(self.status, self._time(self._ask_status))
+
+    def _ask_health(self) -> None:
+        assert http_get(f"{self._url}/healthz", 20)[0] == 200
+
+    def _ask_status(self) -> None:
+        assert call(self._url, "optimism_syncStatus", seconds=20)["unsafe_l2"]["number"] == 20
+
+
+def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, server: str = "rpc") -> None:
+    """Attacks a server for ATTACK_SECONDS; everything stays within its bounds meanwhile."""
+    wait_for(
+        lambda: call(f"http://127.0.0.1:{node.port('rpc')}", "optimism_syncStatus")["unsafe_l2"]["number"], "heads"
+    )
+    before, log = node.rpc(), len(node.out)
+    honest = Honest(node.port("rpc"), before)
+    descriptors = 0
+    with attacked(leftovers, attack, node.port(server), source):
+        # The measured time begins when the attack is under way; the node is asked from the beginning.
+        end = None
+        started = time.monotonic()
+        while end is None or time.monotonic() < end:
+            honest.ask()
+            descriptors = max(descriptors, before.descriptors)
+            if end is None and time.monotonic() > started + 1.5:
+                end = time.monotonic() + ATTACK_SECONDS
+            time.sleep(0.05)
+        written = len(node.out) - log
+    after = node.rpc()
+    figures = (
+        f"{attack}: peak {before.peak_memory >> 20 if after == before else -1} MiB, {descriptors} descriptors,"
+        f" {written} bytes of log, healthz {honest.health:.2f} s, syncStatus {honest.status:.2f} s"
+    )
+    print(figures)
+    assert after == before, f"the rpc process was restarted; {figures}\n{node.out[-3000:]}"
+    assert before.peak_memory < MEMORY, figures
+    assert descriptors < DESCRIPTORS, figures
+    # What is logged once per minute at most may fall into these seconds.
+    assert written < LOG_BYTES_PER_HOUR / 60, f"{figures}\n{node.out[-2000:]}"
+    assert honest.health < HEALTH_SECONDS, figures
+    assert honest.status < STATUS_SECONDS, figures
+
+
+@pytest.mark.parametrize("attack", REQUESTS + CONNECTIONS)
+def test_an_attack_from_another_address(node: RpcNode, leftovers: Leftovers, attack: str) -> None:
+    check_bounds(node, leftovers, attack, STRANGER)
+
+
+@pytest.mark.parametrize("attack", ("full_batches", "flood_of_calls", *CONNECTIONS))
+def test_an_attack_from_the_address_of_the_honest_client(node: RpcNode, leftovers: Leftovers, attack: str) -> None:
+    check_bounds(node, leftovers, attack, HONEST)
+
+
+@pytest.mark.parametrize("attack", ("flood_of_calls", "idle_connections", "pipelined_requests"))
+def test_an_attack_on_the_metrics_server(node: RpcNode, leftovers: Leftovers, attack: str) -> None:
+    check_bounds(node, leftovers, attack, STRANGER, server="metrics")
+
+
+def test_few_descriptors_are_enough(leftovers: Leftovers) -> None:
+    """The limits of connections follow from the descriptors that there are."""
+    with RpcNode(leftovers, descriptors=128) as node:
+        check_bounds(node, leftovers, "idle_connections", STRANGER)
+        node.stop()
+
+
+def test_too_few_descriptors_end_the_start_with_the_reason(leftovers: Leftovers) -> None:
+    words = (str(leftovers.folder / "runtime"), json.dumps({"descriptors": 64}))
+    with Program(leftovers, "tests.support.rpc_node", *words, PYTHONPATH=str(ROOT)) as program:
+        finished = program.wait_for_exit()
+    assert finished.code == 70
+    assert "too few file descriptors for the" in finished.out

@@ -1,0 +1,373 @@
+"""Playbooks of the engine core: lanes and their priority, late answers, failures and timers. Calls that move heads are
+in the tests of head_calls, messages in those of inbox."""
+
+import pytest
+
+from rollup_node.stages.engine.api.engine_api import (
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetBlockRef,
+    PayloadAnswer,
+    Unavailable,
+)
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.core.actions import (
+    BlockFinalized,
+    ResetStarted,
+    SendToDerivation,
+    SendToP2P,
+    SendToRpc,
+    ShowProblem,
+    StartFound,
+    WorkFailed,
+    WorkRecovered,
+)
+from rollup_node.stages.engine.core.calls import Lane, Work
+from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS, SEARCH_PAUSE
+from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
+from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
+from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.protocol.errors import CriticalError
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
+from tests.support.model_engine import ModelEngine
+
+
+def engine_with(chain: ChainFixture, length: int, safe: int = 0) -> ModelEngine:
+    """An engine that has a chain."""
+    refs, engine = chain.build(length), ModelEngine(chain)
+    engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[0].hash
+    return engine
+
+
+# --- starts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_is_published_and_sent_when_the_engine_has_accepted_it(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    harness.derive()
+    for _ in range(20):
+        (pending,) = harness.step()
+        if pending.work is not Work.START:
+            break
+        harness.answer(pending)
+    assert isinstance(pending.call, ForkchoiceUpdate) and pending.work is Work.FORKCHOICE
+    assert harness.done(StartFound)[0].heads == Heads(*[chain.genesis] * 4) == harness.core.heads
+    assert harness.start is None and harness.status.unsafe is None, "the engine has not accepted it yet"
+    harness.answer(pending)
+    assert harness.start is not None and harness.status.unsafe == chain.genesis
+    assert harness.done(ShowProblem)[-1].problem is None
+    assert harness.step() == []
+    assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + SEARCH_PAUSE)
+
+
+def test_a_search_that_fails_starts_from_nothing_after_a_pause(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    for number, pause in enumerate((1.0, 2.0, 4.0, 8.0, 10.0, 10.0), start=1):
+        (pending,) = harness.step()
+        assert pending.call == GetBlockRef("finalized")
+        harness.answer(pending, Unavailable("connection refused"))
+        assert harness.done(WorkFailed)[-1].seconds == pause and len(harness.failures) == number
+        assert harness.step() == [] and harness.core.wait_until(harness.now) == harness.now.monotonic + min(1.0, pause)
+        harness.wait(pause)
+    harness.run_until_idle()
+    assert harness.done(WorkRecovered) == [WorkRecovered("drive", 6)] and harness.status.unsafe is not None
+
+
+def test_searches_begin_a_second_apart(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.wait(5)
+    harness.request(ResetDerivationRequest(1))
+    assert harness.call_names() == ["GetBlockRef"]
+    harness.run_until_idle()
+    harness.request(ResetDerivationRequest(2))
+    assert harness.step() == []
+    harness.wait(SEARCH_PAUSE)
+    assert len(harness.step()) == 1
+
+
+def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) -> None:
+    """The head-moving call stays open, so the new heads are confirmed after its answer."""
+    harness = started(chain)
+    harness.derive(chain.user)
+    (build,) = harness.step()
+    harness.wait(2)
+    harness.request(ResetDerivationRequest(1))
+    assert harness.core.heads is None and harness.status.unsafe is None
+    assert [reset.reason for reset in harness.done(ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
+    while (calls := harness.step()) and calls[0].work is Work.START:
+        harness.answer(calls[0])
+    assert harness.core.heads is not None and harness.open == [build]
+    harness.answer(build)
+    (confirm,) = harness.step()
+    assert confirm.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
+    harness.answer(confirm)
+    assert harness.responses[-1].error is None, "the admin call is answered once the new start is confirmed"
+
+
+def test_answers_to_no_open_call_are_ignored(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.derive()
+    (pending,) = harness.step()
+    harness.answer(pending)
+    before = harness.core.status()
+    harness.core.answer(pending, ForkchoiceAnswer("SYNCING"), harness.now)
+    assert harness.core.status() == before and harness.failures == []
+    assert harness.core.log.lines()[-1].endswith("answer 8 ForkchoiceAnswer(status=SYNCING payload_id=None error=None)")
+
+
+# --- lanes ---------------------------------------------------------------------------------------------------------
+
+
+def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> None:
+    """However many outputs are waiting, and however slow one of them is."""
+    harness = started(chain)
+    for number in range(1, 65):
+        harness.request(OutputRequest(number, 0))
+    (output,) = harness.step()
+    assert output.call == OutputRequest(1, 0)
+    read = L2BlocksRequest(1, 0, 3)
+    harness.request(read, DERIVATION)
+    (pending,) = harness.step()
+    assert pending.call == read and pending.work is Work.OVERLAP_BLOCKS
+    harness.answer(pending)
+    assert harness.done(SendToDerivation)[-1].message == harness.good_answer(pending)
+    harness.answer(output)
+    (output,) = harness.step()
+    assert output.call == OutputRequest(2, 0), "outputs are read one at a time, in their order"
+
+
+def test_a_queue_of_outputs_that_never_empties_does_not_starve_derivation(chain: ChainFixture) -> None:
+    """Every answered output is followed by another request; each read of derivation is answered within two calls."""
+    harness, outputs = started(chain), 10
+    for number in range(1, outputs + 1):
+        harness.request(OutputRequest(number, 0))
+    for number in range(20):
+        read = L2BlocksRequest(1, number % 3, 3 + number)
+        harness.request(read, DERIVATION)
+        responses = len(harness.done(SendToDerivation))
+        calls = 0
+        while len(harness.done(SendToDerivation)) == responses:
+            outputs += 1
+            harness.request(OutputRequest(outputs, 0))
+            harness.step()
+            harness.answer(harness.open[0])
+            calls += 1
+        response = harness.done(SendToDerivation)[-1].message
+        assert isinstance(response, L2BlocksResponse)
+        assert calls <= 2 and (response.first, response.last) == (read.first, read.last)
+    assert 1 < len(harness.responses) < outputs, "outputs are answered beside them, and some are always waiting"
+
+
+def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(OutputRequest(1, 0))
+    harness.request(PayloadRequest(1, 0), P2P)
+    harness.request(L2BlocksRequest(1, 0, 3), DERIVATION)
+    harness.derive(chain.user)
+    lanes = [pending.work.lane for pending in harness.step()]
+    assert lanes == [Lane.HEADS, Lane.OVERLAP_BLOCKS, Lane.OUTPUTS, Lane.PEER_PAYLOADS]
+    slow = [pending for pending in harness.open if pending.work.lane is not Lane.HEADS]
+    for _ in range(4):
+        pending = harness.head_call()
+        assert pending is not None
+        harness.answer(pending)
+        harness.step()
+    assert harness.status.safe is not None and harness.status.safe.number == 1
+    for pending in slow:
+        harness.answer(pending)
+    assert len(harness.done(SendToP2P)) == len(harness.done(SendToRpc)) == 1
+
+
+def test_reads_are_answered_after_a_reset(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(OutputRequest(1, 0))
+    harness.step()
+    harness.request(ResetDerivationRequest(2))
+    harness.answer(harness.call(Work.OUTPUT))
+    assert harness.responses[-1].id == 1
+
+
+def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> None:
+    """All are due at the same time: the engine has just accepted the sequencer's last block."""
+    chain = chain_with(block_time=1)
+    harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.wait(1)
+    harness.run_until_idle()
+    tip = harness.status.unsafe
+    assert tip is not None and tip.number == 1
+    harness.wait(5)
+    other = chain.seal(tip, chain.attributes(tip, 100, [chain.user]))
+    harness.gossip(other)
+    harness.derive(chain.user)
+    first = len(harness.core.log)
+    harness.run_until_idle()
+    works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
+    assert list(dict.fromkeys(works)) == ["attributes", "sequencer"], "the derived block displaces tip and gossip"
+    harness.wait(5)
+    tip = harness.status.unsafe
+    assert tip is not None
+    harness.gossip(chain.seal(tip, chain.attributes(tip, 100, [chain.user])))
+    first = len(harness.core.log)
+    harness.run_until_idle()
+    works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
+    assert list(dict.fromkeys(works)) == ["unsafe", "sequencer"]
+
+
+# --- finality ------------------------------------------------------------------------------------------------------
+
+
+def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> None:
+    harness = started(chain)
+    for _ in range(2):
+        harness.derive(chain.user)
+        harness.run_until_idle()
+    harness.move_l1(106, 106)
+    harness.derive(chain.user)
+    calls = harness.step()
+    assert [pending.work for pending in calls] == [Work.ATTRIBUTES, Work.FINALITY]
+    harness.answer(harness.call(Work.FINALITY))
+    (checked,) = harness.step()
+    assert checked.call == GetL1BlockRef(105, fresh=False)
+    harness.answer(checked)
+    assert harness.step() == [] and harness.done(BlockFinalized) == [], "a build is being started"
+    harness.answer(calls[0])
+    harness.step()
+    assert [action.block.number for action in harness.done(BlockFinalized)] == [2]
+    harness.run_until_idle()
+    assert harness.engine.finalized == harness.done(BlockFinalized)[0].block.hash
+
+
+def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.derive(chain.user)
+    harness.run_until_idle()
+    harness.wait(10)
+    harness.run_until_idle()
+    harness.move_l1(105, 120)
+    (pending,) = harness.step()
+    harness.answer(pending)
+    assert harness.step() == []
+    assert harness.core.wait_until(harness.now) == harness.now.monotonic + POLL_SECONDS
+    harness.wait(POLL_SECONDS)
+    (again,) = harness.step()
+    assert again.call == pending.call == GetL1BlockRef(120, fresh=True)
+    harness.answer(again, Unavailable("the l1 process does not answer"))
+    assert harness.done(WorkFailed)[-1].task == "finalize"
+
+
+def test_a_finalized_l1_block_on_another_branch_resets(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.derive(chain.user)
+    harness.run_until_idle()
+    harness.move_l1(105, 105)
+    (pending,) = harness.step()
+    chain.reorg("b", 105)
+    harness.answer(pending)
+    assert harness.core.heads is None and "is not canonical" in harness.failures[-1]
+
+
+# --- timers and ends -----------------------------------------------------------------------------------------------
+
+
+def test_with_nothing_to_do_it_sleeps_long(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.wait(10)
+    assert harness.step() == []
+    assert harness.core.wait_until(harness.now) == harness.now.monotonic + IDLE_SECONDS
+
+
+def test_a_consolidated_block_reaches_the_engine_in_a_tenth_of_a_second(chain: ChainFixture) -> None:
+    """One update for the blocks that came one after the other [ENG37]."""
+    harness = started(chain, engine_with(chain, 3))
+    for number in (1, 2):
+        harness.wait(0.05)
+        harness.derive()
+        (pending,) = harness.step()
+        assert pending.call == GetBlock(number)
+        harness.answer(pending)
+        assert harness.step() == []
+        assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + 0.1)
+    assert harness.engine.safe == chain.genesis.hash
+    harness.sleep()
+    harness.run_until_idle()
+    assert harness.status.safe is not None and harness.engine.safe == harness.status.safe.hash
+
+
+def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.derive()
+    for _ in range(2):
+        harness.step()
+        harness.answer(harness.open[0])
+    (insert,) = harness.step()
+    with pytest.raises(CriticalError, match="only deposit transactions"):
+        harness.answer(insert, PayloadAnswer("INVALID", "bad deposits"))
+    lines = harness.core.log.lines()
+    assert "answer 10 PayloadAnswer(status=INVALID error=bad deposits" in lines[-1]
+    assert "call 10 attributes NewPayload(payload=payload(1:" in lines[-2]
+
+
+def test_requests_of_another_life_of_derivation_find_their_way_back(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(L2BlocksRequest(1, 0, 1), DERIVATION)
+    harness.request(OutputRequest(1, 0), RPC)
+    harness.run_until_idle()
+    assert {action.peer for action in harness.done(SendToRpc)} == {RPC}
+    assert {action.peer for action in harness.done(SendToDerivation)} == {DERIVATION}
+
+
+def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: ChainFixture) -> None:
+    harness = started(chain, engine_with(chain, 3))
+    harness.derive()
+    harness.run_until_idle()
+    harness.restart_derivation()
+    harness.derive()
+    (pending,) = harness.step()
+    assert pending.work is Work.START and isinstance(pending.call, GetBlock)
+    assert harness.core.heads is not None and harness.core.heads.unsafe.number == 3, "the heads stay in force"
+    first = harness.core.status().reset
+    harness.run_until_idle()
+    assert harness.start is not None and harness.start.safe_head.number == 1
+    assert harness.core.status().reset == harness.start.reset > first
+
+
+def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.derive(chain.user)
+    (build,) = harness.step()
+    harness.restart_derivation()
+    harness.derive()
+    (read,) = harness.step()
+    assert read.work is Work.START
+    harness.answer(read)
+    assert harness.step() == []
+    harness.answer(build)
+    harness.run_until_idle()
+    assert harness.start is not None and harness.start.safe_head.number == 1, "the safe head has moved meanwhile"
+
+
+def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(chain: ChainFixture) -> None:
+    harness = started(chain, engine_with(chain, 3, safe=3))
+    harness.derive(chain.user)
+    harness.run_until_idle()
+    harness.wait(5)
+    harness.engine.lose(0)
+    harness.request(StartRequest(harness.core.status().reset, None), DERIVATION)
+    harness.run_until_idle()
+    assert "has lost the safe block" in harness.failures[-1]
+    assert harness.core.heads is not None and harness.core.heads.safe == chain.genesis
+
+
+def test_attributes_of_a_start_that_was_given_up_are_not_offered(chain: ChainFixture) -> None:
+    harness = started(chain)
+    old = harness.start
+    assert old is not None
+    harness.request(StartRequest(old.reset, None), DERIVATION)
+    late = AttributesReady(old.reset, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(105), True)
+    harness.request(late, DERIVATION)
+    assert [pending.work for pending in harness.step()] == [Work.START]
+    harness.run_until_idle()
+    assert harness.core.status().safe == chain.genesis

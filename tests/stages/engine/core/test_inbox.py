@@ -1,0 +1,140 @@
+"""Messages of other processes: what each leads to."""
+
+import pytest
+
+from rollup_node.stages.engine.core.actions import (
+    L1FinalityRegressed,
+    ResetRequested,
+    ResetStarted,
+    SendToDerivation,
+    SequencerStarted,
+    SequencerStopped,
+    StoreSequencerState,
+    UnsafeBlockReceived,
+    UnsafeQueueChanged,
+)
+from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS, MAX_OVERLAP_REQUESTS
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    PostUnsafePayloadRequest,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.messages.engine import L2BlocksRequest, PipelineStart, StartRequest
+from tests.support.chain_fixture import ChainFixture
+from tests.support.core_harness import DERIVATION, CoreHarness, started
+
+
+def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    harness.move_l1(105, 103)
+    harness.move_l1(105, 103)
+    assert harness.done(L1FinalityRegressed) == []
+    harness.move_l1(105, 102)
+    assert harness.done(L1FinalityRegressed) == [L1FinalityRegressed(chain.l1_ref(102))]
+
+
+def test_l1_finality_begins_again_after_l1_dropped_it(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    harness.move_l1(105, 103)
+    harness.move_l1(105, None)
+    harness.move_l1(105, 102)
+    assert harness.done(L1FinalityRegressed) == []
+
+
+def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    payload = chain.payloads[chain.build(1)[1].hash]
+    harness.gossip(payload)
+    harness.gossip(payload)
+    assert [action.queued for action in harness.done(UnsafeBlockReceived)] == [True, False]
+    assert [(action.length, action.lowest) for action in harness.done(UnsafeQueueChanged)] == [(1, payload)]
+
+
+def test_a_posted_block_is_one_like_any_other(chain: ChainFixture) -> None:
+    harness = started(chain)
+    payload = chain.payloads[chain.build(1)[1].hash]
+    harness.request(PostUnsafePayloadRequest(7, payload))
+    assert harness.responses == [ControlResponse(7, None, None)]
+    assert [pending.work for pending in harness.step()] == [Work.UNSAFE_BLOCK]
+
+
+# --- derivation ----------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_that_derivation_requests(chain: ChainFixture) -> None:
+    harness = started(chain)
+    assert harness.start is not None
+    harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
+    assert harness.done(ResetRequested)[0].reason == "L1 block 102 is another one"
+    assert len(harness.done(ResetStarted)) == 1
+    harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
+    assert len(harness.done(ResetStarted)) == 1, "a start is being searched for already"
+
+
+def test_a_lost_start_is_sent_again(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(StartRequest(0, None), DERIVATION)
+    starts = [each.message for each in harness.done(SendToDerivation) if isinstance(each.message, PipelineStart)]
+    assert len(starts) == 2 and starts[0] == starts[1]
+
+
+@pytest.mark.parametrize(("first", "last"), [(5, 4), (0, MAX_OVERLAP_BLOCKS)])
+def test_ranges_of_overlap_blocks_that_cannot_be_read(first: int, last: int, chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(L2BlocksRequest(1, first, last), DERIVATION)
+    assert harness.step() == []
+
+
+def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
+    harness = started(chain)
+    for number in range(2 * MAX_OVERLAP_REQUESTS):
+        harness.request(L2BlocksRequest(1, number, number), DERIVATION)
+    sent = len(harness.done(SendToDerivation))
+    harness.run_until_idle()
+    assert len(harness.done(SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
+
+
+# --- admin ---------------------------------------------------------------------------------------------------------
+
+
+def test_starting_and_stopping_the_sequencer(chain: ChainFixture) -> None:
+    harness = started(chain, sequencer_enabled=True, sequencer_stopped=True)
+    assert harness.status.sequencer_active is False
+    harness.request(StartSequencerRequest(1, bytes(32)))
+    assert harness.responses[-1].error is not None and harness.done(StoreSequencerState) == []
+    harness.request(StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses[-1] == ControlResponse(2, None, None)
+    assert harness.done(SequencerStarted) == [SequencerStarted(chain.genesis)]
+    assert harness.done(StoreSequencerState)[-1].active and harness.status.sequencer_active
+    harness.request(StopSequencerRequest(3))
+    harness.request(StopSequencerRequest(3))
+    harness.run_until_idle()
+    assert harness.responses[-1] == ControlResponse(3, None, chain.genesis.hash) and len(harness.responses) == 3
+    assert harness.done(SequencerStopped) == [SequencerStopped(chain.genesis)]
+    assert not harness.done(StoreSequencerState)[-1].active
+    harness.request(StopSequencerRequest(4))
+    assert harness.responses[-1] == ControlResponse(4, "sequencer not running", None)
+
+
+def test_a_stop_that_is_overtaken_by_a_start_is_answered_with_the_head_where_it_stopped(chain: ChainFixture) -> None:
+    """Both requests arrive before the core's next step."""
+    harness = started(chain, sequencer_enabled=True)
+    harness.request(StopSequencerRequest(1))
+    harness.request(StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses == [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
+    assert harness.done(SequencerStopped) == [SequencerStopped(chain.genesis)]
+    assert harness.status.sequencer_active and harness.done(StoreSequencerState)[-1].active
+
+
+def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.request(ResetDerivationRequest(1))
+    harness.request(ResetDerivationRequest(1))
+    harness.request(ResetDerivationRequest(2))
+    assert len(harness.done(ResetStarted)) == 1 and harness.responses == []
+    harness.wait(1)
+    harness.run_until_idle()
+    assert harness.responses == [ControlResponse(1, None, None), ControlResponse(2, None, None)]

@@ -1,0 +1,135 @@
+"""Transitions of the core that concern several machines."""
+
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.actions import (
+    PublishStatus,
+    RequestGap,
+    ResetStarted,
+    SequencerWaits,
+    Severity,
+    ShowProblem,
+    StartFound,
+    WorkFailed,
+    WorkRecovered,
+)
+from rollup_node.stages.engine.core.backoff import TaskBackoff
+from rollup_node.stages.engine.core.calls import Instant, Work
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.machines.base_search import Base
+from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
+from rollup_node.stages.engine.machines.pipeline_start import FoundStart
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.protocol.errors import ResetError
+from tests.support.chain_fixture import ChainFixture
+
+NOW = Instant(1_000.0, 50.0)
+
+
+def state_of(chain: ChainFixture, **config: bool) -> CoreState:
+    settings = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, **config)  # type: ignore[arg-type]
+    return CoreState(settings, first_reset=7 << 32, stopped=False, backoff=TaskBackoff())
+
+
+def begin(state: CoreState, chain: ChainFixture, confirmed: bool = True) -> Heads:
+    """Heads at genesis are in force."""
+    heads = Heads(chain.genesis, chain.genesis, chain.genesis, chain.genesis)
+    config = chain.rollup.genesis.system_config
+    state.start_found(FoundStart(heads, chain.genesis, config, Base(chain.rollup.genesis.l1, config)))
+    if confirmed:
+        state.controller.accepted = heads.forkchoice()
+        state.confirm(NOW)
+    return heads
+
+
+def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture) -> None:
+    state = state_of(chain)
+    heads = begin(state, chain, confirmed=False)
+    assert state.controller.heads == heads and state.confirmed_heads is None
+    assert state.actions[-1] == StartFound(heads, chain.rollup.genesis.l1)
+    assert state.unconfirmed is not None and state.unconfirmed.reset == 7 << 32 | 1
+    state.confirm(NOW)
+    assert state.confirmed_heads == heads and state.session.start is not None
+    assert state.actions[-1] == ShowProblem("start", None)
+
+
+def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
+    state = state_of(chain)
+    begin(state, chain)
+    state.finality.note_safe(chain.genesis, chain.l1_ref(101))
+    state.production.window.note_block(chain.l1(100))
+    state.finishing = Work.UNSAFE_BLOCK
+    state.reset(ResetError("L1 reorg"), NOW)
+    assert (state.controller.heads, state.session.start) == (None, None) and state.held is None
+    assert not state.finishing
+    assert state.finality.safe == [] and state.production.window.get(100) is None and state.epoch == 1
+    status = EngineStatus(7 << 32 | 1, None, None, None, None, None, False, False)
+    assert state.actions[-3:] == [
+        ResetStarted("L1 reorg", by_origin=False),
+        ShowProblem("start", "searching for the L2 heads to start with: L1 reorg"),
+        PublishStatus(status),
+    ]
+    state.reset(InconsistentOriginError("another origin"), NOW)
+    assert ResetStarted("another origin", by_origin=True) in state.actions
+
+
+def test_a_requested_reset_without_heads_is_none(chain: ChainFixture) -> None:
+    state = state_of(chain)
+    state.request_reset("L1 reorg", NOW)
+    assert state.epoch == 0
+
+
+def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
+    state = state_of(chain)
+    begin(state, chain)
+    ref = chain.build(1)[1]
+    config = chain.known[ref.hash].config
+    state.start_found(FoundStart(None, ref, config, Base(chain.rollup.genesis.l1, config)))
+    assert state.restart is not None
+    start = state.session.start
+    state.apply_restart(state.restart, NOW)
+    assert state.restart is None and state.session.start == start
+
+
+def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> None:
+    state = state_of(chain)
+    state.fail(Work.START, "away", NOW)
+    assert state.actions[-1] == WorkFailed("drive", Severity.TEMPORARY, "away", 1.0)
+    begin(state, chain)
+    assert WorkRecovered("drive", 1) in state.actions
+    state.fail(Work.START, "away", NOW)
+    state.session.restart_wanted = True
+    state.confirm(NOW)
+    assert state.backoff.is_waiting("drive", NOW.monotonic), "an update of other work does not end its pause"
+
+
+def test_a_reset_by_work_is_its_failure(chain: ChainFixture) -> None:
+    state = state_of(chain)
+    begin(state, chain)
+    state.fail_by_reset(Work.SEQUENCER, ResetError("no"), NOW)
+    assert state.actions[-1] == WorkFailed("sequence", Severity.RESET, "no", 0.0)
+
+
+def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
+    state = state_of(chain, sequencer_enabled=True)
+    state.production.retry_later("no origin", 1.0)
+    before = len(state.actions)
+    for _ in range(3):
+        state.show_sequencer_problem()
+        state.show_queue()
+    assert state.actions[before:] == [
+        SequencerWaits("no origin"),
+        ShowProblem("sequencer", "sequencer: no origin"),
+    ]
+
+
+def test_gaps_are_requested_with_a_p2p_process_alone(chain: ChainFixture) -> None:
+    """And only where that is not switched off."""
+    refs = chain.build(3)
+    for config, requested in (({"p2p": True}, 1), ({"p2p": True, "fill_gaps": False}, 0), ({}, 0)):
+        state = state_of(chain, **config)
+        begin(state, chain)
+        state.add_unsafe(chain.payloads[refs[3].hash])
+        state.request_gap(Instant(1_000.0, 100.0))
+        found = [action for action in state.actions if isinstance(action, RequestGap)]
+        assert len(found) == requested

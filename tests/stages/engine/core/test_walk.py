@@ -1,0 +1,419 @@
+"""The engine core in any order of events, with an engine that works, fails, syncs, refuses, restarts and loses blocks,
+over an L1 that reorganizes: heads keep their rules, calls are made one at a time and once, and there is always a way
+on."""
+
+from collections.abc import Callable
+from functools import partial
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rollup_node.stages.engine.api.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+    Unavailable,
+)
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.core.actions import (
+    AttributesProcessed,
+    DerivationRestarted,
+    ResetStarted,
+    SendToP2P,
+    WorkFailed,
+    WorkRecovered,
+)
+from rollup_node.stages.engine.core.calls import CoreAnswer, Lane, PendingCall, Read, Work
+from rollup_node.stages.engine.core.inbox import AdminRequest
+from rollup_node.stages.engine.core.stimulus_log import SIZE
+from rollup_node.stages.messages.control import (
+    OutputRequest,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chain_fixture import chain_with
+from tests.support.core_harness import P2P, RPC, CoreHarness
+
+FAULTS = ("away", "error", "reset", "syncing", "accepted", "invalid", "odd")
+FAILING: tuple[tuple[Work, type], ...] = (
+    (Work.FORKCHOICE, ForkchoiceUpdate),
+    (Work.ATTRIBUTES, ForkchoiceUpdate),
+    (Work.ATTRIBUTES, GetPayload),
+    (Work.ATTRIBUTES, NewPayload),
+    (Work.UNSAFE_BLOCK, NewPayload),
+    (Work.UNSAFE_BLOCK, ForkchoiceUpdate),
+    (Work.SEQUENCER, ForkchoiceUpdate),
+    (Work.SEQUENCER, GetPayload),
+    (Work.SEQUENCER, NewPayload),
+)
+
+
+def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
+    """An answer of an engine with a fault; one that works where the call cannot have this fault."""
+    call = pending.call
+    if fault == "away" and not isinstance(call, Read):
+        return Unavailable("connection refused")
+    is_forkchoice = isinstance(call, ForkchoiceUpdate)
+    if not isinstance(call, ForkchoiceUpdate | GetPayload | NewPayload):
+        return None if not isinstance(call, Read) else Unavailable("cannot be")
+    if fault == "error" or isinstance(call, GetPayload):
+        return ErrorAnswer(-32000, "internal error")
+    if fault == "reset" and is_forkchoice:
+        return ErrorAnswer(-38002, "invalid forkchoice state")
+    status = {"syncing": "SYNCING", "accepted": "ACCEPTED", "invalid": "INVALID"}.get(fault, "ODD")
+    return ForkchoiceAnswer(status) if is_forkchoice else PayloadAnswer(status)
+
+
+def is_deposits_only(pending: PendingCall) -> bool:
+    """Whether invalid would be critical: an engine that refuses deposits is no engine of this chain."""
+    call = pending.call
+    if isinstance(call, ForkchoiceUpdate):
+        return call.attributes is not None and len(call.attributes.transactions) <= 1
+    return isinstance(call, NewPayload) and len(call.payload.transactions) <= 1
+
+
+class Walk(RuleBasedStateMachine):
+    """All times are virtual. What a rule does to the core goes through `watched`, which checks the heads' moves."""
+
+    @initialize(
+        sequencing=st.booleans(),
+        holocene=st.booleans(),
+        running=st.booleans(),
+        length=st.integers(0, 8),
+        safe=st.integers(0, 8),
+    )
+    def begin(self, sequencing: bool, holocene: bool, running: bool, length: int, safe: int) -> None:
+        forks = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", *(("holocene",) if holocene else ()))
+        self.chain = chain_with(dict.fromkeys(forks, 0), l1_step=4)
+        self.harness = CoreHarness(
+            self.chain, sequencer_enabled=sequencing, sequencer_l1_confs=0, p2p=True, finality_delay=1
+        )
+        refs = self.chain.build(length, per_epoch=2)
+        engine = self.harness.engine
+        engine.head, engine.safe = refs[length].hash, refs[min(safe, length)].hash
+        engine.finalized = self.chain.genesis.hash
+        self.harness.move_l1(105)
+        self.branch, self.finalized_l1 = 0, 100
+        self.requests = 0
+        self.rpc_requests: set[int] = set()
+        self.payload_requests: set[int] = set()
+        self.building = False
+        if running:
+            self.harness.run_until_idle()
+            self.harness.derive()
+
+    # --- checks ----------------------------------------------------------------------------------------------------
+
+    def watched(self, cause: Work | str, act: Callable[[], object]) -> None:
+        """Does something to the core; the heads may only move as its cause allows."""
+        before, seen = self.harness.core.heads, len(self.harness.actions)
+        act()
+        after = self.harness.core.heads
+        ends = AttributesProcessed | ResetStarted | DerivationRestarted
+        if any(isinstance(action, ends) for action in self.harness.actions[seen:]):
+            self.building = False
+        if before is None or after is None:
+            assert before is after or after is None or cause is Work.START, f"heads appeared by {cause}"
+            return
+        if before == after:
+            return
+        moved = {name for name in Heads.__struct_fields__ if getattr(before, name) != getattr(after, name)}
+        allowed = {
+            "step": {"finalized", "pending_safe"},
+            Work.ATTRIBUTES: {"unsafe", "pending_safe", "safe"},
+            Work.FORKCHOICE: {"unsafe"},
+            Work.UNSAFE_BLOCK: {"unsafe"},
+            Work.SEQUENCER: {"unsafe"},
+        }.get(cause, set())
+        assert moved <= allowed, f"{moved} moved by {cause}"
+        assert after.safe.number >= before.safe.number and after.finalized.number >= before.finalized.number
+        if cause == "step" and "pending_safe" in moved:
+            assert after.pending_safe == after.safe, "derivation restarts at the safe head"
+        if cause in (Work.UNSAFE_BLOCK, Work.SEQUENCER) and not self.restores(before, after):
+            assert after.unsafe.parent_hash == before.unsafe.hash, "a block is put on the tip alone"
+
+    def restores(self, before: Heads, after: Heads) -> bool:
+        """Whether an update that this work needed first has brought a displaced tip back."""
+        return before.pending_safe == after.pending_safe and after.unsafe.number >= before.unsafe.number
+
+    def is_ancestor(self, low: L2BlockRef, high: L2BlockRef) -> bool:
+        while high.number > low.number:
+            high = self.chain.known[high.parent_hash].ref
+        return high == low
+
+    @invariant()
+    def heads_are_on_one_chain(self) -> None:
+        heads = self.harness.core.heads if hasattr(self, "harness") else None
+        if heads is not None:
+            assert self.is_ancestor(heads.finalized, heads.safe)
+            assert self.is_ancestor(heads.safe, heads.pending_safe)
+            assert self.is_ancestor(heads.pending_safe, heads.unsafe)
+
+    @invariant()
+    def calls_are_made_once(self) -> None:
+        if not hasattr(self, "harness"):
+            return
+        lanes = [pending.work.lane for pending in self.harness.open]
+        assert len(lanes) == len(set(lanes)), "one call a lane"
+        numbers = [pending.number for pending in self.harness.open]
+        assert len(numbers) == len(set(numbers))
+        assert set(self.harness.core.open_calls) == set(self.harness.open)
+
+    @invariant()
+    def log_is_bounded(self) -> None:
+        if hasattr(self, "harness"):
+            assert len(self.harness.core.log) <= SIZE
+
+    # --- the process -----------------------------------------------------------------------------------------------
+
+    @rule()
+    def step(self) -> None:
+        made: list[PendingCall] = []
+        self.watched("step", lambda: made.extend(self.harness.step()))
+        for pending in made:
+            call = pending.call
+            if pending.work is Work.ATTRIBUTES and isinstance(call, ForkchoiceUpdate) and call.attributes is not None:
+                self.building = True
+            elif self.building and pending.work.lane is Lane.HEADS and pending.work is not Work.ATTRIBUTES:
+                assert self.is_update_first(pending), f"{pending} while a derived block is built"
+
+    def is_update_first(self, pending: PendingCall) -> bool:
+        """Whether a call belongs to work of before the build: its update, or that of a held answer."""
+        return isinstance(pending.call, ForkchoiceUpdate) and pending.work is not Work.FORKCHOICE
+
+    @rule(seconds=st.sampled_from([0.05, 0.11, 1.0, 2.0, 12.0]))
+    def wait(self, seconds: float) -> None:
+        """Nothing is due before the time that the core names."""
+        self.step()
+        self.step()  # L1 blocks may have arrived during the first one
+        due = self.harness.core.wait_until(self.harness.now)
+        self.harness.wait(seconds)
+        before = len(self.harness.open)
+        self.step()
+        assert len(self.harness.open) == before or self.harness.now.monotonic >= due
+
+    @rule(count=st.integers(1, 12), reads_first=st.booleans())
+    def work(self, count: int, reads_first: bool) -> None:
+        """Everything works for a while; calls that move heads may hang meanwhile."""
+        for _ in range(count):
+            self.step()
+            others = [pending for pending in self.harness.open if pending.work.lane is not Lane.HEADS]
+            pending = others[0] if reads_first and others else self.harness.head_call() or next(iter(others), None)
+            if pending is not None:
+                self.answer(pending)
+
+    def answer(self, pending: PendingCall) -> None:
+        self.watched(pending.work, partial(self.harness.answer, pending))
+
+    @rule(what=st.sampled_from(FAILING), fault=st.sampled_from(FAULTS), concluding=st.booleans())
+    def fail_at(self, what: tuple[Work, type], fault: str, concluding: bool) -> None:
+        """A call of this kind has a fault."""
+        pending = self.work_until(what, concluding)
+        if pending is not None:
+            self.answer_with_fault(pending, fault)
+
+    @rule(what=st.sampled_from(FAILING), count=st.integers(0, 12), seconds=st.sampled_from([0.0, 0.5, 2.0]))
+    def reset_at(self, what: tuple[Work, type], count: int, seconds: float) -> None:
+        """A reset while a call of this kind is open, which is answered later."""
+        pending = self.work_until(what, concluding=True)
+        number = self.rpc_request()
+        self.watched("admin", lambda: self.harness.request(ResetDerivationRequest(number)))
+        self.wait(seconds)
+        self.work(count, reads_first=True)
+        if pending in self.harness.open:
+            self.answer(pending)
+
+    def work_until(self, what: tuple[Work, type], concluding: bool) -> PendingCall | None:
+        """Everything works until a call of this kind is open, for twelve calls at most."""
+        work, kind = what
+        self.derive(user=True, concluding=concluding)
+        for _ in range(12):
+            self.step()
+            pending = self.harness.head_call()
+            if pending is not None and pending.work is work and isinstance(pending.call, kind):
+                return pending
+            if self.harness.open:
+                self.answer(pending or self.harness.open[0])
+        return None
+
+    @precondition(lambda self: self.harness.open)
+    @rule(data=st.data(), fault=st.sampled_from(FAULTS))
+    def answer_badly(self, data: st.DataObject, fault: str) -> None:
+        self.answer_with_fault(data.draw(st.sampled_from(self.harness.open)), fault)
+
+    def answer_with_fault(self, pending: PendingCall, fault: str) -> None:
+        if fault == "invalid" and is_deposits_only(pending):
+            fault = "error"
+        if isinstance(pending.call, OutputRequest | PayloadRequest):
+            lost = {pending.call.id}  # the requester would repeat it
+            self.rpc_requests -= lost
+            self.payload_requests -= lost
+        self.watched(pending.work, lambda: self.harness.answer(pending, bad_answer(pending, fault)))
+
+    @precondition(lambda self: self.harness.open)
+    @rule(data=st.data())
+    def answer_twice(self, data: st.DataObject) -> None:
+        pending = data.draw(st.sampled_from(self.harness.open))
+        answer = self.harness.good_answer(pending)
+        self.answer(pending)
+        self.watched("late", lambda: self.harness.core.answer(pending, answer, self.harness.now))
+
+    # --- the engine ------------------------------------------------------------------------------------------------
+
+    @rule(back=st.integers(0, 3))
+    def engine_restarts(self, back: int) -> None:
+        """It comes back without builds, and perhaps without its last blocks; never without what it has finalized."""
+        engine = self.harness.engine
+        final = engine.block("finalized")
+        number = self.chain.known[engine.head].ref.number
+        engine.lose(max(0 if final is None else final.block_number, number - back))
+
+    # --- derivation ------------------------------------------------------------------------------------------------
+
+    @rule(user=st.booleans(), concluding=st.booleans(), count=st.integers(0, 8))
+    def derive_and_work(self, user: bool, concluding: bool, count: int) -> None:
+        self.derive(user, concluding)
+        self.work(count, reads_first=False)
+
+    def derive(self, user: bool, concluding: bool) -> None:
+        self.watched("derive", lambda: self.harness.derive(*([self.chain.user] if user else []), concluding=concluding))
+
+    @precondition(lambda self: self.harness.start is not None)
+    @rule(reset=st.booleans())
+    def derivation_starts_over(self, reset: bool) -> None:
+        """In a new life, or because it cannot go on."""
+        if reset and self.harness.start is not None:
+            message = StartRequest(self.harness.start.reset, "L1 was reorganized")
+            self.watched("reset", lambda: self.harness.request(message, self.harness.derivation))
+        else:
+            self.harness.restart_derivation()
+            self.watched("derive", self.harness.derive)
+
+    # --- others ----------------------------------------------------------------------------------------------------
+
+    @rule(ahead=st.integers(1, 3), user=st.booleans())
+    def gossip(self, ahead: int, user: bool) -> None:
+        heads = self.harness.core.heads
+        at = self.chain.genesis if heads is None else heads.unsafe
+        blocks = []
+        if self.chain.l1_ref(at.l1_origin.number).id != at.l1_origin:
+            return
+        for _ in range(ahead):
+            origin = min(self.harness.l1_head, at.l1_origin.number + (1 if at.sequence_number else 0))
+            attributes = self.chain.attributes(at, origin, [self.chain.user] if user else [])
+            blocks.append(self.chain.seal(at, attributes))
+            at = self.chain.ref(blocks[-1])
+        self.watched("gossip", lambda: self.harness.gossip(blocks[-1]))
+
+    @rule(blocks=st.integers(0, 2), behind=st.integers(0, 20))
+    def l1_moves(self, blocks: int, behind: int) -> None:
+        head = self.harness.l1_head + blocks
+        self.finalized_l1 = max(self.finalized_l1, head - behind)
+        self.watched("l1", lambda: self.harness.move_l1(head, self.finalized_l1))
+        self.watched("l1", self.harness.report_idle)
+
+    @rule(depth=st.integers(1, 3))
+    def l1_reorganizes(self, depth: int) -> None:
+        """Never below its finalized block."""
+        self.branch += 1
+        self.chain.reorg(f"branch {self.branch}", max(self.finalized_l1 + 1, self.harness.l1_head - depth))
+        self.watched("l1", lambda: self.harness.move_l1(self.harness.l1_head, self.finalized_l1))
+
+    def rpc_request(self) -> int:
+        """The number of another request of the rpc process."""
+        self.requests += 1
+        self.rpc_requests.add(self.requests)
+        return self.requests
+
+    @rule(what=st.sampled_from(["start", "stop", "reset"]))
+    def admin(self, what: str) -> None:
+        number = self.rpc_request()
+        heads = self.harness.core.heads
+        head = bytes(32) if heads is None else heads.unsafe.hash
+        messages: dict[str, AdminRequest] = {
+            "start": StartSequencerRequest(number, head),
+            "stop": StopSequencerRequest(number),
+            "reset": ResetDerivationRequest(number),
+        }
+        self.watched("admin", lambda: self.harness.request(messages[what]))
+
+    @rule(what=st.sampled_from(["output", "payload", "blocks"]))
+    def read(self, what: str) -> None:
+        if what == "output":
+            self.harness.request(OutputRequest(self.rpc_request(), 0), RPC)
+        elif what == "payload":
+            self.requests += 1
+            self.payload_requests.add(self.requests)
+            self.harness.request(PayloadRequest(self.requests, 0), P2P)
+        else:
+            self.requests += 1
+            self.harness.request(L2BlocksRequest(1, 0, self.requests % 5), self.harness.derivation)
+
+    # --- the way on ------------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        """From any state: when everything works again, a derived block becomes safe, the sequencer builds one if it
+        runs, every request is answered, and no failure is left."""
+        if not hasattr(self, "harness"):
+            return
+        harness = self.harness
+        goal: int | None = None
+        built: int | None = None
+        for _ in range(600):
+            heads = harness.core.heads
+            if heads is not None and not harness.core.open_calls and harness.start is not None:
+                goal = heads.safe.number + 1 if goal is None else goal
+                built = heads.unsafe.number + 1 if built is None else built
+                sequenced = heads.unsafe.number >= built or not harness.status.sequencer_active
+                safe = heads.safe.number >= goal and harness.engine.safe == heads.safe.hash
+                if safe and sequenced and not self.unanswered() and not self.failing():
+                    break
+            if goal is None or heads is None or heads.safe.number < goal:
+                harness.derive()
+            harness.step()
+            if harness.open:
+                harness.answer(harness.open[0])
+            else:
+                harness.sleep()
+                if harness.now.unix > self.chain.l1(harness.l1_head).header.timestamp:
+                    harness.move_l1(harness.l1_head + 1)
+        else:
+            left = f"requests {self.unanswered()}, failures {self.failing()}"
+            raise AssertionError("\n".join((f"no way on: {left}", *harness.core.log.lines()[-60:])))
+
+    def unanswered(self) -> set[int]:
+        """The requests of rpc and p2p that have no response."""
+        payloads = {action.message.id for action in self.harness.done(SendToP2P)}
+        return self.rpc_requests.difference(each.id for each in self.harness.responses) | (
+            self.payload_requests - payloads
+        )
+
+    def failing(self) -> set[str]:
+        """The tasks that have failed and not recovered."""
+        tasks: set[str] = set()
+        for action in self.harness.actions:
+            if isinstance(action, WorkFailed):
+                tasks.add(action.task)
+            elif isinstance(action, WorkRecovered):
+                tasks.discard(action.task)
+        return tasks
+
+
+def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on() -> None:
+    walk = settings(max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
+    run_state_machine_as_test(Walk, settings=walk)

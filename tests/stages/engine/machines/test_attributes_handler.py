@@ -1,0 +1,436 @@
+"""Derived attributes on their way into the engine: the answers row by row [ENG12 to ENG29], and whole jobs."""
+
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.api.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetPayload,
+    NewPayload,
+    PayloadAnswer,
+)
+from rollup_node.stages.engine.api.heads import Forkchoice, Heads
+from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, AttributesStep, ProcessedAttributes
+from rollup_node.stages.engine.machines.engine_controller import EngineController
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chain_fixture import ChainFixture, chain_with
+
+BUILD = ForkchoiceAnswer("VALID", b"payload1")
+VALID = ForkchoiceAnswer("VALID")
+TAKEN = PayloadAnswer("VALID")
+EPOCH = 101
+
+
+def started(chain: ChainFixture, unsafe: L2BlockRef, safe: L2BlockRef) -> AttributesHandler:
+    controller = EngineController()
+    handler = AttributesHandler(chain.rollup, controller)
+    controller.start(Heads(unsafe, safe, safe, chain.genesis))
+    handler.start(1, chain.known[safe.hash].config)
+    call = handler.controller.forkchoice_due()
+    assert call == ForkchoiceUpdate(Forkchoice(unsafe.hash, safe.hash, chain.genesis.hash))
+    assert handler.answer(call, VALID) is None
+    assert handler.controller.forkchoice_due() is None
+    return handler
+
+
+def derived(
+    chain: ChainFixture,
+    parent: L2BlockRef,
+    sequence: int = 1,
+    concluding: bool = True,
+    origin: int = 102,
+    epoch: int = 100,
+) -> AttributesReady:
+    attributes = chain.attributes(parent, epoch, [chain.user])
+    return AttributesReady(1, sequence, parent, attributes, chain.l1_ref(origin), concluding)
+
+
+def at_step(
+    chain: ChainFixture, step: AttributesStep, handler: AttributesHandler | None = None, **kind: Any
+) -> AttributesHandler:
+    """A handler with a derived block on its way, just before the call of `step`."""
+    handler = handler or started(chain, chain.genesis, chain.genesis)
+    assert handler.controller.heads is not None
+    message = derived(chain, handler.controller.heads.pending_safe, **kind)
+    assert handler.offer(message) is None
+    if step is AttributesStep.START:
+        return handler
+    step_through(handler, BUILD)
+    if step is AttributesStep.SEAL:
+        return handler
+    step_through(handler, chain.seal(message.parent, message.attributes))
+    if step is AttributesStep.INSERT:
+        return handler
+    step_through(handler, TAKEN)
+    return handler
+
+
+def step_through(handler: AttributesHandler, answer: Any) -> ProcessedAttributes | None:
+    call = handler.next()
+    assert call is not None
+    return handler.answer(call, answer)
+
+
+def test_builds_on_the_tip(chain: ChainFixture) -> None:
+    handler = started(chain, chain.genesis, chain.genesis)
+    message = derived(chain, chain.genesis)
+    assert handler.offer(message) is None
+    assert handler.building
+    genesis = chain.genesis.hash
+    assert handler.next() == ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), message.attributes)
+    assert handler.next() == handler.next(), "a need is repeated until it is met"
+    assert step_through(handler, BUILD) is None
+    assert handler.next() == GetPayload(b"payload1", message.attributes.timestamp)
+    payload = chain.seal(chain.genesis, message.attributes)
+    assert step_through(handler, payload) is None
+    assert handler.next() == NewPayload(payload)
+    assert step_through(handler, TAKEN) is None
+    assert handler.next() == ForkchoiceUpdate(Forkchoice(payload.block_hash, payload.block_hash, genesis))
+    outcome = step_through(handler, VALID)
+    ref = chain.ref(payload)
+    assert outcome is not None
+    assert (outcome.outcome, outcome.safe_head, outcome.reason) == (AttributesOutcome.ACCEPTED, ref, None)
+    assert outcome.safe_config == chain.known[ref.hash].config
+    assert outcome.built == payload
+    assert handler.controller.heads == Heads(ref, ref, ref, chain.genesis)
+    assert handler.next() is None and handler.controller.forkchoice_due() is None, "an identical forkchoice is not sent"
+
+
+def test_consolidates_with_the_block_that_is_there(chain: ChainFixture) -> None:
+    refs = chain.build(3, users=[chain.user])
+    handler = started(chain, refs[3], refs[0])
+    assert handler.offer(derived(chain, refs[0])) is None
+    assert not handler.building
+    assert handler.next() == GetBlock(1)
+    outcome = step_through(handler, chain.payloads[refs[1].hash])
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and outcome.built is None
+    assert handler.controller.heads == Heads(refs[3], refs[1], refs[1], chain.genesis)
+    assert handler.controller.forkchoice_due() == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[1].hash, refs[0].hash))
+
+
+def test_one_forkchoice_update_per_l1_block_while_consolidating(chain: ChainFixture) -> None:
+    refs = chain.build(4, users=[chain.user])
+    handler = started(chain, refs[4], refs[0])
+    for number in (1, 2):
+        assert handler.offer(derived(chain, refs[number - 1], number, origin=102)) is None
+        assert step_through(handler, chain.payloads[refs[number].hash]) is not None
+    handler.offer(derived(chain, refs[2], 3, origin=103))
+    assert handler.next() == ForkchoiceUpdate(Forkchoice(refs[4].hash, refs[2].hash, refs[0].hash))
+    assert step_through(handler, VALID) is None
+    assert handler.next() == GetBlock(3)
+
+
+def test_reorgs_a_tip_that_l1_does_not_confirm(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    handler = started(chain, refs[3], refs[0])
+    handler.offer(derived(chain, refs[0]))
+    assert step_through(handler, chain.payloads[refs[1].hash]) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == refs[0].hash
+    assert handler.building
+    message = derived(chain, refs[0])
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(refs[0], message.attributes))
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED
+    assert outcome.reason is not None and "transaction count does not match" in outcome.reason
+    assert handler.controller.heads is not None and handler.controller.heads.unsafe == outcome.safe_head
+    assert handler.controller.backup_unsafe_head is None, "a safe block ends the hope for the old tip"
+
+
+def test_a_missing_block_to_consolidate_with_asks_for_a_reset(chain: ChainFixture) -> None:
+    refs = chain.build(2)
+    handler = started(chain, refs[2], refs[0])
+    handler.offer(derived(chain, refs[0]))
+    with pytest.raises(ResetError, match="no block 1"):
+        step_through(handler, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ErrorAnswer(-38002, "invalid forkchoice"), ResetError),
+        (ErrorAnswer(-38005, "unsupported fork"), ResetError),
+        (ErrorAnswer(-32000, "busy"), TemporaryError),
+        (ForkchoiceAnswer("VALID"), TemporaryError),
+        (ForkchoiceAnswer("SYNCING"), TemporaryError),
+        (ForkchoiceAnswer("ODD"), TemporaryError),
+        (None, TemporaryError),
+    ],
+    ids=str,
+)
+def test_build_start_rows(chain: ChainFixture, answer: Any, error: type[Exception]) -> None:
+    handler = at_step(chain, AttributesStep.START)
+    due = handler.next()
+    with pytest.raises(error):
+        step_through(handler, answer)
+    assert handler.next() == due, "nothing is lost by a temporary error"
+
+
+INVALID_STARTS = [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID"), ForkchoiceAnswer("INVALID_BLOCK_HASH")]
+
+
+@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
+def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.START)
+    assert step_through(handler, answer) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 1
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(chain.genesis, call.attributes))
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+    assert outcome.safe_head.number == 1 and outcome.reason
+
+
+@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
+def test_invalid_deposits_are_critical(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.START)
+    step_through(handler, answer)
+    with pytest.raises(CriticalError, match="only deposit transactions"):
+        step_through(handler, answer)
+
+
+@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
+def test_invalid_attributes_are_dropped_before_holocene(chain_before_holocene: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain_before_holocene, AttributesStep.START)
+    outcome = step_through(handler, answer)
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
+    assert outcome.safe_head == chain_before_holocene.genesis
+    assert handler.next() is None
+
+
+def test_the_time_of_the_l1_block_derived_from_decides_on_replacement() -> None:
+    boundary = 1_000 + 12 * 3
+    forks = dict.fromkeys(("regolith", "canyon", "delta", "ecotone", "fjord", "granite"), 0)
+    chain = chain_with({**forks, "holocene": boundary})
+    for origin, expected in ((102, True), (103, False)):
+        handler = at_step(chain, AttributesStep.START, origin=origin)
+        assert (step_through(handler, INVALID_STARTS[0]) is not None) is expected
+
+
+@pytest.mark.parametrize("answer", [ErrorAnswer(-38001, "unknown payload"), ErrorAnswer(-32000, "?"), None], ids=str)
+def test_a_lost_build_is_started_again(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.SEAL)
+    with pytest.raises(TemporaryError):
+        step_through(handler, answer)
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+
+
+def test_an_insane_payload_is_dropped_without_replacement(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.SEAL)
+    message = derived(chain, chain.genesis)
+    payload = chain.seal(chain.genesis, message.attributes)
+    insane = [
+        msgspec.structs.replace(payload, transactions=()),
+        msgspec.structs.replace(payload, transactions=(b"\x02", *payload.transactions)),
+        msgspec.structs.replace(payload, transactions=(*payload.transactions, payload.transactions[0])),
+        msgspec.structs.replace(payload, transactions=(payload.transactions[0], b"")),
+        msgspec.structs.replace(payload, transactions=(b"\x7e\xc0",)),
+    ]
+    for each in insane:
+        handler = at_step(chain, AttributesStep.SEAL)
+        outcome = step_through(handler, each)
+        assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ErrorAnswer(-32000, "busy"), PayloadAnswer("SYNCING"), PayloadAnswer("ACCEPTED"), PayloadAnswer("ODD"), None],
+    ids=str,
+)
+def test_new_payload_rows_that_are_temporary(chain: ChainFixture, answer: Any) -> None:
+    handler = at_step(chain, AttributesStep.INSERT)
+    due = handler.next()
+    with pytest.raises(TemporaryError):
+        step_through(handler, answer)
+    assert handler.next() == due
+
+
+@pytest.mark.parametrize("status", ["INVALID", "INVALID_BLOCK_HASH"])
+def test_an_invalid_payload_is_replaced_then_critical(chain: ChainFixture, status: str) -> None:
+    handler = at_step(chain, AttributesStep.INSERT)
+    assert step_through(handler, PayloadAnswer(status)) is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    step_through(handler, BUILD)
+    step_through(handler, chain.seal(chain.genesis, call.attributes))
+    with pytest.raises(CriticalError):
+        step_through(handler, PayloadAnswer(status))
+
+
+def test_an_invalid_payload_is_dropped_before_holocene(chain_before_holocene: ChainFixture) -> None:
+    handler = at_step(chain_before_holocene, AttributesStep.INSERT)
+    outcome = step_through(handler, PayloadAnswer("INVALID", "bad state root"))
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
+    assert outcome.reason is not None and "bad state root" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ErrorAnswer(-38002, "invalid forkchoice"), ResetError),
+        (ErrorAnswer(-32000, "busy"), TemporaryError),
+        (ForkchoiceAnswer("SYNCING"), ResetError),
+        (ForkchoiceAnswer("INVALID"), ResetError),
+        (None, TemporaryError),
+    ],
+    ids=str,
+)
+def test_forkchoice_rows(chain: ChainFixture, answer: Any, error: type[Exception]) -> None:
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    due = handler.next()
+    with pytest.raises(error):
+        step_through(handler, answer)
+    assert handler.next() == due
+
+
+def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: ChainFixture) -> None:
+    chain = chain_before_holocene
+    refs = chain.build(3)
+    handler = started(chain, refs[3], refs[0])
+    first = derived(chain, refs[0], 1, concluding=False)
+    handler.offer(first)
+    step_through(handler, chain.payloads[refs[1].hash])
+    step_through(handler, BUILD)
+    built = chain.seal(refs[0], first.attributes)
+    step_through(handler, built)
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    new = chain.ref(built)
+    assert outcome is not None and outcome.safe_head == new
+    assert handler.controller.heads == Heads(new, new, refs[0], refs[0]), "in mid batch the block is only pending"
+    assert handler.controller.backup_unsafe_head == refs[3]
+    handler.offer(derived(chain, new, 2))
+    outcome = step_through(handler, INVALID_STARTS[0])
+    assert outcome is not None and outcome.safe_head == refs[0] and outcome.outcome is AttributesOutcome.REFUSED
+    call = handler.controller.forkchoice_due()
+    assert call == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
+    with pytest.raises(TemporaryError):
+        handler.answer(call, ErrorAnswer(-32000, "busy"))
+    assert handler.controller.forkchoice_due() == call, (
+        "the update is sent again to an engine that could not validate it"
+    )
+    for answer, tip, error in (
+        (VALID, refs[3], None),
+        (ForkchoiceAnswer("SYNCING"), new, None),
+        (ErrorAnswer(-38002, "no"), new, ResetError),
+    ):
+        copy = deepcopy(handler)
+        with nullcontext() if error is None else pytest.raises(error):
+            assert copy.answer(call, answer) is None
+        assert copy.controller.heads is not None and copy.controller.heads.unsafe == tip
+        assert copy.controller.backup_unsafe_head is None and not copy.controller.restoring_backup
+
+
+def test_old_and_repeated_messages(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    message = derived(chain, chain.genesis)
+    assert handler.offer(message) is None, "it is the present job already"
+    outcome = step_through(handler, VALID)
+    assert handler.offer(message) is outcome, "a repeated need is answered again"
+    assert handler.offer(msgspec.structs.replace(message, sequence=0)) is None
+    assert handler.offer(msgspec.structs.replace(message, sequence=2, reset=7)) is None
+    stale = handler.offer(msgspec.structs.replace(message, sequence=2))
+    assert stale is not None and stale.outcome is AttributesOutcome.REFUSED and stale.safe_head == outcome.safe_head  # type: ignore[union-attr]
+
+
+def test_attributes_on_another_parent_ask_for_a_reset(chain: ChainFixture) -> None:
+    handler = started(chain, chain.genesis, chain.genesis)
+    message = derived(chain, chain.genesis)
+    other = msgspec.structs.replace(chain.genesis, hash=bytes(32))
+    with pytest.raises(ResetError, match="do not fit"):
+        handler.offer(msgspec.structs.replace(message, parent=other))
+
+
+def test_answers_that_nobody_asked_for_are_ignored(chain: ChainFixture) -> None:
+    handler = at_step(chain, AttributesStep.SEAL)
+    due = handler.next()
+    assert handler.answer(GetBlock(9), None) is None
+    assert (
+        handler.answer(
+            NewPayload(chain.payloads.get(b"", chain.seal(chain.genesis, chain.attributes(chain.genesis, 100)))),
+            TAKEN,
+        )
+        is None
+    )
+    assert handler.next() == due
+
+
+def test_a_restart_of_derivation_keeps_the_tip(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    handler = started(chain, refs[3], refs[1])
+    handler.offer(derived(chain, refs[1]))
+    handler.controller.restart()
+    handler.start(2, chain.known[refs[1].hash].config)
+    assert handler.reset == 2 and handler.next() is None
+    assert handler.controller.heads == Heads(refs[3], refs[1], refs[1], refs[0])
+    assert handler.controller.forkchoice_due() is None
+
+
+ANSWERS = st.sampled_from(
+    [
+        BUILD,
+        VALID,
+        TAKEN,
+        ForkchoiceAnswer("SYNCING"),
+        ForkchoiceAnswer("INVALID"),
+        PayloadAnswer("INVALID"),
+        PayloadAnswer("SYNCING"),
+        ErrorAnswer(-38001, "unknown payload"),
+        ErrorAnswer(-38003, "invalid attributes"),
+        ErrorAnswer(-32000, "busy"),
+        None,
+        "payload",
+    ]
+)
+
+
+@settings(max_examples=60)
+@given(answers=st.lists(ANSWERS, max_size=30), reorg=st.booleans())
+def test_any_answers_end_in_a_consistent_state(answers: list[Any], reorg: bool, lasting_chain: ChainFixture) -> None:
+    """Whatever the engine says, the machine stays in its table, and only ever finishes with a block it has seen."""
+    chain = lasting_chain
+    refs = chain.build(2)
+    handler = started(chain, refs[2] if reorg else refs[0], refs[0])
+    message = derived(chain, refs[0])
+    handler.offer(message)
+    finished = None
+    for answer in answers:
+        call = handler.next()
+        if call is None:
+            break
+        if answer == "payload":
+            attributes = handler.job.attributes if handler.job is not None else message.attributes
+            answer = chain.seal(refs[0], attributes)
+        try:
+            finished = handler.answer(call, answer) or finished
+        except TemporaryError:
+            assert handler.next() is not None
+        except (ResetError, CriticalError):
+            return
+    assert handler.controller.heads is not None
+    assert (
+        handler.controller.heads.finalized.number
+        <= handler.controller.heads.safe.number
+        <= handler.controller.heads.pending_safe.number
+    )
+    assert (finished is None) == (handler.job is not None)
+    if finished is not None:
+        assert finished.safe_head == handler.controller.heads.pending_safe
+        assert finished.safe_head.hash in chain.known

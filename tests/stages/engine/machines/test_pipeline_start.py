@@ -1,0 +1,123 @@
+"""The search for a pipeline start as calls: reading ahead over chains that move or have holes, the safe block, the
+base, and what ends a search."""
+
+import pytest
+
+from rollup_node.stages.engine.api.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.machines.pipeline_start import (
+    PREFETCH,
+    FoundStart,
+    GetL1BlockRef,
+    PipelineStartSearch,
+    StartCall,
+)
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.model_engine import ModelEngine
+
+
+class Searcher:
+    """Answers the calls of a search; `calls` are all of them. `holes` are numbers of canonical blocks that cannot be
+    read by number."""
+
+    def __init__(self, chain: ChainFixture, tip: L2BlockRef) -> None:
+        self.chain, self.engine = chain, ModelEngine(chain)
+        self.engine.head, self.engine.safe = tip.hash, chain.genesis.hash
+        self.holes: set[int] = set()
+        self.calls: list[StartCall] = []
+
+    def answer(self, call: StartCall) -> object:
+        self.calls.append(call)
+        if isinstance(call, GetL1BlockRef):
+            return self.chain.l1_ref(call.number)
+        found = self.engine.answer(call)
+        if isinstance(call, GetBlockRefs) and isinstance(found, tuple):
+            return tuple(ref for ref in found if ref.number not in self.holes)
+        return found
+
+    def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
+        search = search or PipelineStartSearch(self.chain.rollup)
+        while search.call is not None:
+            search.answer(self.answer(search.call))
+        assert search.found is not None
+        return search.found
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """What was read by number, many at once."""
+        return [(call.first, call.last) for call in self.calls if isinstance(call, GetBlockRefs)]
+
+
+def test_a_start_at_genesis(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    found = Searcher(chain, refs[3]).run()
+    assert found.heads == Heads(refs[3], refs[0], refs[0], refs[0])
+    assert (found.safe, found.safe_config) == (refs[0], chain.rollup.genesis.system_config)
+    assert (found.base.base, found.base.config) == (chain.rollup.genesis.l1, chain.rollup.genesis.system_config)
+
+
+def test_a_walk_reads_many_blocks_at_once(chain: ChainFixture) -> None:
+    refs = chain.build(50)
+    searcher = Searcher(chain, refs[50])
+    searcher.run()
+    assert searcher.ranges() == [(50 - PREFETCH, 49), (50 - 2 * PREFETCH, 49 - PREFETCH), (0, 49 - 2 * PREFETCH)]
+
+
+def test_only_the_first_l1_block_is_read_afresh(chain: ChainFixture) -> None:
+    searcher = Searcher(chain, chain.build(20)[20])
+    searcher.run()
+    l1 = [call for call in searcher.calls if isinstance(call, GetL1BlockRef)]
+    assert len(l1) > 2 and [call.fresh for call in l1] == [True, *[False] * (len(l1) - 1)]
+
+
+def test_a_branch_that_is_not_canonical_is_walked_by_hash(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    side = chain.ref(chain.seal(refs[8], chain.attributes(refs[8], 101, [chain.user])))
+    tip = chain.ref(chain.seal(side, chain.attributes(side, 101)))
+    searcher = Searcher(chain, tip)
+    searcher.holes = {9}
+    assert searcher.run().heads is not None
+    assert GetBlockRef(side.hash) in searcher.calls and GetBlockRef(refs[8].hash) not in searcher.calls
+
+
+def test_a_missing_ancestor_ends_the_search(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    searcher = Searcher(chain, refs[10])
+    searcher.holes = {4}
+    del chain.payloads[refs[4].hash]
+    with pytest.raises(TemporaryError, match="does not have block"):
+        searcher.run()
+
+
+def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
+    chain = chain_with(l1_step=2)
+    refs = chain.build(100, per_epoch=1)
+    searcher = Searcher(chain, refs[100])
+    found = searcher.run(PipelineStartSearch(chain.rollup, safe=refs[90]))
+    assert found.heads is None and found.safe == refs[90]
+    assert found.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
+    assert not searcher.ranges(), "no heads are searched for"
+
+
+def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
+    """A search for heads is repeated; heads that are in force need a new start."""
+    refs = chain.build(3)
+    search = PipelineStartSearch(chain.rollup, safe=refs[2])
+    assert search.call == GetBlock(refs[2].hash)
+    with pytest.raises(ResetError, match="has lost the safe block"):
+        search.answer(None)
+    searcher = Searcher(chain, refs[3])
+    search = PipelineStartSearch(chain.rollup)
+    while not isinstance(search.call, GetBlock):
+        assert search.call is not None
+        search.answer(searcher.answer(search.call))
+    with pytest.raises(TemporaryError, match="does not have its safe block"):
+        search.answer(None)
+
+
+@pytest.mark.parametrize("answer", [Unavailable("away"), 5], ids=["unavailable", "of another kind"])
+def test_answers_that_end_a_search(answer: object, chain: ChainFixture) -> None:
+    search = PipelineStartSearch(chain.rollup)
+    with pytest.raises(TemporaryError):
+        search.answer(answer)

@@ -1,0 +1,194 @@
+"""Actions of the core: each kind is handled, sent, logged and counted as it should be."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.engine.machines.block_production import L1BlockRange
+from rollup_node.stages.engine.machines.sequencer import SequencedBlock
+from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.process.action_handler import ActionHandler
+from rollup_node.stages.engine.process.control_server import ControlServer
+from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.process.p2p_client import P2PClient
+from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.control import ControlResponse
+from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
+from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.topology import CHANNELS
+from tests.support.chain_fixture import ChainFixture
+
+PEER = ProcessId(0, 1)
+
+
+class Handled:
+    """An action handler with what it writes: log records, metrics, the sequencer's state."""
+
+    def __init__(self, chain: ChainFixture, directory: Path, p2p: bool) -> None:
+        config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True, p2p=p2p)
+        self.meter = Meter("engine")
+        self.records: list[Record] = []
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1, "p2p": 1, "rpc": 1, "derivation": 1})
+        bus = self.buses["engine"]
+        self.state_file = SequencerStateFile(str(directory / "sequencer"))
+        self.handler = ActionHandler(
+            config,
+            self.meter,
+            StatusPublisher(bus, self.meter),
+            self.state_file,
+            L1Client(bus, lambda message: None),
+            bus.serve("engine.blocks", lambda peer, message: None),
+            ControlServer(bus, lambda peer, message: None),
+            P2PClient(bus, self.meter, lambda message: None) if p2p else None,
+            bus.serve("engine.payloads", lambda peer, message: None) if p2p else None,
+        )
+
+    def line(self, *actions: act.Action) -> str:
+        """The last log line that actions lead to."""
+        self.handler.perform(list(actions))
+        record = self.records[-1]
+        fields = " ".join(f"{name}={value}" for name, value in record.fields.items())
+        return f"{record.level.name} {record.message} {fields}"
+
+    def metric(self, line: str) -> float:
+        """The value of a metric with its labels; 0 if it does not exist."""
+        lines = self.meter.text().decode().splitlines()
+        return next((float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} ")), 0.0)
+
+
+@pytest.fixture(params=[True, False], ids=["p2p", "no p2p"])
+def handled(chain: ChainFixture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Handled]:
+    before, found = log.configuration(), Handled(chain, tmp_path, request.param)
+    log.configure("engine", Level.TRACE, found.records.append)
+    yield found
+    log.configure(*before)
+    for bus in found.buses.values():
+        bus.close()
+
+
+def all_actions(chain: ChainFixture) -> list[act.Action]:
+    """One of each kind."""
+    ref = chain.build(1)[1]
+    payload, info = chain.payloads[ref.hash], chain.known[ref.hash]
+    heads = Heads(ref, ref, ref, chain.genesis)
+    start = PipelineStart(1, ref, info.config, ref.l1_origin, info.config)
+    processed = ProcessedAttributes(1, AttributesOutcome.ACCEPTED, ref, info.config, chain.l1_ref(101))
+    return [
+        act.SendToDerivation(PEER, start),
+        act.SendToRpc(PEER, ControlResponse(1, None, None)),
+        act.SendToP2P(PEER, PayloadResponse(1, payload, None)),
+        act.PublishBlock(payload),
+        act.RequestGap(ref, payload),
+        act.RequestL1Blocks(L1BlockRange(100, 2)),
+        act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),
+        act.ShowProblem("start", None),
+        act.StoreSequencerState(active=True),
+        act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.04),
+        act.WorkRecovered("drive", 3),
+        act.ResetStarted("L1 reorg", by_origin=False),
+        act.ResetRequested("L1 reorg"),
+        act.StartFound(heads, ref.l1_origin),
+        act.DerivationRestarted(start),
+        act.AttributesProcessed(processed),
+        act.UnsafeBlockReceived(payload, queued=True),
+        act.UnsafeQueueChanged(1, 1_000, payload),
+        act.UnsafeBlockInserted(ref, 0),
+        act.UnsafeBlockDropped(DroppedUnsafeBlock(1, ref.hash, "bad state root")),
+        act.PayloadFetched(0.25),
+        act.BuildFailed(),
+        act.BlockSequenced(SequencedBlock(info, payload, 1.5)),
+        act.SequencerStarted(ref),
+        act.SequencerStopped(ref),
+        act.SequencerWaits("no origin"),
+        act.BlockFinalized(ref),
+        act.L1FinalityRegressed(chain.l1_ref(99)),
+    ]
+
+
+def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
+    return next(action for action in actions if isinstance(action, kind))
+
+
+def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) -> None:
+    actions = all_actions(chain)
+    assert {type(action) for action in actions} == set(get_args(act.Action))
+    handled.handler.perform(actions)
+
+
+def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
+    actions = all_actions(chain)
+    failed = of_kind(actions, act.WorkFailed)
+    assert handled.line(failed) == "WARN step failed, retrying task=drive error=away retry_in=1.0"
+    assert handled.metric('activity_errors_total{activity="drive",severity="temporary"}') == 1
+    assert handled.metric("activity_problems") == 1
+    lines = len(handled.records)
+    handled.handler.perform([act.WorkFailed("drive", act.Severity.RESET, "L1 reorg", 0.0)])
+    assert len(handled.records) == lines, "a reset has a line of its own"
+    assert handled.metric('activity_errors_total{activity="drive",severity="reset"}') == 1
+    assert handled.line(of_kind(actions, act.WorkRecovered)) == "INFO recovered task=drive failed_attempts=3"
+    assert handled.metric("activity_problems") == 0
+
+
+def test_resets_are_counted_by_cause(handled: Handled) -> None:
+    assert handled.line(act.ResetStarted("L1 reorg", by_origin=False)) == "WARN resetting reason=L1 reorg"
+    assert handled.metric("pipeline_resets_total") == handled.metric("sequencer_resets_total") == 1
+    assert handled.metric("sequencer_inconsistent_l1_origin_total") == 0
+    handled.handler.perform([act.ResetStarted("another origin", by_origin=True)])
+    assert handled.metric("sequencer_inconsistent_l1_origin_total") == 1
+
+
+def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
+    actions = all_actions(chain)
+    ref = chain.build(1)[1]
+    line = handled.line(of_kind(actions, act.BlockSequenced))
+    assert line == f"INFO sequenced block block={ref} origin={ref.l1_origin} transactions=1"
+    assert handled.metric('sequencer_building_diff_seconds_bucket{le="-0.5"}') == 1, "of a block time of 2 s"
+    assert handled.metric('sequencer_building_diff_seconds_bucket{le="-1.0"}') == 0
+    assert handled.metric("sequencer_sealing_total") == handled.metric("sequencer_building_diff_total") == 1
+    assert handled.metric('transactions_sequenced_total{type="deposits"}') == 1
+    handled.handler.perform([of_kind(actions, act.PayloadFetched), act.BuildFailed()])
+    assert handled.metric("sequencer_sealing_seconds_sum") == 0.25
+    assert handled.metric("sequencing_errors_total") == 1
+    assert handled.line(of_kind(actions, act.AttributesProcessed)).startswith("DEBUG derived block is safe")
+    assert handled.line(of_kind(actions, act.UnsafeBlockDropped)) == (
+        f"WARN dropping invalid unsafe block number=1 hash=0x{ref.hash.hex()} reason=bad state root"
+    )
+    handled.handler.perform([of_kind(actions, act.UnsafeBlockReceived), of_kind(actions, act.UnsafeQueueChanged)])
+    assert handled.metric("unsafe_payloads_total") == 1 and handled.metric("unsafe_payloads_buffer_mem_size") == 1_000
+    assert handled.metric('refs_number{layer="l2",type="l2_buffer_unsafe"}') == 1
+
+
+def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, chain: ChainFixture) -> None:
+    ref = chain.build(1, users=[chain.user])[1]
+    config = chain.known[ref.hash].config
+    replaced = ProcessedAttributes(
+        2,
+        AttributesOutcome.REPLACED_BY_DEPOSITS,
+        ref,
+        config,
+        chain.l1_ref(101),
+        "bad transaction",
+        chain.payloads[ref.hash],
+    )
+    line = handled.line(act.AttributesProcessed(replaced))
+    assert line == f"WARN derived block replaced by deposits safe={ref} reason=bad transaction"
+    assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
+
+
+def test_the_sequencer_s_state_is_stored(handled: Handled) -> None:
+    handled.handler.perform([act.StoreSequencerState(active=False)])
+    assert handled.state_file.is_stopped(default=False)
+    handled.handler.perform([act.StoreSequencerState(active=True)])
+    assert not handled.state_file.is_stopped(default=True)

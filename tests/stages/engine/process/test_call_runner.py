@@ -1,0 +1,97 @@
+"""Calls in tasks of their own: answers, errors, and the end of the process."""
+
+import asyncio
+
+import pytest
+
+from rollup_node.stages.engine.api.engine_api import GetBlock, Unavailable
+from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, PendingCall, Work
+from rollup_node.stages.engine.process.call_runner import CallRunner
+from rollup_node.stages.messages.control import OutputRequest
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from tests.stages.engine.conftest import Play
+
+MOVING = PendingCall(1, Work.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
+READING = PendingCall(2, Work.OUTPUT, OutputRequest(1, 1), 0, 0.0)
+
+
+class Asker:
+    """Answers each call when the test lets it, with None or an error."""
+
+    def __init__(self) -> None:
+        self.wakes = 0
+        self.gates: dict[CoreCall, asyncio.Future[None]] = {}
+        self.runner = CallRunner(self.ask, self.wake)
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    async def ask(self, call: CoreCall) -> CoreAnswer:
+        self.gates[call] = asyncio.get_running_loop().create_future()
+        await self.gates[call]
+        return None
+
+    async def start(self, *calls: PendingCall) -> None:
+        for pending in calls:
+            self.runner.start(pending)
+        while len(self.gates) < len(calls):
+            await asyncio.sleep(0)
+
+    async def let(self, pending: PendingCall, error: Exception | None = None) -> None:
+        """Lets a call be answered."""
+        wakes, gate = self.wakes, self.gates[pending.call]
+        if error is None:
+            gate.set_result(None)
+        else:
+            gate.set_exception(error)
+        while self.wakes == wakes:
+            await asyncio.sleep(0)
+
+
+def test_calls_do_not_wait_for_each_other(play: Play) -> None:
+    async def scene() -> None:
+        asker = Asker()
+        await asker.start(MOVING, READING)
+        assert asker.runner.answers() == []
+        await asker.let(READING)
+        assert asker.runner.answers() == [(READING, None)] and asker.runner.answers() == []
+        await asker.let(MOVING, TemporaryError("connection refused"))
+        assert asker.runner.answers() == [(MOVING, Unavailable("connection refused"))]
+
+    play(scene())
+
+
+@pytest.mark.parametrize("error", [ResetError("a contradiction"), ValueError("a bug")], ids=["reset", "bug"])
+def test_any_other_error_goes_on(error: Exception, play: Play) -> None:
+    async def scene() -> None:
+        asker = Asker()
+        await asker.start(MOVING)
+        await asker.let(MOVING, error)
+        with pytest.raises(type(error)):
+            asker.runner.answers()
+
+    play(scene())
+
+
+def test_the_end_waits_for_the_call_that_may_move_heads_alone(play: Play) -> None:
+    async def scene() -> None:
+        asker = Asker()
+        await asker.start(MOVING, READING)
+        closing = asyncio.create_task(asker.runner.close(60.0))
+        await asyncio.sleep(0)
+        await asker.let(MOVING)
+        await closing
+        assert asker.runner.answers() == [(MOVING, None)]
+        assert asker.gates[READING.call].cancelled()
+
+    play(scene())
+
+
+def test_the_end_does_not_wait_for_ever(play: Play) -> None:
+    async def scene() -> None:
+        asker = Asker()
+        await asker.start(MOVING)
+        await asker.runner.close(0.01)
+        assert asker.gates[MOVING.call].cancelled() and asker.runner.answers() == []
+
+    play(scene())

@@ -1,0 +1,99 @@
+"""What is requested from the p2p process, and how long a block is sent to it."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.stages.engine.process.p2p_client import MAX_PUBLISHING, MAX_PUBLISHING_SECONDS, P2PClient
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.p2p import (
+    GapEnd,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlock,
+    UnsafeBlocksRequest,
+)
+from rollup_node.stages.topology import CHANNELS
+from tests.stages.engine.conftest import Play
+from tests.support.chain_fixture import ChainFixture
+
+
+class Peers:
+    """A p2p process that notes what it receives, and the client of an engine process, on a clock that a test moves."""
+
+    def __init__(self, directory: Path) -> None:
+        self.now = 1_000.0
+        self.meter = Meter("engine")
+        self.received: list[UnsafeBlocksRequest | PublishRequest] = []
+        self.blocks: list[UnsafeBlock] = []
+        self.engine: ProcessId | None = None
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "p2p": 1})
+        self.server = self.buses["p2p"].serve("p2p.blocks", self._take)
+        self.client = P2PClient(self.buses["engine"], self.meter, self.blocks.append, lambda: self.now)
+
+    def _take(self, peer: ProcessId, message: UnsafeBlocksRequest | PublishRequest) -> None:
+        self.engine = peer
+        self.received.append(message)
+
+    def send(self, *messages: UnsafeBlock | PublishResponse) -> None:
+        assert self.engine is not None
+        for message in messages:
+            assert self.server.send(self.engine, message)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    def errors(self) -> float:
+        """Publishing errors so far."""
+        lines = self.meter.text().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("op_node_default_publishing_errors_t"))
+
+
+def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_path: Path, play: Play) -> None:
+    payload = chain.payloads[chain.build(1)[1].hash]
+
+    async def scene() -> None:
+        peers = Peers(tmp_path)
+        async with running_buses(peers.buses):
+            peers.client.publish(payload)
+            peers.client.repeat(0)
+            await peers.until(lambda: len(peers.received) == 2)
+            assert peers.received == [PublishRequest(1, payload), UnsafeBlocksRequest(0, None)]
+            peers.now += 1.1
+            peers.client.repeat(7)
+            await peers.until(lambda: len(peers.received) == 4)
+            assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload)]
+            peers.send(PublishResponse(1, None), PublishResponse(99, "of no request"), UnsafeBlock(payload))
+            await peers.until(lambda: peers.blocks == [UnsafeBlock(payload)])
+            peers.now += 1.1
+            peers.client.repeat(8)
+            peers.client.request(9, payload)
+            await peers.until(lambda: len(peers.received) == 6)
+            gap = GapEnd(1, payload.block_hash, payload.parent_hash)
+            assert peers.received[4:] == [UnsafeBlocksRequest(8, None), UnsafeBlocksRequest(9, gap)]
+            assert peers.errors() == 0
+
+    play(scene())
+
+
+def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp_path: Path, play: Play) -> None:
+    payload = chain.payloads[chain.build(1)[1].hash]
+
+    async def scene() -> None:
+        peers = Peers(tmp_path)
+        async with running_buses(peers.buses):
+            for _ in range(MAX_PUBLISHING + 1):
+                peers.client.publish(payload)
+            assert peers.errors() == 1
+            await peers.until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
+            peers.send(PublishResponse(2, "node has no p2p signer"))
+            await peers.until(lambda: peers.errors() == 2)
+            peers.now += MAX_PUBLISHING_SECONDS + 1
+            peers.client.repeat(7)
+            assert peers.errors() == MAX_PUBLISHING + 1
+
+    play(scene())

@@ -1,0 +1,115 @@
+"""Reads on behalf of other processes: each ends in a response."""
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.process.reads import Reader
+from rollup_node.stages.messages.control import OutputRequest
+from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
+from rollup_node.stages.protocol.output_root import output_root
+from tests.stages.engine.conftest import Play
+from tests.support.chain_fixture import ALL_FORKS, ChainFixture, chain_with
+from tests.support.engine_node import follow
+from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine
+
+STATUS = EngineStatus(1, None, None, None, None, None, False, False)
+
+
+def reader_of(engine: FakeExecutionEngine, **config: bool) -> Reader:
+    settings = EngineConfig(engine.url, SECRET, 2.0, "geth", engine.chain.rollup, engine.chain.l1_chain)
+    client = EngineClient(engine.url, SECRET, 2.0, engine.chain.rollup)
+    return Reader(msgspec.structs.replace(settings, **config), client, lambda: STATUS)
+
+
+def test_overlap_blocks(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    refs = follow(chain, engine, 3)
+
+    async def scene() -> None:
+        async with engine.serving():
+            reader = reader_of(engine)
+            found = await reader.overlap_blocks(L2BlocksRequest(5, 1, 3))
+            assert found.error is None and [each.ref for each in found.blocks] == refs[1:]
+            assert found.blocks[0].transactions == chain.payloads[refs[1].hash].transactions
+            missing = "the engine does not have all of the blocks 2 to 9"
+            assert await reader.overlap_blocks(L2BlocksRequest(5, 2, 9)) == L2BlocksResponse(5, 2, 9, (), missing)
+            engine.answers["eth_getBlockByNumber"] = [{"hash": "0x00"}, EngineFailure(-32000, "busy")]
+            assert (await reader.overlap_blocks(L2BlocksRequest(5, 1, 1))).error is not None
+            assert "does not have all" in str((await reader.overlap_blocks(L2BlocksRequest(5, 1, 1))).error)
+        away = await reader.overlap_blocks(L2BlocksRequest(5, 1, 1))
+        assert away.blocks == () and away.error is not None
+        await reader.close()
+
+    play(scene())
+
+
+def test_payloads_for_peers(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    refs = follow(chain, engine, 3)
+
+    async def scene() -> None:
+        async with engine.serving():
+            reader = reader_of(engine)
+            payload = chain.payloads[refs[2].hash]
+            assert await reader.payload(PayloadRequest(1, 2)) == PayloadResponse(1, payload, None)
+            assert await reader.payload(PayloadRequest(2, 9)) == PayloadResponse(2, None, None)
+            engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "database is down")]
+            found = await reader.payload(PayloadRequest(3, 1))
+            assert found.payload is None and "database is down" in str(found.error)
+            await reader.close()
+
+    play(scene())
+
+
+def test_outputs_from_the_header(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    """From Isthmus on the header has the storage root [RPC32]."""
+    refs = follow(chain, engine, 3)
+
+    async def scene() -> None:
+        async with engine.serving():
+            reader = reader_of(engine)
+            found = await reader.output(OutputRequest(1, 2))
+            payload = chain.payloads[refs[2].hash]
+            assert payload.withdrawals_root is not None
+            assert (found.error, found.block, found.status) == (None, refs[2], STATUS)
+            assert found.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
+            assert engine.calls == ["eth_getBlockByNumber"]
+            await reader.close()
+
+    play(scene())
+
+
+@pytest.mark.parametrize("from_state", [True, False], ids=["by option", "before Isthmus"])
+def test_outputs_that_need_a_proof(from_state: bool, play: Play) -> None:
+    forks = ALL_FORKS if from_state else ALL_FORKS[:6]
+    engine = FakeExecutionEngine(chain_with(dict.fromkeys(forks, 0)))
+    refs = follow(engine.chain, engine, 3)
+    engine.answers["eth_getProof"] = [EngineFailure(-32000, "pruned")]
+
+    async def scene() -> None:
+        async with engine.serving():
+            reader = reader_of(engine, withdrawal_root_from_state=from_state)
+            found = await reader.output(OutputRequest(1, 2))
+            assert found.error is not None and "pruned" in found.error and found.block is None
+            assert found.error.startswith(f"failed to get L2 output at block 0x{refs[2].hash.hex()}:2: ")
+            await reader.close()
+
+    play(scene())
+
+
+def test_errors_of_outputs_have_op_node_s_texts(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    """[RPC34]"""
+    follow(chain, engine, 3)
+    what = "failed to get L2 block ref with sync status: failed to determine L2BlockRef of height"
+
+    async def scene() -> None:
+        async with engine.serving():
+            reader = reader_of(engine)
+            assert (await reader.output(OutputRequest(1, 99))).error == f"{what} 99, could not get payload: not found"
+            engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "busy")]
+            busy = (await reader.output(OutputRequest(2, 1))).error
+            assert busy is not None and busy.startswith(f"{what} 1, could not get payload: ") and "busy" in busy
+            await reader.close()
+
+    play(scene())

@@ -1,0 +1,103 @@
+"""What rpc and derivation see of the engine process: heads with their metrics, and problems from three sides."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.stages.engine.core.actions import Severity, WorkFailed
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.topology import CHANNELS
+from tests.stages.engine.conftest import Play
+from tests.support.chain_fixture import ChainFixture
+
+
+class Observer:
+    """The rpc process of a publisher."""
+
+    def __init__(self, directory: Path) -> None:
+        self.status: list[EngineStatus] = []
+        self.health: list[tuple[str, ...]] = []
+        self.meter = Meter("engine")
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
+        self.publisher = StatusPublisher(self.buses["engine"], self.meter)
+        self.buses["rpc"].subscribe("status.engine", self._take)
+
+    def _take(self, message: EngineStatus | Health) -> None:
+        if isinstance(message, EngineStatus):
+            self.status.append(message)
+        else:
+            self.health.append(message.problems)
+
+    def metric(self, line: str) -> float:
+        """The value of a metric with its labels."""
+        lines = self.meter.text().decode().splitlines()
+        return next(float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} "))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+
+def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path, play: Play) -> None:
+    refs = chain.build(8)
+
+    async def scene() -> None:
+        observer = Observer(tmp_path)
+        async with running_buses(observer.buses):
+            status = EngineStatus(3, refs[8], refs[2], refs[2], refs[4], refs[0], True, True)
+            observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
+            assert observer.metric("sequencer_active") == 0
+            observer.publisher.publish(status)
+            await observer.until(lambda: bool(observer.status) and observer.status[-1] == status)
+
+        head = refs[8]
+        assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == 8
+        assert observer.metric('refs_number{layer="l1_origin",type="l2_unsafe"}') == head.l1_origin.number
+        assert observer.metric('refs_number{layer="l2",type="l2_pending_safe"}') == 4
+        assert observer.metric('refs_number{layer="l2",type="l2_local_safe"}') == 2
+        assert observer.metric('refs_number{layer="l2",type="l2_finalized"}') == 0
+        assert observer.metric('refs_seqnr{type="l2_unsafe"}') == head.sequence_number
+        assert observer.metric('refs_time{layer="l2",type="l2_unsafe"}') == head.timestamp
+        assert observer.metric('refs_hash{layer="l2",type="l2_unsafe"}') == float(
+            int.from_bytes(head.hash[:8], "little")
+        )
+        assert observer.metric('refs_latency{layer="l2",type="l2_unsafe"}') < 0
+        assert observer.metric("sequencer_active") == 1
+
+    play(scene())
+
+
+def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, play: Play) -> None:
+    async def scene() -> None:
+        observer = Observer(tmp_path)
+        publisher = observer.publisher
+        async with running_buses(observer.buses):
+            publisher.set_problem("start", "searching")
+            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0))
+            publisher.set_runtime_problems(("watch: on another chain",))
+            expected = ("searching", "drive: away", "watch: on another chain")
+            await observer.until(lambda: bool(observer.health) and observer.health[-1] == expected)
+            assert observer.metric("activity_problems") == 2
+            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "busy", 2.0))
+            publisher.set_problem("start", None)
+            publisher.set_runtime_problems(())
+            await observer.until(lambda: observer.health[-1] == ("drive: busy",))
+            publisher.clear_failure("drive")
+            publisher.clear_failure("finalize")
+            await observer.until(lambda: observer.health[-1] == ())
+            assert observer.metric("activity_problems") == 0
+
+    play(scene())
+
+
+def test_metrics_of_a_block_without_its_origin(chain: ChainFixture) -> None:
+    meter, payload = Meter("engine"), chain.payloads[chain.build(1)[1].hash]
+    show_payload(meter, "received_payload", payload)
+    text = meter.text().decode()
+    assert 'refs_number{layer="l2",type="received_payload"} 1.0' in text
+    assert 'refs_time{layer="l2",type="received_payload"} 1002.0' in text and "l1_origin" not in text

@@ -1,0 +1,82 @@
+"""An engine that comes back from a restart without its last blocks: its first SYNCING answer shows it, a new
+start is found where the engine is, and the chain goes on from there."""
+
+import pytest
+
+from rollup_node.stages.messages.control import PostUnsafePayloadRequest, StartSequencerRequest, StopSequencerRequest
+from rollup_node.stages.messages.engine import AttributesReady
+from tests.stages.engine.conftest import Run, RunOn
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.engine_node import EngineNode, chain_clock, follow
+from tests.support.fake_engine import FakeExecutionEngine
+
+
+def test_a_verifier_takes_the_lost_blocks_from_its_peers_again(
+    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
+) -> None:
+    refs = follow(chain, engine, 5)
+    blocks = [chain.payloads[ref.hash] for ref in [*refs, *chain.build(6)[6:]][1:]]
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: node.unsafe == 5)
+        engine.lose(2)
+        await node.gossip(blocks[5])
+        await node.until(lambda: node.unsafe == 2)
+        assert any("answers SYNCING" in line for line in node.failures)
+        await node.gossip(*blocks[2:5])
+        await node.until(lambda: node.unsafe == 6)
+
+    run(scene, p2p=True)
+
+
+def test_derivation_builds_the_lost_blocks_again(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+    refs = follow(chain, engine, 5, safe=5)
+
+    async def scene(node: EngineNode) -> None:
+        first = await node.start()
+        parent = node.status.unsafe if node.status is not None else None
+        for sequence, ref in enumerate(refs[1:], start=1):
+            await node.derive(first, sequence, refs[sequence - 1], chain.attributes(refs[sequence - 1], 100), 101)
+            assert node.results[-1].safe_head == ref
+        assert parent == refs[5]
+        engine.lose(3)
+        attributes = chain.attributes(refs[5], 100)
+        message = AttributesReady(first.reset, 6, refs[5], attributes, chain.l1_ref(101), True)
+        await node.until(lambda: len(node.starts) > 1, lambda: node.blocks.send(message))
+        again = node.starts[-1]
+        await node.until(lambda: node.unsafe == 3)
+        assert again.safe_head.number <= 3
+        for sequence, at in enumerate(range(again.safe_head.number, 5), start=1):
+            await node.derive(again, sequence, refs[at], chain.attributes(refs[at], 100), 101)
+        assert engine.head == refs[5].hash and node.unsafe == 5
+
+    run(scene)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["sequenced head", "posted head"])
+def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
+    """A head that it sequenced is built on without being read; another one is read, and found to be lost."""
+    chain = chain_with(block_time=1)
+    engine = FakeExecutionEngine(chain)
+    engine.head = chain.genesis.hash
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: len(engine.canonical()) >= 4)
+        assert (await node.admin(StopSequencerRequest(1))).error is None
+        if not known:
+            assert node.stage.core.heads is not None
+            tip = node.stage.core.heads.unsafe
+            posted = chain.seal(tip, chain.attributes(tip, tip.l1_origin.number, [chain.user]))
+            await node.admin(PostUnsafePayloadRequest(2, posted))
+            await node.until(lambda: engine.head == posted.block_hash)
+            await node.until(lambda: node.unsafe == posted.block_number)
+        last, height = engine.head, len(engine.canonical())
+        engine.lose(2)
+        assert (await node.admin(StartSequencerRequest(3, last))).error is None
+        await node.until(lambda: len(engine.canonical()) >= height + 1)
+        assert engine.head not in engine.lost
+        assert any(("answers SYNCING" if known else "has lost its head") in line for line in node.failures)
+        times = [payload.timestamp for _, payload in sorted(engine.canonical().items())]
+        assert times == list(range(1_001, 1_001 + len(times)))
+
+    run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)

@@ -1,0 +1,116 @@
+"""Which connections of a server stay [RPC8]."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.rpc.connections import Connection, ConnectionTable, Limits, Phase, counted_address
+
+LIMITS = Limits(connections=4, per_address=3, held_bytes=100)
+
+
+def opened(table: ConnectionTable, *peers: str) -> list[Connection]:
+    return [table.open(peer, float(time)) for time, peer in enumerate(peers)]
+
+
+def test_an_address_loses_the_connection_that_has_waited_longest() -> None:
+    table = ConnectionTable(LIMITS)
+    first, second, _, fourth = opened(table, "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1")
+    table.enter(first, Phase.RESPONSE, 5.0)
+    assert table.crowded_out(fourth) is second
+    table.close(second)
+    assert table.crowded_out(fourth) is None
+
+
+def test_idle_connections_do_not_push_out_calls_nor_calls_requests() -> None:
+    table = ConnectionTable(LIMITS)
+    connections = opened(table, *["10.0.0.1"] * 4)
+    table.enter(connections[0], Phase.RESPONSE, 5.0)
+    assert table.crowded_out(connections[3]) is connections[1]
+    table.enter(connections[2], Phase.RESPONSE, 6.0)
+    assert table.crowded_out(connections[3]) is connections[0]
+    table.enter(connections[1], Phase.RESPONSE, 7.0)
+    assert table.crowded_out(connections[3]) is connections[0]
+
+
+def test_the_address_with_most_connections_makes_room() -> None:
+    table = ConnectionTable(LIMITS)
+    connections = opened(table, "10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.3")
+    assert table.crowded_out(connections[-1]) is connections[1]
+
+
+def test_among_single_connections_the_oldest_makes_room() -> None:
+    table = ConnectionTable(LIMITS)
+    connections = opened(table, *(f"10.0.0.{number}" for number in range(5)))
+    table.enter(connections[0], Phase.IDLE, 9.0)
+    assert table.crowded_out(connections[-1]) is connections[1]
+
+
+def test_the_address_that_holds_most_bytes_loses_its_heaviest() -> None:
+    table = ConnectionTable(LIMITS)
+    heavy, heavier, single = opened(table, "10.0.0.1", "10.0.0.1", "10.0.0.2")
+    table.hold(heavy, 30)
+    table.hold(heavier, 31)
+    table.hold(single, 39)
+    assert table.heaviest() is None
+    table.hold(single, 1)
+    assert table.heaviest() is heavier
+    table.close(heavier)
+    assert table.heaviest() is None
+    table.hold(heavier, 1000)
+    assert table.heaviest() is None
+
+
+def test_each_phase_has_its_time() -> None:
+    table = ConnectionTable(LIMITS)
+    (connection,) = opened(table, "10.0.0.1")
+    assert table.expired(30.0) == []
+    assert table.expired(30.1) == [connection]
+    table.enter(connection, Phase.IDLE, 30.0)
+    assert table.expired(149.0) == []
+    assert table.expired(150.1) == [connection]
+
+
+def test_limits_within_few_descriptors() -> None:
+    limits = Limits(connections=512, per_address=256, held_bytes=1)
+    assert limits.within(10_000) == limits
+    assert limits.within(100) == Limits(84, 42, 1, 16)
+    assert limits.within(8) == Limits(6, 3, 1, 2)
+    assert limits.within(0).connections == 0
+
+
+@pytest.mark.parametrize(
+    ("peer", "counted"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        *((None, "unknown"), ("", "unknown"), ("/run/socket", "unknown")),
+    ],
+)
+def test_addresses_are_counted_by_customer(peer: str | None, counted: str) -> None:
+    assert counted_address(peer) == counted
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 60)), max_size=60))
+def test_a_server_that_obeys_stays_within_its_limits(steps: list[tuple[int, int, int]]) -> None:
+    table = ConnectionTable(LIMITS)
+    alive: list[Connection] = []
+    for time, (address, action, size) in enumerate(steps):
+        if action == 0 or not alive:
+            alive.append(table.open(f"10.0.0.{address}", time))
+            while (crowded_out := table.crowded_out(alive[-1])) is not None:
+                assert crowded_out is not alive[-1]
+                table.close(crowded_out)
+                alive.remove(crowded_out)
+        elif action == 1:
+            table.enter(alive[size % len(alive)], list(Phase)[address % 4], time)
+        else:
+            table.hold(alive[address % len(alive)], size)
+            while (heaviest := table.heaviest()) is not None:
+                table.close(heaviest)
+                alive.remove(heaviest)
+        assert len(table) == len(alive) <= LIMITS.connections
+        assert sum(each.held for each in alive) <= LIMITS.held_bytes
+        assert all(sum(each.address == one.address for each in alive) <= LIMITS.per_address for one in alive)

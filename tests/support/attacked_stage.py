@@ -1,0 +1,110 @@
+"""A stage in a process of its own that a test attacks: what it sends, and what it takes of memory and log."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[2]
+WAIT_SECONDS = 50.0
+
+
+class AttackedStage:
+    """`messages` are what `stage_program` printed, in order."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process, self._log = process, log
+        self.messages: list[dict[str, Any]] = []
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not exited."""
+        return self._process.returncode is None
+
+    @property
+    def peak_megabytes(self) -> float:
+        """The highest resident memory of the process so far."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+    @property
+    def log(self) -> str:
+        """All the process has logged."""
+        return self._log.read_text()
+
+    def last(self, key: str) -> Any:
+        """The value in the last message that has this key; None without one."""
+        return next((message[key] for message in reversed(self.messages) if key in message), None)
+
+    def request(self, *requests: Sequence[Any]) -> None:
+        """Has these requests sent again and again, in place of those before."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(orjson.dumps(requests) + b"\n")
+
+    async def until(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+        """The first true value of a condition. Fails if the process exits before."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            assert self.is_alive, f"the process exited with code {self._process.returncode}: {self.log[-1500:]}"
+            assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}: {self.log[-1500:]}"
+            await asyncio.sleep(0.02)
+        return found
+
+    async def read_messages(self) -> None:
+        """Reads messages until the process ends."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self.messages.append(orjson.loads(line))
+
+    async def stop(self) -> int:
+        """Ends the process by SIGTERM; its exit code."""
+        if self.is_alive:
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(10):
+                return await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+            raise
+
+
+@asynccontextmanager
+async def attacked_stage(role: str, config: msgspec.Struct) -> AsyncIterator[AttackedStage]:
+    """Starts the process of a role and ends it."""
+    with tempfile.TemporaryDirectory(prefix="rn-") as folder:
+        config_file, log = Path(folder, "config"), Path(folder, "log")
+        config_file.write_bytes(msgspec.msgpack.encode(config))
+        with log.open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "tests.support.stage_program",
+                role,
+                str(config_file),
+                cwd=ROOT,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=stderr,
+                limit=1 << 26,
+            )
+        stage = AttackedStage(process, log)
+        reading = asyncio.create_task(stage.read_messages())
+        try:
+            yield stage
+        finally:
+            await stage.stop()
+            await reading

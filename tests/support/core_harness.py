@@ -1,0 +1,243 @@
+"""The engine core with a model engine, a small L1 and a derivation that works, in virtual time."""
+
+from typing import Any, TypeVar
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.actions import (
+    Action,
+    PublishBlock,
+    PublishStatus,
+    RequestL1Blocks,
+    ResetStarted,
+    SendToDerivation,
+    SendToRpc,
+    WorkFailed,
+)
+from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, PendingCall, Work
+from rollup_node.stages.engine.core.engine_core import EngineCore
+from rollup_node.stages.engine.core.inbox import PeerRequest
+from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.messages.control import ControlResponse, OutputRequest, OutputResponse
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import (
+    AttributesReady,
+    AttributesResult,
+    EngineStatus,
+    L2BlocksRequest,
+    L2BlocksResponse,
+    PipelineStart,
+    StartRequest,
+)
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse, UnsafeBlock
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
+from tests.support.chain_fixture import GENESIS_TIME, ChainFixture
+from tests.support.model_engine import ModelEngine
+
+A = TypeVar("A")
+DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
+
+
+class CoreHarness:
+    """`open` are the calls that the test has not answered yet, `actions` all actions so far. L1 has the blocks up to
+    `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until it has one, and derives one block at a
+    time."""
+
+    def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
+        self.chain = chain
+        self.engine = ModelEngine(chain) if engine is None else engine
+        if not self.engine.head:
+            self.engine.head = chain.genesis.hash
+        settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
+        stopped = bool(settings.get("sequencer_stopped", False))
+        self.core = EngineCore(EngineConfig("http://localhost/", bytes(32), 10.0, **settings), stopped=stopped)
+        self.now = Instant(float(GENESIS_TIME), 100.0)
+        self.l1_head, self.l1_blocks = 105, 0
+        self.open: list[PendingCall] = []
+        self.actions: list[Action] = []
+        self.derivation = DERIVATION
+        self.start: PipelineStart | None = None
+        self.parent: L2BlockRef | None = None
+        self.sequence = 0
+        self.waiting: AttributesReady | None = None
+        self.drain()
+
+    # --- the process -----------------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Action]:
+        """Takes the core's new actions, as its neighbours do."""
+        fresh = self.core.take_actions()
+        self.actions += fresh
+        for position, action in enumerate(fresh):
+            if isinstance(action, SendToDerivation) and action.peer == self.derivation:
+                in_force = not any(isinstance(later, ResetStarted) for later in fresh[position:])
+                self._take_from_engine(action.message, in_force)
+        for action in fresh:
+            if isinstance(action, RequestL1Blocks):
+                for number in range(action.blocks.first, action.blocks.first + action.blocks.count):
+                    if number <= self.l1_head:
+                        self.core.news(L1BlockResponse(self.chain.l1(number)), self.now)
+                        self.l1_blocks += 1
+        return fresh
+
+    def step(self) -> list[PendingCall]:
+        """Takes the calls that are due now; a second call returns none."""
+        calls = self.core.next_calls(self.now)
+        assert self.core.next_calls(self.now) == [], "a call is made once"
+        self.open += calls
+        self.drain()
+        return calls
+
+    def call_names(self) -> list[str]:
+        """The kinds of the calls that are due now."""
+        return [type(pending.call).__name__ for pending in self.step()]
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer | Any = ...) -> None:
+        """Answers an open call, by default as an engine that works."""
+        self.open.remove(pending)
+        self.core.answer(pending, self.good_answer(pending) if answer is ... else answer, self.now)
+        self.drain()
+
+    def good_answer(self, pending: PendingCall) -> CoreAnswer:
+        """What a working engine, or L1, answers."""
+        match pending.call:
+            case GetL1BlockRef(number=number):
+                return self.chain.l1_ref(number) if number <= self.l1_head else None
+            case L2BlocksRequest(reset=reset, first=first, last=last):
+                return L2BlocksResponse(reset, first, last, (), "not read in this test")
+            case OutputRequest(id=number):
+                return OutputResponse(number, "not read in this test", None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            case PayloadRequest(id=number):
+                return PayloadResponse(number, None, None)
+            case call:
+                return self.engine.answer(call)
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass."""
+        self.now = Instant(self.now.unix + seconds, self.now.monotonic + seconds)
+
+    def run_until_idle(self, rounds: int = 200) -> None:
+        """Answers all calls as a working engine until none is due now."""
+        for _ in range(rounds):
+            arrived = self.l1_blocks
+            self.step()
+            if self.open:
+                self.answer(self.open[0])
+            elif self.l1_blocks == arrived:
+                return
+        raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
+
+    def sleep(self) -> None:
+        """Lets time pass until the core has to act."""
+        self.wait(max(0.001, self.core.wait_until(self.now) - self.now.monotonic))
+
+    def head_call(self) -> PendingCall | None:
+        """The open call that may move heads."""
+        return next((pending for pending in self.open if pending.work.lane is Lane.HEADS), None)
+
+    def call(self, work: Work) -> PendingCall:
+        """The open call of this work."""
+        return next(pending for pending in self.open if pending.work is work)
+
+    def done(self, kind: type[A]) -> list[A]:
+        """The actions of a kind so far."""
+        return [action for action in self.actions if isinstance(action, kind)]
+
+    # --- the neighbours --------------------------------------------------------------------------------------------
+
+    def request(self, message: PeerRequest, peer: ProcessId = RPC) -> None:
+        """A request of another process."""
+        self.core.request(peer, message, self.now)
+        self.drain()
+
+    def move_l1(self, head: int, finalized: int | None = None) -> None:
+        """L1 has other heads."""
+        self.l1_head = head
+        final = None if finalized is None else self.chain.l1_ref(finalized)
+        self.core.news(L1Heads(self.chain.l1_ref(head), None, final), self.now)
+        self.drain()
+
+    def gossip(self, payload: ExecutionPayload) -> None:
+        """An unsafe block arrives."""
+        self.core.news(UnsafeBlock(payload), self.now)
+        self.drain()
+
+    def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse, in_force: bool) -> None:
+        """Takes a message to derivation; `in_force` unless a reset has followed it in the same step."""
+        if isinstance(message, PipelineStart):
+            if in_force:
+                heads = self.core.heads
+                assert heads is not None and message.reset == self.core.status().reset, "a start in force"
+                is_new = self.start is not None and message.reset != self.start.reset
+                assert not is_new or message.safe_head == heads.safe == heads.pending_safe
+            if self.start is None or message.reset != self.start.reset:
+                self.start, self.parent, self.sequence, self.waiting = message, message.safe_head, 0, None
+            return
+        waiting = self.waiting
+        if isinstance(message, AttributesResult) and waiting is not None and message.sequence == waiting.sequence:
+            self.parent, self.waiting = message.safe_head, None
+
+    def restart_derivation(self) -> None:
+        """Derivation has a new life, which has no start."""
+        self.derivation = ProcessId(self.derivation.slot, self.derivation.incarnation + 1)
+        self.start = self.parent = self.waiting = None
+
+    def derive(self, *users: bytes, concluding: bool = True) -> None:
+        """Derivation repeats what it needs: a start, another one after an L1 reorg, or that its attributes are
+        processed; with none of these, it derives the next block from L1 block `l1_head`."""
+        if self.start is None or self.parent is None:
+            self.request(StartRequest(0, None), self.derivation)
+            return
+        if self.chain.l1_ref(self.parent.l1_origin.number).id != self.parent.l1_origin:
+            self.request(StartRequest(self.start.reset, "L1 reorg"), self.derivation)
+            return
+        if self.waiting is None:
+            self.sequence += 1
+            origin = min(self.l1_head, max(self.parent.l1_origin.number, 100))
+            attributes = self.chain.attributes(self.parent, origin, users)
+            derived_from = self.chain.l1_ref(self.l1_head)
+            self.waiting = AttributesReady(
+                self.start.reset, self.sequence, self.parent, attributes, derived_from, concluding
+            )
+        self.request(self.waiting, self.derivation)
+
+    def report_idle(self) -> None:
+        """Derivation has used up all L1 blocks."""
+        reset = self.start.reset if self.start is not None else 0
+        self.core.news(DerivationStatus(reset, self.chain.l1_ref(self.l1_head), True, 0), self.now)
+        self.drain()
+
+    # --- what the neighbours see -----------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> EngineStatus:
+        """The last status published."""
+        return self.done(PublishStatus)[-1].status
+
+    @property
+    def responses(self) -> list[ControlResponse | OutputResponse]:
+        """All responses to rpc."""
+        return [action.message for action in self.done(SendToRpc)]
+
+    @property
+    def published(self) -> list[ExecutionPayload]:
+        """The blocks that were published to peers."""
+        return [action.payload for action in self.done(PublishBlock)]
+
+    @property
+    def failures(self) -> list[str]:
+        """The errors of failed work."""
+        return [action.error for action in self.done(WorkFailed)]
+
+
+def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> CoreHarness:
+    """A harness whose start is confirmed and sent to derivation."""
+    harness = CoreHarness(chain, engine, **config)
+    harness.move_l1(harness.l1_head)
+    harness.run_until_idle()
+    harness.derive()
+    assert harness.start is not None
+    harness.run_until_idle()
+    return harness

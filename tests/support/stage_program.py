@@ -1,0 +1,128 @@
+"""One stage in a process of its own, with a compute worker and the clients' ends of its channels:
+`python -m tests.support.stage_program ROLE CONFIG`, where CONFIG is the msgpack file of its config.
+
+Every line on stdin is the JSON list of requests to repeat from now on. What arrives is printed, one JSON object a line;
+the log is on stderr."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.stages.blobs import kzg
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.process import stage as blobs
+from rollup_node.stages.io import log
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.process import stage as l1
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.l1 import (
+    L1BlockResponse,
+    L1BlocksRequest,
+    L1Heads,
+    L1RefsRequest,
+    L1RefsResponse,
+)
+from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
+from tests.support.stage_runner import running_stage
+
+REPEAT_SECONDS = 0.3
+
+
+def main() -> None:
+    """Runs until the end of stdin or SIGTERM."""
+    role, config = sys.argv[1], Path(sys.argv[2]).read_bytes()
+    log.configure(role, log.Level.INFO, log.write_to_stderr)
+    if role == "blobs":
+        # As the supervisor does before it starts the processes.
+        kzg.load_setup()
+    asyncio.run(_run_l1(config) if role == "l1" else _run_blobs(config))
+
+
+async def _run_l1(data: bytes) -> None:
+    config = msgspec.msgpack.decode(data, type=L1Config)
+    async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
+        blocks = buses["derivation"].connect("l1.blocks", _print_message)
+        origins = buses["engine"].connect("l1.origins", _print_message)
+        buses["rpc"].subscribe("status.l1", _print_message)
+
+        def send(request: list[Any]) -> None:
+            kind, number, count = request
+            if kind == "blocks":
+                blocks.send(L1BlocksRequest(number, count))
+            else:
+                origins.send(L1RefsRequest(number, count))
+
+        await _serve_requests(send)
+
+
+async def _run_blobs(data: bytes) -> None:
+    config = msgspec.msgpack.decode(data, type=BlobsConfig)
+    async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
+        contents = buses["derivation"].connect("blobs.contents", _print_message)
+        buses["rpc"].subscribe("status.blobs", _print_message)
+
+        def send(request: list[Any]) -> None:
+            number, time, hashes, urgent = request
+            block = L1BlockRef(number.to_bytes(32, "big"), number, bytes(32), time)
+            refs = tuple(BlobRef(index, bytes.fromhex(each)) for index, each in enumerate(hashes))
+            contents.send(BlobsRequest(block, refs, urgent))
+
+        await _serve_requests(send)
+
+
+async def _serve_requests(send: Callable[[list[Any]], None]) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    requests: list[list[Any]] = []
+    received = b""
+
+    def on_input() -> None:
+        nonlocal received
+        received += (data := os.read(0, 1 << 16))
+        *lines, received = received.split(b"\n")
+        if lines:
+            requests[:] = orjson.loads(lines[-1])
+        if not data:
+            stop.set()
+
+    loop.add_reader(0, on_input)
+    while not stop.is_set():
+        for request in requests:
+            send(request)
+        try:
+            async with asyncio.timeout(REPEAT_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            pass
+
+
+def _print_message(message: Any) -> None:
+    shown: dict[str, Any]
+    match message:
+        case L1Heads(head, _, finalized):
+            shown = {"head": head and head.number, "finalized": finalized and finalized.number}
+        case Health(problems):
+            shown = {"problems": problems}
+        case L1BlockResponse(block):
+            shown = {"block": block.header.number}
+        case L1RefsResponse(last, refs, error):
+            shown = {"refs": last, "count": len(refs), "error": error}
+        case BlobsResponse(block_hash, _):
+            shown = {"blobs": int.from_bytes(block_hash, "big")}
+        case BlobsUnavailable(block_hash, _, error):
+            shown = {"unavailable": int.from_bytes(block_hash, "big"), "error": error}
+        case _:
+            shown = {"unavailable": message.number, "error": message.error}
+    print(orjson.dumps(shown).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
