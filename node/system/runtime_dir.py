@@ -41,7 +41,7 @@ SEQUENCER_STATE = "sequencer.state"
 FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*"}
 """The folders, and which files in them are the node's."""
 
-FILES = (PROCESSES, SEQUENCER_STATE, f"{PROCESSES}.new", "sequencer.new")
+FILES = (PROCESSES, SEQUENCER_STATE, f"{PROCESSES}.new", f"{SEQUENCER_STATE}.new")
 
 PUBLIC_MODE = 0o644
 """Of processes.json, for operators who are not the node's user."""
