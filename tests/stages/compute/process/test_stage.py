@@ -23,7 +23,7 @@ TASKS = {
 }
 RESULTS = {
     "blobs": BlobsVerified((), ()),
-    "l1": Invalid("the answer is not JSON"),
+    "l1": Invalid("the answer is not JSON: <html>"),
     "derivation": DecodedChannel((), ZlibHeaderInvalid(b"\x78 no c")),
 }
 
