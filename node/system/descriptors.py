@@ -4,7 +4,7 @@ import resource
 
 from rollup_node.node.system.exit_codes import SetupError
 
-OWN_DESCRIPTORS = 96
+OWN_DESCRIPTORS = 64
 """What a process needs besides its connections to others: files, sockets to other processes, clients of endpoints."""
 
 DESCRIPTORS_PER_PROCESS = 8

@@ -23,7 +23,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
 
 
 def test_a_limit_that_is_too_low_ends_the_start_with_the_number_needed() -> None:
-    with pytest.raises(SetupError, match=r"the node needs 316 open files, and the limit is 315: raise the hard limit"):
-        check_descriptor_limit(315, processes=7, connections=164)
-    check_descriptor_limit(316, processes=7, connections=164)
+    with pytest.raises(SetupError, match=r"the node needs 284 open files, and the limit is 283: raise the hard limit"):
+        check_descriptor_limit(283, processes=7, connections=164)
+    check_descriptor_limit(284, processes=7, connections=164)
     check_descriptor_limit(resource.RLIM_INFINITY, processes=7, connections=164)
