@@ -18,7 +18,6 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
-from rollup_node.node.system.descriptors import raise_descriptor_limit
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.node.system.library_logs import capture_library_logs
 from rollup_node.node.system.log_formats import LogSettings, formatter
@@ -79,15 +78,21 @@ def dropped_lines(process: str, lines: int) -> Record:
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", {"lines": lines}, None)
 
 
-def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
-    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
+def run_process(
+    identity: ProcessIdentity,
+    build: str,
+    config: object,
+    shared: SharedResources,
+    prepare: Callable[[], object] | None = None,
+) -> int:
+    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function,
+    `prepare` loads what it needs before its first step."""
     setproctitle(f"rollup-node: {identity.name}")
-    raise_descriptor_limit()
     writer = take_over_output(identity.name, shared.log)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
+        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config, prepare))
     except BaseException as error:
         code = _log_failure(error)
     writer.drain(LAST_LINES_SECONDS)
@@ -128,9 +133,10 @@ class StageProcess:
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK
 
-    async def run(self, build: str, config: object) -> int:
+    async def run(self, build: str, config: object, prepare: Callable[[], object] | None = None) -> int:
         """Runs from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        # A process that starts has nothing to close yet, and a handler would wait for the end of a long load.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         async with asyncio.TaskGroup() as group:
             heartbeat = group.create_task(self._beat(), name="heartbeat")
@@ -141,8 +147,13 @@ class StageProcess:
             file = MetricsFile(self._shared.metrics, self._identity.name, self._meter, self._collector(bus))
             services = [group.create_task(work) for work in (bus.run(), problems.repeat(), file.repeat())]
             await asyncio.sleep(0)
+            if prepare is None:
+                self._handle_stop_signal()
             self._shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
+            if prepare is not None:
+                prepare()
+                self._handle_stop_signal()
             await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
             for service in services:
                 service.cancel()
@@ -151,6 +162,9 @@ class StageProcess:
             heartbeat.cancel()
         self._log.debug("stopped")
         return self._code
+
+    def _handle_stop_signal(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
 
     def _bus(self) -> Bus:
         identity, shared = self._identity, self._shared

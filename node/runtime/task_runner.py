@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.repeated_errors import RepeatedErrors, shortened
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 
@@ -59,6 +60,8 @@ class TaskRunner:
         self._stage, self._meter, self._problems = stage, meter, problems
         self._log = get_logger(component)
         self._stopping = asyncio.Event()
+        self._errors = RepeatedErrors(lambda: asyncio.get_running_loop().time())
+        self._logged: set[str] = set()
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
@@ -84,7 +87,9 @@ class TaskRunner:
                 attempt += 1
                 continue
             if attempt:
-                self._log.info("recovered", task=task.name, failed_attempts=attempt)
+                if task.name in self._logged:
+                    self._logged.discard(task.name)
+                    self._log.info("recovered", task=task.name, failed_attempts=attempt)
                 self._problems.clear(task.name)
                 attempt = 0
             await self._pause(task.wake, seconds)
@@ -95,17 +100,26 @@ class TaskRunner:
         if isinstance(error, ResetError):
             self._stage.reset(error)
             seconds = 0.0 if attempt == 0 else backoff(attempt - 1)
-        text = str(error) or type(error).__name__
+        text = shortened(str(error) or type(error).__name__)
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
         self._problems.set(task.name, f"{task.name}: {text}")
+        self._log_error(task, severity, text, seconds)
+        # A wake-up must not end a back-off: only stopping does.
+        await self._pause(self._stopping, seconds)
+
+    def _log_error(self, task: PeriodicTask, severity: str, text: str, seconds: float) -> None:
+        """One line for tasks that fail by the same cause, however long they do."""
+        if not self._errors.is_due(text):
+            return
+        self._logged.add(task.name)
+        left_out = self._errors.take_left_out()
         self._log.warn(
             "resetting" if severity == "reset" else "step failed, retrying",
             task=task.name,
             error=text,
             retry_in=round(seconds, 1),
+            **({"repeated": left_out} if left_out else {}),
         )
-        # A wake-up must not end a back-off: only stopping does.
-        await self._pause(self._stopping, seconds)
 
     async def _pause(self, until: asyncio.Event, seconds: float) -> None:
         if seconds <= 0 or until.is_set() or self._stopping.is_set():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.stages.io.private_files import open_private_file
 
 DEFAULT_FILE = Path("node_jwt.txt")
 SECRET_BYTES = 32
@@ -41,8 +42,12 @@ def _read(path: Path, option: str) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
             raise OptionError(f"JWT secret file {path} is not a file ({option})")
+        # The engine's user may own it, and a group may share it.
+        if mode & stat.S_IWOTH:
+            raise OptionError(f"JWT secret file {path} may be written by every user: chmod o-w ({option})")
         return os.read(descriptor, MAX_FILE).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
@@ -50,9 +55,11 @@ def _read(path: Path, option: str) -> str | None:
 
 def _write_new(path: Path) -> bytes:
     secret = secrets.token_bytes(SECRET_BYTES)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    # Not by a rename: an empty file may be mounted into a container by itself.
+    descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT)
     with os.fdopen(descriptor, "w") as file:
-        os.fchmod(file.fileno(), 0o600)
+        os.ftruncate(descriptor, 0)
+        os.fchmod(descriptor, 0o600)
         file.write(f"0x{secret.hex()}\n")
     return secret
 

@@ -31,6 +31,9 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.rpc.config import RpcConfig
 
+CLIENTS = 64
+"""Clients of the RPC server that a node can serve at once at least."""
+
 
 @dataclass(frozen=True)
 class NodePlan:
@@ -175,7 +178,16 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         log=build_config(LogSettings, plan.values),
         runtime_dir=plan.runtime_dir,
         precheck=partial(check_endpoints, endpoints),
+        connections=_connections(configs),
     )
+
+
+def _connections(configs: NodeConfigs) -> int:
+    """The connections that one process needs: those of peers, or of clients of the RPC server."""
+    if configs.p2p is None:
+        return CLIENTS
+    limits = configs.p2p.limits
+    return max(CLIENTS, limits.max_connections(configs.p2p.peers_hi) + limits.half_open)
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:

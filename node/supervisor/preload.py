@@ -1,4 +1,4 @@
-"""What the supervisor loads before it forks, so that all children share it and a restart is a bare fork."""
+"""What the supervisor imports before it forks, so that all children share it and a restart is a bare fork."""
 
 import gc
 import importlib
@@ -7,11 +7,9 @@ from rollup_node.node.system.process_table import ProcessSpec
 
 
 def preload(spec: ProcessSpec) -> None:
-    """Imports the modules of a process and runs its preparation; repeating it is cheap."""
+    """Imports the modules of a process; repeating it is cheap."""
     for module in (*spec.preload, spec.build.partition(":")[0]):
         importlib.import_module(module)
-    if spec.prepare is not None:
-        spec.prepare()
     freeze_heap()
 
 

@@ -15,7 +15,8 @@ PrecheckFunction = Callable[[], Awaitable[None]]
 @dataclass(frozen=True)
 class NodeSettings:
     """How a node is run. `precheck` runs once, in a process of its own, before the others; it ends the start by raising
-    SetupError. `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`."""
+    SetupError. `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`.
+    `connections` is how many connections to clients and peers one process needs at least."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)
@@ -24,3 +25,4 @@ class NodeSettings:
     channels: tuple[Channel, ...] = CHANNELS
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
     log_output: int = 1
+    connections: int = 0

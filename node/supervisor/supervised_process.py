@@ -14,8 +14,8 @@ from rollup_node.node.system.runtime_dir import ProcessEntry
 class SupervisedProcess:
     """One copy of a process, in its slot of the process table. Times are monotonic.
 
-    `kill_at` is when it is killed unless it has exited by then, `kill_reason` why; `restart_at` is when its next
-    incarnation starts; `stop_requested` whether it has been asked to stop."""
+    `kill_at` is when it is killed unless it has exited by then, `kill_reason` why; `killed` whether it was;
+    `restart_at` is when its next incarnation starts; `stop_requested` whether it has been asked to stop."""
 
     spec: ProcessSpec
     copy: int
@@ -27,6 +27,7 @@ class SupervisedProcess:
     started_unix: float = 0.0
     kill_at: float | None = None
     kill_reason: str = ""
+    killed: bool = False
     restart_at: float | None = None
     stop_requested: bool = False
     watchdog: Watchdog = field(init=False)
@@ -45,7 +46,8 @@ class SupervisedProcess:
         self.incarnation += 1
         self.watchdog = Watchdog(self.policy)
         self.started, self.started_unix = now, time.time()
-        self.kill_at, self.restart_at, self.kill_reason, self.stop_requested = None, None, "", False
+        self.kill_at, self.restart_at, self.kill_reason = None, None, ""
+        self.killed, self.stop_requested = False, False
 
     def entry(self) -> ProcessEntry | None:
         """Its entry in processes.json, while it runs."""

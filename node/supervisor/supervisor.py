@@ -24,11 +24,12 @@ from rollup_node.node.supervisor.preload import freeze_heap, preload
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
+from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit
 from rollup_node.node.system.exit_codes import FATAL_EXIT_CODES, ExitCode, SetupError, one_line
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.node.system.procfs import read_stat
+from rollup_node.node.system.procfs import read_stat, read_waiting
 from rollup_node.node.system.runtime_dir import ProcessEntry, RuntimeDirectory, open_runtime_directory
 from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io import log
@@ -40,7 +41,6 @@ IDLE_SECONDS = 0.25
 BUSY_SECONDS = 0.01
 STALLED_SECONDS = 0.05
 WATCHDOG_SECONDS = 0.5
-SUSPENDED_SECONDS = 1.0
 SLOW_START_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
@@ -55,6 +55,8 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
+        count = sum(spec.copies for spec in specs)
+        check_descriptor_limit(raise_descriptor_limit(), count, settings.connections)
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -96,7 +98,7 @@ class Supervisor:
         self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness)
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
-        self._began = self._starting_since = self._last_tick = time.monotonic()
+        self._began = self._starting_since = time.monotonic()
         self._started_unix = time.time()
         self._pending = deque(self._groups)
         self._preloaded: set[str] = set()
@@ -155,10 +157,6 @@ class Supervisor:
 
     def _tick(self, now: float) -> None:
         self._handle_signals()
-        if now - self._last_tick > SUSPENDED_SECONDS:
-            for process in self._processes:
-                process.watchdog.reset()
-        self._last_tick = now
         self._sweeper.tick(now)
         if self._stop_groups is None:
             self._start_due(now)
@@ -224,8 +222,9 @@ class Supervisor:
         process_id = ProcessId(process.slot, process.incarnation)
         self._liveness.start(*process_id)
         identity = ProcessIdentity(process.spec.role, process.name, process_id)
-        body = partial(run_process, identity, process.spec.build, process.spec.config, self._shared)
-        keep_fds = self._keep_fds | set(process.spec.keep_fds)
+        spec = process.spec
+        body = partial(run_process, identity, spec.build, spec.config, self._shared, spec.prepare)
+        keep_fds = self._keep_fds | set(spec.keep_fds)
         try:
             process.child = self._children.start(process.name, body, keep_fds, partial(self._on_exit, process))
         except OSError as error:
@@ -273,12 +272,15 @@ class Supervisor:
     # Hanging processes.
 
     def _check_hang(self, process: SupervisedProcess, now: float) -> None:
-        if process.child is None or process.kill_at is not None:
+        # A killed process may take long to give its memory back.
+        if process.child is None or process.kill_at is not None or process.killed:
             return
-        stat = read_stat(process.child.pid)
+        pid = process.child.pid
+        stat = read_stat(pid)
         if stat is None or stat.state == "Z":
             return
-        reason = process.watchdog.check(now, stat, self._liveness.beats(process.slot))
+        beats = self._liveness.beats(process.slot)
+        reason = process.watchdog.check(now, stat, beats, partial(read_waiting, pid))
         if reason is not None:
             self._log.error("process hangs", name=process.name, reason=reason)
             process.kill_reason, process.kill_at = reason, now + DUMP_SECONDS
@@ -287,7 +289,7 @@ class Supervisor:
 
     def _kill(self, process: SupervisedProcess, reason: str) -> None:
         if process.child is not None:
-            process.kill_reason, process.kill_at = reason, None
+            process.kill_reason, process.kill_at, process.killed = reason, None, True
             self._log.warn("killing process", name=process.name, reason=reason)
             process.child.send_signal(signal.SIGKILL)
 
@@ -341,7 +343,10 @@ class Supervisor:
 
     def _finish(self) -> None:
         self._sweeper.dismiss()
-        self._directory.remove()
+        try:
+            self._directory.remove()
+        except OSError as error:
+            self._log.error("cannot remove the files of the node", runtime_dir=self._directory.path, error=error)
         self._log.info("node stopped", code=int(self._code), seconds=round(time.monotonic() - self._began, 1))
         self._flush()
         signal.set_wakeup_fd(-1)

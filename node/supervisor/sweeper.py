@@ -116,5 +116,6 @@ def clean_up(directory: Path, created: bool) -> None:
         lock = take_lock(directory, LOCK_TIMEOUT)
     except SetupError:
         return
-    remove(directory, created)
+    with contextlib.suppress(OSError):
+        remove(directory, created)
     os.close(lock)

@@ -2,9 +2,28 @@
 
 import resource
 
+from rollup_node.node.system.exit_codes import SetupError
+
+OWN_DESCRIPTORS = 64
+"""What a process needs besides its connections to others: files, sockets to other processes, clients of endpoints."""
+
+DESCRIPTORS_PER_PROCESS = 8
+"""For each process of the node: its shared memory, its pipes, and the connections to it."""
+
 
 def raise_descriptor_limit() -> int:
     """Raises the soft limit to the hard one, as programs may that do not use select(); the limit that is in force."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+def check_descriptor_limit(limit: int, processes: int, connections: int) -> None:
+    """Raises SetupError when a process of a node with so many processes cannot serve so many connections to others with
+    `limit` descriptors."""
+    needed = OWN_DESCRIPTORS + DESCRIPTORS_PER_PROCESS * processes + connections
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise SetupError(
+            f"the node needs {needed} open files, and the limit is {limit}: raise the hard limit"
+            f" (ulimit -Hn {needed}, LimitNOFILE={needed} of systemd, --ulimit nofile={needed} of docker)"
+        )

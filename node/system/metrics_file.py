@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from rollup_node.node.system.runtime_dir import replace_file
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.private_files import replace_private_file
 
 WRITE_SECONDS = 2.0
 SUFFIX = ".prom"
@@ -28,7 +28,7 @@ class MetricsFile:
         """Replaces the file; a folder that no longer exists is ignored, for the node may be stopping."""
         self._collect()
         with contextlib.suppress(OSError):
-            replace_file(self._path, self._meter.text())
+            replace_private_file(self._path, self._meter.text())
 
     async def repeat(self) -> None:
         """Writes every 2 seconds, until it is cancelled."""

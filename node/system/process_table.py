@@ -10,10 +10,11 @@ class ProcessSpec:
     """A process that is ready to be started.
 
     `build` is the import path `module:function` of the stage's `build(config, bus, meter)`. Before its first fork the
-    supervisor imports that module and those of `preload`, and calls `prepare`, so that every later start is a bare
-    fork. Each of the `copies` has a slot of its own; `numbered` shows its number in the name. `stop_timeout` in seconds
-    bounds an orderly stop. A `one_shot` process ends the node with its own exit code instead of being restarted.
-    `keep_fds` are descriptors of the supervisor that the process inherits, such as the output of a command."""
+    supervisor imports that module and those of `preload`, so that every later start is a bare fork. `prepare` is what
+    the process loads before its first step; a signal ends it meanwhile. Each of the `copies` has a slot of its own;
+    `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly stop. A `one_shot` process ends
+    the node with its own exit code instead of being restarted. `keep_fds` are descriptors of the supervisor that the
+    process inherits, such as the output of a command."""
 
     role: str
     build: str

@@ -6,28 +6,47 @@
     metrics/         the metrics of each process as text
     sequencer.state  whether the sequencer was started or stopped by the admin API
 
-A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed."""
+A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
+directory, a folder in it or a list of processes that somebody else may have made is refused."""
 
 import contextlib
+import errno
 import fcntl
+import fnmatch
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.procfs import read_stat
+from rollup_node.node.system.procfs import read_stat, user_of
+from rollup_node.stages.io.private_files import (
+    open_private_file,
+    open_private_folder,
+    read_private_file,
+    replace_private_file,
+)
 
 LOCK = "lock"
 PROCESSES = "processes.json"
 SOCKETS = "ipc"
 METRICS = "metrics"
 SEQUENCER_STATE = "sequencer.state"
+
+FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*"}
+"""The folders, and which files in them are the node's."""
+
+FILES = (PROCESSES, SEQUENCER_STATE, f"{PROCESSES}.new", f"{SEQUENCER_STATE}.new")
+
+PUBLIC_MODE = 0o644
+"""Of processes.json, for operators who are not the node's user."""
+
+MAX_PROCESSES_BYTES = 1 << 20
 
 SOCKET_PATH_LIMIT = 107
 """The longest path of a Unix socket, in bytes."""
@@ -72,7 +91,8 @@ class RuntimeDirectory:
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
         """Replaces processes.json."""
-        replace_file(self.path / PROCESSES, msgspec.json.format(msgspec.json.encode(list(entries)), indent=2))
+        data = msgspec.json.format(msgspec.json.encode(list(entries)), indent=2)
+        replace_private_file(self.path / PROCESSES, data, PUBLIC_MODE)
 
     def remove(self) -> None:
         """Removes the files of the node, and the directory itself if the node created it."""
@@ -92,12 +112,35 @@ def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeD
     lock = take_lock(path, LOCK_TIMEOUT)
     try:
         sweep(path)
-        for folder in (SOCKETS, METRICS):
-            (path / folder).mkdir(mode=0o700, exist_ok=True)
-            (path / folder).chmod(0o700)
+        _create_folders(path)
     except OSError as error:
-        raise SetupError(f"runtime directory {path} cannot be used: {error.strerror}: {error.filename}") from None
+        raise SetupError(f"runtime directory {path} cannot be used: {_reason(error, path)}") from None
     return RuntimeDirectory(path, created, lock)
+
+
+def _create_folders(path: Path) -> None:
+    with _opened(path) as directory:
+        for name in FOLDERS:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=directory)
+            with _opened(name, directory) as folder:
+                os.fchmod(folder, 0o700)
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path, folder: int | None = None) -> Iterator[int]:
+    """A folder of this node, open."""
+    descriptor = open_private_folder(path, folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError, path: Path) -> str:
+    """What is wrong, with the file in the directory if it is one."""
+    text = error.strerror or str(error)
+    return text if error.filename in (None, str(path)) else f"{path / error.filename}: {text}"
 
 
 def _private_directory(longest_socket: int) -> Path:
@@ -134,13 +177,15 @@ def _fits(path: Path, longest_socket: int) -> bool:
 def take_lock(path: Path, timeout: float = 0.0) -> int:
     """Locks a directory; the descriptor of the lock, which holds it until it is closed. Waits up to `timeout` seconds.
 
-    Raises DirectoryInUseError when another process holds it, SetupError when the directory cannot be used."""
+    Raises DirectoryInUseError when another process holds it, SetupError when the directory cannot be used or may be
+    controlled by somebody else."""
     deadline = time.monotonic() + timeout
     while True:
         try:
-            fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with _opened(path) as directory:
+                fd = open_private_file(LOCK, os.O_RDWR | os.O_CREAT, folder=directory)
         except OSError as error:
-            raise SetupError(f"directory {path} cannot be used: {error.strerror}: {error.filename}") from None
+            raise SetupError(f"directory {path} cannot be used: {_reason(error, path)}") from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -161,13 +206,14 @@ def take_lock(path: Path, timeout: float = 0.0) -> int:
 
 def _is_same_file(path: Path, fd: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(fd))
+        return os.path.samestat(os.lstat(path), os.fstat(fd))
     except OSError:
         return False
 
 
 def remove(path: Path, directory_too: bool) -> None:
-    """Sweeps a directory and removes its lock, then the directory itself if wanted and empty. The lock must be held."""
+    """Sweeps a directory and removes its lock, then the directory itself if wanted and empty. The lock must be held.
+    Raises OSError as `sweep` does."""
     sweep(path)
     (path / LOCK).unlink(missing_ok=True)
     if directory_too:
@@ -176,41 +222,50 @@ def remove(path: Path, directory_too: bool) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Kills the processes that processes.json names and removes the files of the node. The lock must be held."""
+    """Kills the processes that processes.json names and removes the files of the node. The lock must be held.
+
+    Raises UnsafeFileError when somebody else may control the directory or a folder in it."""
     for entry in read_processes(path):
         if entry.pid != os.getpid():
             _kill(entry)
-    for folder, names in ((SOCKETS, "*.sock"), (METRICS, "*.prom*")):
-        for file in (path / folder).glob(names):
-            with contextlib.suppress(OSError):
-                file.unlink()
-        with contextlib.suppress(OSError):
-            (path / folder).rmdir()
-    for name in (PROCESSES, SEQUENCER_STATE):
-        (path / name).unlink(missing_ok=True)
+    with _opened(path) as directory:
+        for name, pattern in FOLDERS.items():
+            _sweep_folder(directory, name, pattern)
+        for name in FILES:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=directory)
+
+
+def _sweep_folder(directory: int, name: str, pattern: str) -> None:
+    try:
+        with _opened(name, directory) as folder:
+            for file in fnmatch.filter(os.listdir(folder), pattern):
+                with contextlib.suppress(OSError):
+                    os.unlink(file, dir_fd=folder)
+        os.rmdir(name, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+            raise
 
 
 def read_processes(path: Path) -> list[ProcessEntry]:
-    """The entries of processes.json; none when it is absent or damaged."""
+    """The entries of processes.json; none when it is absent, damaged, or not a file that only this user may write."""
     try:
-        return msgspec.json.decode((path / PROCESSES).read_bytes(), type=list[ProcessEntry])
+        with _opened(path) as directory:
+            data = read_private_file(PROCESSES, MAX_PROCESSES_BYTES, directory)
+        return msgspec.json.decode(data, type=list[ProcessEntry])
     except (OSError, msgspec.MsgspecError):
         return []
 
 
 def _kill(entry: ProcessEntry) -> None:
+    """Kills a process of this user, unless another one has got its pid."""
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(entry.pid)
         try:
             found = read_stat(entry.pid)
-            if found is not None and found.start_ticks == entry.start_ticks:
+            same = found is not None and found.start_ticks == entry.start_ticks
+            if same and user_of(entry.pid) == os.geteuid():
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:
             os.close(pidfd)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Replaces a file atomically: readers see the old or the new content."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_bytes(data)
-    new.rename(path)

@@ -29,7 +29,7 @@ _EVERY_OTHER_ELEMENT = int.from_bytes((bytes(32) + b"\xff" * 32) * (ELEMENTS // 
 
 @cache
 def load_setup() -> Any:
-    """The trusted setup, read once (1.4 s) and inherited by forked processes."""
+    """The trusted setup, read once (1.4 s)."""
     # Found beside the package without importing it, which would take 0.6 s.
     spec = find_spec("eth_account")
     if spec is None or not spec.submodule_search_locations:

@@ -29,11 +29,6 @@ Task = VerifyBlobs
 Result = BlobsVerified
 
 
-def prepare() -> None:
-    """Loads the KZG trusted setup ahead of the first task."""
-    kzg.load_setup()
-
-
 def run(task: Task) -> Result:
     """Verifies and decodes; never raises for bad data. Every wanted blob that is among the offered ones is found,
     whatever commitments and proofs came with it [BCN13, O5]."""

@@ -180,5 +180,5 @@ def test_too_few_descriptors_end_the_start_with_the_reason(leftovers: Leftovers)
     words = (str(leftovers.folder / "runtime"), json.dumps({"descriptors": 64}))
     with Program(leftovers, "tests.support.rpc_node", *words, PYTHONPATH=str(ROOT)) as program:
         finished = program.wait_for_exit()
-    assert finished.code == 70
-    assert "too few file descriptors for the" in finished.out
+    assert finished.code == 1
+    assert "open files, and the limit is 64: raise the hard limit" in finished.err

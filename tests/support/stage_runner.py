@@ -35,7 +35,7 @@ async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -
     with tempfile.TemporaryDirectory(prefix="rn-") as folder:
         buses = in_process_buses(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
         meter = Meter(role)
-        compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
+        compute.build(ComputeConfig(), buses["compute"], meter)
         stage = build(buses[role], meter)
         async with running_buses(buses):
             await stage.start()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,3 +135,19 @@ class ToyNode:
 
 StartNode = Callable[..., ToyNode]
 """Starts a toy node with settings and options of Popen."""
+
+
+@contextlib.contextmanager
+def toy_nodes(leftovers: Leftovers) -> Iterator[StartNode]:
+    """A function that starts toy nodes; those that still run at the end are killed."""
+    nodes: list[ToyNode] = []
+
+    def start_one(settings: Line | None = None, **options: Any) -> ToyNode:
+        nodes.append(ToyNode(leftovers, settings or {}, **options))
+        return nodes[-1]
+
+    yield start_one
+    for node in nodes:
+        if node.program.poll() is None:
+            node.program.kill()
+        node.program.communicate()

@@ -1,6 +1,7 @@
 """The stages of the toy node: `left` serves a channel, `right` sends requests to it and writes the last response into
 FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action in it, once."""
 
+import hashlib
 import os
 import signal
 import time
@@ -14,6 +15,8 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+
+STARVED_SECONDS = 16.0
 
 
 class ToyRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -59,7 +62,7 @@ class ToyStage:
 
     async def start(self) -> None:
         if self.config.refuse_to_stop:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.log.info("toy started")
 
     async def close(self) -> None:
@@ -96,6 +99,21 @@ class ToyStage:
         await self.act(action)
         return 0.03
 
+    def starve(self, core: int) -> None:
+        """Without a heartbeat, computes on a core with what time other processes leave, and sleeps for a quarter of the
+        time."""
+        os.sched_setaffinity(0, {core})
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        begun, asleep = time.monotonic(), 0.0
+        while (elapsed := time.monotonic() - begun) < STARVED_SECONDS:
+            used = time.thread_time()
+            while time.thread_time() - used < 0.0005:
+                pass
+            nap = max(0.0, elapsed / 4 - asleep)
+            time.sleep(nap)
+            asleep += nap
+        self.log.info("toy was starved")
+
     async def act(self, action: str) -> None:
         match action:
             case "spin":
@@ -114,6 +132,8 @@ class ToyStage:
             case "finish":
                 os.write(self.config.output, b"the result\n")
                 raise ExitRequested(self.config.code)
+            case starve if starve.startswith("starve "):
+                self.starve(int(starve.split()[1]))
             case "print":
                 print("printed\nby hand")
                 os.write(2, b"written past Python\n")
@@ -121,6 +141,12 @@ class ToyStage:
                 for number in range(3000):
                     self.log.info("chatter", number=number, padding="x" * 3000)
                 Path(self.folder / "chattered").touch()
+
+
+def long_load() -> None:
+    """Takes a minute in C, which no signal handler of Python interrupts."""
+    get_logger("toy").info("toy loads")
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 200_000_000)
 
 
 def build(config: ToyConfig, bus: Bus, meter: Meter) -> ToyStage:

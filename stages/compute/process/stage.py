@@ -14,7 +14,6 @@ class ComputeStage:
 
     def __init__(self, config: ComputeConfig, bus: Bus) -> None:
         self.periodic_tasks: tuple[PeriodicTask, ...] = ()
-        self._kzg = config.kzg
         # The bus serves the channels in this order.
         self.worker = bus.work(
             {
@@ -25,9 +24,7 @@ class ComputeStage:
         )
 
     async def start(self) -> None:
-        """Loads the KZG set-up, which the first task of blobs would otherwise wait for."""
-        if self._kzg:
-            blob_tasks.prepare()
+        """Nothing to open."""
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -4,8 +4,10 @@ process must not start a sequencer that was stopped, nor stop one that was start
 from pathlib import Path
 
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.private_files import read_private_file, replace_private_file
 
 ACTIVE, STOPPED = "active", "stopped"
+MAX_BYTES = 64
 
 log = get_logger("engine")
 
@@ -21,7 +23,7 @@ class SequencerStateFile:
         if self._path is None:
             return default
         try:
-            word = self._path.read_text().strip()
+            word = read_private_file(self._path, MAX_BYTES).decode("ascii", "replace").strip()
         except OSError:
             return default
         return word == STOPPED if word in (ACTIVE, STOPPED) else default
@@ -30,9 +32,7 @@ class SequencerStateFile:
         """Stores the state, by rename. A failure is logged and has no other effect."""
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         try:
-            fresh.write_text(ACTIVE if active else STOPPED)
-            fresh.replace(self._path)
+            replace_private_file(self._path, (ACTIVE if active else STOPPED).encode())
         except OSError as error:
             log.error("failed to store the sequencer state", file=self._path, error=error)

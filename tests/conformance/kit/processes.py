@@ -139,7 +139,7 @@ async def _serving(app: web.Application, stack: AsyncExitStack) -> str:
 def _buses(stack: AsyncExitStack) -> dict[str, Bus]:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rn-")))
     buses = in_process_buses(CHANNELS, folder, ROLES)
-    compute.build(ComputeConfig(kzg=False), buses["compute"], Meter("compute"))
+    compute.build(ComputeConfig(), buses["compute"], Meter("compute"))
     return buses
 
 

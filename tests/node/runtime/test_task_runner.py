@@ -122,6 +122,46 @@ def test_temporary_errors_back_off_and_are_reported(backoff_attempts: list[int])
     assert 'activity="poll",severity="temporary"} 4.0' in task.meter.text().decode()
 
 
+def test_an_hour_of_failures_is_a_line_a_minute_for_all_tasks_together(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two tasks fail by the same engine for an hour, one each of the ten seconds of the longest back-off."""
+    monkeypatch.setattr(task_runner, "backoff", lambda attempt: min(2.0**attempt, 10.0))
+    text = "127.0.0.1:8551: cannot connect " + "x" * 10**6
+
+    async def fail() -> float:
+        raise TemporaryError(text)
+
+    stage = RecordingStage(fail)
+    stage.periodic_tasks.append(PeriodicTask("unsafe", fail))
+    meter = Meter("test")
+    problems = Problems(stage, meter)
+    runner = TaskRunner(stage, meter, problems, "engine")
+
+    async def run_for_an_hour() -> None:
+        running = [asyncio.create_task(runner.run(task)) for task in stage.periodic_tasks]
+        await asyncio.sleep(3600)
+        runner.stop()
+        await asyncio.gather(*running)
+
+    virtual_time.run(run_for_an_hour())
+    lines = capsys.readouterr().err.splitlines()
+    assert 50 <= len(lines) <= 61 and sum(map(len, lines)) < 50_000
+    assert "repeated=" not in lines[0] and "repeated=1" in lines[1]
+    assert max(len(line) for report in stage.reports for line in report) < 600
+
+
+def test_an_alternating_task_is_a_few_lines_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    script: list[float | Exception] = []
+    for number in range(2000):
+        script += [TemporaryError(f"failure {number}"), 0.0]
+    task = ScriptedTask(*script)
+    assert sum(task.run()) == pytest.approx(100)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("warn test: step failed, retrying task=poll error=failure 0")
+    assert len(lines) == 20, "ten in a minute"
+
+
 def test_waking_does_not_end_a_backoff() -> None:
     task = ScriptedTask(TemporaryError("away"))
 

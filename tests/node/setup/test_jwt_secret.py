@@ -68,3 +68,22 @@ def test_what_is_no_file_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OptionError, match="is not a file"):
         load_jwt_secret(str(tmp_path / "pipe"))
+
+
+def test_a_secret_that_every_user_may_write_to_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "jwt"
+    file.write_text(HEX)
+    file.chmod(0o666)
+    with pytest.raises(OptionError, match="may be written by every user"):
+        load_jwt_secret(str(file))
+    file.chmod(0o664)
+    assert load_jwt_secret(str(file)).secret.hex() == HEX
+
+
+def test_a_secret_may_be_a_link_but_is_not_created_through_one(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    with pytest.raises(OptionError, match="link cannot be used: is a symbolic link"):
+        load_jwt_secret(str(tmp_path / "link"))
+    assert not (tmp_path / "target").exists()
+    (tmp_path / "target").write_text(HEX)
+    assert load_jwt_secret(str(tmp_path / "link")).secret.hex() == HEX

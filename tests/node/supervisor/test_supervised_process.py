@@ -7,7 +7,7 @@ import pytest
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess, record_death
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.node.system.procfs import ProcessStat
+from rollup_node.node.system.procfs import ProcessStat, Waiting
 
 POLICY = RestartPolicy(deaths=2, window=60.0, stopped=1.0)
 
@@ -25,13 +25,14 @@ def test_a_process_that_does_not_run_has_no_entry(process: SupervisedProcess) ->
 def test_an_incarnation_begins_without_the_state_of_the_last(process: SupervisedProcess) -> None:
     process.begin_incarnation(10.0)
     process.kill_at, process.kill_reason, process.restart_at, process.stop_requested = 11.0, "hangs", 12.0, True
-    stopped = ProcessStat("T", 0.0, 1, 1)
-    assert process.watchdog.check(0.0, stopped, 1) is None and process.watchdog.check(9.0, stopped, 1) is not None
+    stopped, waiting = ProcessStat("T", 0.0, 1, 1, 0), Waiting(False, 0.0)
+    found = [process.watchdog.check(float(now), stopped, 1, lambda: waiting) for now in range(9)]
+    assert found[0] is None and found[-1] is not None
     process.begin_incarnation(20.0)
     assert (process.incarnation, process.started) == (2, 20.0)
     assert process.kill_at is None and process.restart_at is None
     assert (process.kill_reason, process.stop_requested) == ("", False)
-    assert process.watchdog.check(9.0, stopped, 1) is None
+    assert process.watchdog.check(9.0, stopped, 1, lambda: waiting) is None
 
 
 def test_deaths_count_within_the_window(process: SupervisedProcess) -> None:

@@ -1,7 +1,13 @@
 """The limit of file descriptors."""
 
+import resource
 import subprocess
 import sys
+
+import pytest
+
+from rollup_node.node.system.descriptors import check_descriptor_limit
+from rollup_node.node.system.exit_codes import SetupError
 
 PROGRAM = """
 import resource
@@ -14,3 +20,10 @@ print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
     output = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True).stdout
     assert output.split() == ["100", "100", "100"]
+
+
+def test_a_limit_that_is_too_low_ends_the_start_with_the_number_needed() -> None:
+    with pytest.raises(SetupError, match=r"the node needs 284 open files, and the limit is 283: raise the hard limit"):
+        check_descriptor_limit(283, processes=7, connections=164)
+    check_descriptor_limit(284, processes=7, connections=164)
+    check_descriptor_limit(resource.RLIM_INFINITY, processes=7, connections=164)

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from rollup_node.node.system.procfs import read_stat, thread_count
+from rollup_node.node.system.procfs import read_stat, read_waiting, thread_count, user_of
 
 
 def test_figures_of_this_process() -> None:
@@ -48,3 +48,37 @@ def test_threads_are_counted() -> None:
     assert thread_count() == before + 1
     end.set()
     thread.join()
+
+
+def test_a_process_that_sleeps_waits_for_no_cpu() -> None:
+    with subprocess.Popen(["sleep", "60"]) as asleep:
+        deadline = time.monotonic() + 20
+        while read_waiting(asleep.pid).runnable and time.monotonic() < deadline:
+            time.sleep(0.01)
+        before = read_waiting(asleep.pid)
+        time.sleep(0.2)
+        after = read_waiting(asleep.pid)
+        asleep.kill()
+    assert not after.runnable and after.run_delay == before.run_delay
+
+
+def test_a_process_that_shares_a_core_waits_for_it() -> None:
+    """As long as it did not run, unless another core was taken away from both."""
+    core = min(os.sched_getaffinity(0))
+    code = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code]) as one, subprocess.Popen([sys.executable, "-c", code]) as two:
+        deadline = time.monotonic() + 30
+        while min(read_waiting(each.pid).run_delay for each in (one, two)) < 0.5 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        waiting = read_waiting(one.pid)
+        for each in (one, two):
+            each.kill()
+    assert waiting.runnable and waiting.run_delay >= 0.5
+
+
+def test_a_process_that_does_not_exist_waits_for_nothing() -> None:
+    assert read_waiting(2**22 + 1) == (False, 0.0)
+
+
+def test_the_user_of_a_process() -> None:
+    assert user_of(os.getpid()) == os.geteuid()

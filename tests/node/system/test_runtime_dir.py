@@ -19,9 +19,9 @@ from rollup_node.node.system.runtime_dir import (
     RuntimeDirectory,
     open_runtime_directory,
     read_processes,
-    replace_file,
     take_lock,
 )
+from rollup_node.stages.io.private_files import UnsafeFileError
 from tests.support.leftovers import Leftovers
 
 SHORT = 20
@@ -151,7 +151,35 @@ def test_unusable_directories_end_in_one_line(folder: Path, make: Callable[[Path
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_is_replaced_whole(folder: Path) -> None:
-    replace_file(folder / "f", b"one")
-    replace_file(folder / "f", b"two")
-    assert [(path.name, path.read_bytes()) for path in folder.glob("f*")] == [("f", b"two")]
+def test_processes_json_is_for_all_to_read(folder: Path) -> None:
+    directory = open_runtime_directory(folder / "d", SHORT)
+    directory.write_processes([entry(os.getpid())])
+    assert (directory.path / "processes.json").stat().st_mode & 0o777 == 0o644
+    assert [read.pid for read in read_processes(directory.path)] == [os.getpid()]
+    directory.remove()
+
+
+def test_a_list_that_others_may_write_to_is_ignored(folder: Path) -> None:
+    directory = open_runtime_directory(folder / "d", SHORT)
+    directory.write_processes([entry(os.getpid())])
+    (directory.path / "processes.json").chmod(0o666)
+    assert read_processes(directory.path) == []
+    directory.remove()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("", "d cannot be used: others may write"), ("ipc", "d cannot be used: .*/d/ipc: others may")]
+)
+def test_a_directory_that_others_may_write_to_is_refused(folder: Path, name: str, message: str) -> None:
+    (folder / "d" / "ipc").mkdir(parents=True)
+    (folder / "d" / name).chmod(0o777)
+    with pytest.raises(SetupError, match=message):
+        open_runtime_directory(folder / "d", SHORT)
+
+
+def test_a_directory_that_changes_hands_while_it_is_used_is_left_alone(folder: Path) -> None:
+    directory = open_runtime_directory(folder / "d", SHORT)
+    directory.path.chmod(0o777)
+    with pytest.raises(UnsafeFileError):
+        directory.remove()
+    assert directory.sockets.exists()

@@ -26,7 +26,7 @@ def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int
         ProcessSpec(
             "compute",
             "rollup_node.stages.compute.process.stage:build",
-            ComputeConfig(kzg=False),
+            ComputeConfig(),
             copies=max(1, workers),
             numbered=True,
         ),

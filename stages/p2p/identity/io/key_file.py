@@ -2,9 +2,10 @@
 
 import os
 import secrets
-import stat
+from contextlib import suppress
 from typing import NamedTuple
 
+from rollup_node.stages.io.private_files import check_private_file, create_private_file, read_secret_file
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 
@@ -71,27 +72,19 @@ def _parse(text: str, path: str) -> bytes:
 
 def _read(path: str) -> str | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return read_secret_file(path, _MAX_FILE_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise IdentityFileError(f"network key file {path} is not a regular file (p2p.priv.path)")
-        return os.read(descriptor, _MAX_FILE_BYTES).decode("utf-8", "replace")
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: str, secret: bytes) -> None:
     """Writes the key by a rename, so that a crash never leaves part of it."""
-    parent = os.path.dirname(os.path.abspath(path))
-    os.makedirs(parent, exist_ok=True)
+    # A link to a file that does not exist reads as a missing file.
+    check_private_file(path)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     # The process id keeps two nodes that start at once from writing into one temporary file.
     partial = f"{path}.{os.getpid()}"
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, f"{secret.hex()}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with suppress(FileNotFoundError):
+        os.unlink(partial)
+    create_private_file(partial, f"{secret.hex()}\n".encode())
     os.replace(partial, path)

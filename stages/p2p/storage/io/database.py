@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.private_files import check_private_file, create_private_file
 from rollup_node.stages.p2p.config import MEMORY
 
 _VERSION = 1
@@ -140,7 +141,10 @@ class SqliteFile:
 
 
 def _make_private(path: str) -> None:
-    """Creates the file if it is missing, readable by its owner alone."""
+    """Creates the file if it is missing, readable by its owner alone. Raises UnsafeFileError for a file that somebody
+    else may control, under this name or those that SQLite derives from it."""
     Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
-    if not os.path.exists(path):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for end in ("", "-wal", "-shm", "-journal"):
+        check_private_file(path + end)
+    with suppress(FileExistsError):
+        create_private_file(path, b"")

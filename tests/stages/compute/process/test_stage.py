@@ -31,7 +31,7 @@ RESULTS = {
 def test_tasks_of_every_stage_are_run(tmp_path: Path) -> None:
     async def use() -> None:
         buses = in_process_buses(CHANNELS, tmp_path, {**dict.fromkeys(TASKS, 1), "compute": 1})
-        stage = build(ComputeConfig(kzg=False), buses["compute"], Meter("compute"))
+        stage = build(ComputeConfig(), buses["compute"], Meter("compute"))
         pools = {role: buses[role].dispatch(f"work.{role}") for role in TASKS}
         async with running_buses(buses):
             await stage.start()

@@ -1,5 +1,6 @@
 """The file of the network key (p2p.priv.path, p2p.priv.raw)."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -59,3 +60,27 @@ def test_non_regular_files_are_reported(tmp_path: Path) -> None:
 
 def test_generated_secrets_differ() -> None:
     assert generate_secret() != generate_secret()
+
+
+def test_a_key_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    load(path)
+    path.chmod(0o666)
+    with pytest.raises(IdentityFileError, match=r"key: others may write to it \(mode 666\)"):
+        load(path)
+
+
+def test_a_key_may_be_mounted_as_a_link(tmp_path: Path) -> None:
+    created = load(tmp_path / "data")
+    (tmp_path / "key").symlink_to("data")
+    assert load(tmp_path / "key").secret == created.secret
+
+
+def test_no_key_is_created_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "key").symlink_to("absent")
+    with pytest.raises(IdentityFileError, match="key: is a symbolic link"):
+        load(tmp_path / "key")
+    assert not (tmp_path / "absent").exists()
+    (tmp_path / f"other.{os.getpid()}").symlink_to("absent")
+    load(tmp_path / "other")
+    assert not (tmp_path / "absent").exists() and not (tmp_path / "other").is_symlink()

@@ -126,3 +126,18 @@ def test_damage_that_is_not_text_is_damage_too(tmp_path: Path) -> None:
     assert second.read("select count(*) from things") == [(0,)]
     second.close()
     assert (tmp_path / "things.damaged").exists()
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+def test_linked_files_are_refused(tmp_path: Path, end: str) -> None:
+    (tmp_path / f"things{end}").symlink_to("absent")
+    with pytest.raises(StoreError, match="is a symbolic link"):
+        database(tmp_path / "things")
+    assert [path.name for path in tmp_path.iterdir()] == [f"things{end}"]
+
+
+def test_a_file_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    database(tmp_path / "things").close()
+    (tmp_path / "things").chmod(0o622)
+    with pytest.raises(StoreError, match=r"things: others may write to it \(mode 622\).*\(p2p\.things\)"):
+        database(tmp_path / "things")

@@ -1,0 +1,128 @@
+"""Files and folders of this node alone. One that belongs to another user, that others may write to, or that is a link
+is refused: whoever made it would choose what the node overwrites, trusts or signals. Access control lists and the
+folders above are not looked at."""
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+_ROOT = 0
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class UnsafeFileError(OSError):
+    """A file or folder that somebody else may control; `strerror` says why and what to do."""
+
+    def __init__(self, reason: str, path: str | Path) -> None:
+        super().__init__(errno.EPERM, reason, str(path))
+
+
+def open_private_folder(path: str | Path, folder: int | None = None) -> int:
+    """Opens a folder, in the opened `folder` if that is given; the descriptor. Raises UnsafeFileError for a folder that
+    somebody else may control, other OSErrors for one that cannot be opened."""
+    if stat.S_ISLNK(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise UnsafeFileError("is a symbolic link, give the folder itself", path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    return _checked(descriptor, path)
+
+
+def open_private_file(path: str | Path, flags: int, mode: int = 0o600, folder: int | None = None) -> int:
+    """Opens a regular file as os.open does, in the opened `folder` if that is given; the descriptor. `flags` must not
+    truncate, for the check comes after the opening. Raises UnsafeFileError for a file that somebody else may control or
+    that has other names, other OSErrors for one that cannot be opened."""
+    try:
+        # Without O_NONBLOCK opening a named pipe waits for its other end.
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags, mode, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnsafeFileError("is a symbolic link, give the file itself", path) from None
+        raise
+    return _checked(descriptor, path, is_file=True)
+
+
+def read_private_file(path: str | Path, longest: int, folder: int | None = None) -> bytes:
+    """The first `longest` bytes of a file. Raises as open_private_file does."""
+    descriptor = open_private_file(path, os.O_RDONLY, folder=folder)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(longest)
+
+
+def read_secret_file(path: str | Path, longest: int) -> bytes:
+    """The first `longest` bytes of a regular file. A link is followed if it belongs to this user or to root, since
+    container platforms mount secrets as links. Raises UnsafeFileError for a file or a link of another user, and for a
+    file that others may write to."""
+    _check_owner(os.lstat(path), path)
+    descriptor = _checked(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnsafeFileError("is not a regular file", path)
+        return file.read(longest)
+
+
+def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder: int | None = None) -> None:
+    """Creates a file that must not exist yet, and syncs it to the disk."""
+    descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def replace_private_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replaces a file in a folder of this node atomically, by way of a file `<name>.new`: readers see the old or the
+    new content. What is there under either name is removed, never written through.
+
+    Raises UnsafeFileError when somebody else may control the folder."""
+    folder = open_private_folder(path.parent)
+    try:
+        new = f"{path.name}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=folder)
+        descriptor = open_private_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.rename(new, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def check_private_file(path: str | Path) -> None:
+    """Raises UnsafeFileError when a file exists that open_private_file would refuse, for libraries that open files by
+    their names."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeFileError("is a symbolic link, give the file itself", path)
+    _check(found, path, is_file=True)
+
+
+def _checked(descriptor: int, path: str | Path, is_file: bool = False) -> int:
+    try:
+        _check(os.fstat(descriptor), path, is_file)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(found: os.stat_result, path: str | Path, is_file: bool) -> None:
+    _check_owner(found, path)
+    if found.st_mode & _WRITABLE_BY_OTHERS:
+        shown = stat.S_IMODE(found.st_mode)
+        raise UnsafeFileError(f"others may write to it (mode {shown:o}): chmod go-w, or give another path", path)
+    if is_file and not stat.S_ISREG(found.st_mode):
+        raise UnsafeFileError("is not a regular file", path)
+    if is_file and found.st_nlink > 1:
+        raise UnsafeFileError("has other names (hard links): remove it, or give another path", path)
+
+
+def _check_owner(found: os.stat_result, path: str | Path) -> None:
+    user = os.geteuid()
+    if found.st_uid not in (user, _ROOT):
+        reason = f"it belongs to uid {found.st_uid}, this node runs as uid {user}: chown it, or give another path"
+        raise UnsafeFileError(reason, path)

@@ -1,0 +1,249 @@
+"""The supervisor and the node's files against other users and processes of the same host: foreign and writable folders,
+planted links and process lists, starvation of CPU time, few file descriptors, and a stop during a long load."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.node.system.procfs import read_stat
+from tests.support.leftovers import Leftovers
+from tests.support.programs import wait_for
+from tests.support.toy_harness import StartNode, toy_nodes
+
+FOREIGN_USER = 65534
+STOP_SECONDS = 10.0
+HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+
+
+@contextlib.contextmanager
+def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed at the end."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def start(leftovers: Leftovers) -> Iterator[StartNode]:
+    """Starts toy nodes, which must leave nothing behind."""
+    with toy_nodes(leftovers) as start_one:
+        yield start_one
+
+
+@pytest.fixture
+def runtime_dir(leftovers: Leftovers) -> Path:
+    """An existing folder of this user that others cannot write to."""
+    folder = leftovers.folder / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def victim() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is not the node's."""
+    with running(["sleep", "600"], cwd="/") as process:
+        yield process
+
+
+def plant_process_list(folder: Path, pid: int) -> None:
+    """Writes a processes.json that names a process with its true start time, which everybody can read."""
+    stat = read_stat(pid)
+    assert stat is not None
+    entry = {"role": "l1", "copy": 0, "pid": pid, "incarnation": 1, "started": 0.0, "start_ticks": stat.start_ticks}
+    (folder / "processes.json").write_text(json.dumps([entry]))
+
+
+def refusal(start: StartNode, folder: Path) -> str:
+    """The line on standard error of a node that must not start in that folder."""
+    code, text = start({"runtime_dir": str(folder)}).wait_for_exit()
+    assert code == 1 and text.count("\n") == 1, (code, text)
+    return text
+
+
+def test_a_folder_that_others_may_write_to_is_refused(
+    start: StartNode, runtime_dir: Path, victim: subprocess.Popen[bytes]
+) -> None:
+    """Whoever can write to it could name any process of this user as one of the node's."""
+    plant_process_list(runtime_dir, victim.pid)
+    for mode in (0o777, 0o1777, 0o770):
+        runtime_dir.chmod(mode)
+        text = refusal(start, runtime_dir)
+        assert victim.poll() is None, "the node killed a foreign process"
+        assert f"others may write to it (mode {mode:o})" in text and "chmod go-w" in text
+
+
+@needs_root
+def test_a_folder_of_another_user_is_refused(
+    start: StartNode, runtime_dir: Path, victim: subprocess.Popen[bytes]
+) -> None:
+    plant_process_list(runtime_dir, victim.pid)
+    os.chown(runtime_dir, FOREIGN_USER, FOREIGN_USER)
+    text = refusal(start, runtime_dir)
+    assert victim.poll() is None, "the node killed a foreign process"
+    assert f"it belongs to uid {FOREIGN_USER}, this node runs as uid 0" in text
+
+
+@needs_root
+def test_a_process_list_of_another_user_is_ignored(
+    start: StartNode, runtime_dir: Path, victim: subprocess.Popen[bytes]
+) -> None:
+    plant_process_list(runtime_dir, victim.pid)
+    os.chown(runtime_dir / "processes.json", FOREIGN_USER, FOREIGN_USER)
+    start({"runtime_dir": str(runtime_dir)}).wait_until_ready().stop()
+    assert victim.poll() is None, "the node killed a foreign process"
+
+
+@needs_root
+def test_processes_of_other_users_are_not_killed(start: StartNode, runtime_dir: Path) -> None:
+    """A list from before a change of the node's user, or from before a reboot."""
+    with running(["sleep", "600"], cwd="/", user=FOREIGN_USER) as foreign:
+        plant_process_list(runtime_dir, foreign.pid)
+        start({"runtime_dir": str(runtime_dir)}).wait_until_ready().stop()
+        assert foreign.poll() is None, "the node killed a foreign process"
+
+
+@pytest.mark.parametrize("name", ["ipc", "metrics"])
+def test_a_linked_folder_is_refused_and_its_target_unchanged(
+    start: StartNode, leftovers: Leftovers, runtime_dir: Path, name: str
+) -> None:
+    target = leftovers.folder / "target"
+    target.mkdir(mode=0o755)
+    for file in ("foreign.sock", "foreign.prom"):
+        (target / file).touch()
+    (runtime_dir / name).symlink_to(target)
+    text = refusal(start, runtime_dir)
+    assert sorted(os.listdir(target)) == ["foreign.prom", "foreign.sock"]
+    assert target.stat().st_mode & 0o777 == 0o755
+    assert "is a symbolic link" in text and f"{runtime_dir}/{name}" in text
+
+
+def test_a_linked_runtime_directory_is_refused(start: StartNode, leftovers: Leftovers, runtime_dir: Path) -> None:
+    link = leftovers.folder / "link"
+    link.symlink_to(runtime_dir)
+    assert "is a symbolic link" in refusal(start, link)
+    assert list(runtime_dir.iterdir()) == []
+
+
+def test_planted_links_are_not_written_through(start: StartNode, leftovers: Leftovers, runtime_dir: Path) -> None:
+    """Links from a time when others could write to the folder, under the names of files that the node writes."""
+    precious = leftovers.folder / "precious"
+    precious.write_text("precious")
+    (runtime_dir / "metrics").mkdir(mode=0o700)
+    for name in ("processes.json.new", "processes.json", "sequencer.state", "sequencer.state.new"):
+        (runtime_dir / name).symlink_to(precious)
+    for name in ("supervisor.prom.new", "supervisor.prom", "left.prom.new", "left.prom"):
+        (runtime_dir / "metrics" / name).symlink_to(precious)
+    node = start({"runtime_dir": str(runtime_dir)}).wait_until_ready()
+    node.wait(lambda: (runtime_dir / "metrics" / "left.prom").is_file(), "the metrics of a process")
+    assert not any(path.is_symlink() for path in runtime_dir.rglob("*"))
+    node.stop()
+    assert precious.read_text() == "precious"
+
+
+def test_a_linked_lock_is_not_written_to(start: StartNode, leftovers: Leftovers, runtime_dir: Path) -> None:
+    precious = leftovers.folder / "precious"
+    precious.write_text("precious")
+    (runtime_dir / "lock").hardlink_to(precious)
+    assert "other names" in refusal(start, runtime_dir)
+    assert precious.read_text() == "precious"
+
+
+def test_a_starved_process_is_not_killed(start: StartNode) -> None:
+    """For 16 s a process gets what CPU time a busy loop on its core leaves it, with short sleeps between: it is found
+    asleep again and again, without a heartbeat, but was asleep for a quarter of the time alone."""
+    core = min(os.sched_getaffinity(0))
+    node = start({"restart_policy": {"cpu": 30.0, "blocked": 5.0}}).wait_until_ready()
+    with running([sys.executable, "-c", HOG, str(core)]):
+        node.order("left", f"starve {core}")
+        node.wait_for_line("toy was starved", "left")
+    assert not node.logged("process hangs")
+    assert node.processes()["left"]["incarnation"] == 1
+    node.wait_for_exchange()
+    node.stop()
+
+
+def test_a_blocked_process_is_killed_while_others_starve(start: StartNode) -> None:
+    core = min(os.sched_getaffinity(0))
+    node = start({"restart_policy": {"cpu": 30.0, "blocked": 3.0}}).wait_until_ready()
+    with running([sys.executable, "-c", HOG, str(core)]):
+        node.order("left", f"starve {core}")
+        node.order("right", "block")
+        assert "while blocked" in node.wait_for_line("process hangs", "supervisor", name="right")["reason"]
+        node.wait_for_restart("right")
+    node.stop()
+
+
+def test_a_signal_during_a_long_load_stops_the_node(start: StartNode) -> None:
+    """The KZG setup takes seconds in C, and minutes on a starved machine; here the load takes a minute at least."""
+    node = start({"long_load": "right"})
+    node.wait_for_line("toy loads")
+    sent = time.monotonic()
+    node.program.send_signal(signal.SIGTERM)
+    assert node.wait_for_exit() == (0, "")
+    assert time.monotonic() - sent < STOP_SECONDS
+
+
+def descriptor_limits(pid: int) -> tuple[int, int]:
+    """The soft and the hard limit of open files of a process."""
+    return resource.prlimit(pid, resource.RLIMIT_NOFILE)
+
+
+def limit_descriptors(soft: int, hard: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_all_processes_may_open_as_many_files_as_the_hard_limit_allows(start: StartNode) -> None:
+    node = start(preexec_fn=lambda: limit_descriptors(256, 5000)).wait_until_ready()
+    assert {descriptor_limits(entry["pid"]) for entry in node.processes().values()} == {(5000, 5000)}
+    node.stop()
+
+
+def test_too_few_descriptors_end_the_start_with_the_number_needed(start: StartNode) -> None:
+    node = start(preexec_fn=lambda: limit_descriptors(32, 32))
+    code, text = node.wait_for_exit()
+    assert code == 1 and text.count("\n") == 1 and "raise the hard limit" in text
+    needed = int(text.partition("needs ")[2].split()[0])
+    enough = start(preexec_fn=lambda: limit_descriptors(needed, needed)).wait_until_ready()
+    pids = [entry["pid"] for entry in enough.processes().values()]
+    assert max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids) <= needed // 2
+    enough.stop()
+
+
+def test_a_network_key_is_not_written_through_a_link(leftovers: Leftovers) -> None:
+    """A link that somebody else put where the node creates its key."""
+    target = leftovers.folder / "target"
+    (leftovers.folder / "key").symlink_to(target)
+    words = [
+        *("--network=op-sepolia", "--l1=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1", "--rpc.port=0"),
+        *("--l2=http://127.0.0.1:1", "--p2p.priv.path=key", "--p2p.no-discovery", "--p2p.listen.tcp=0"),
+        "--p2p.netrestrict=127.0.0.0/8",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "rollup_node.node", *words],
+        cwd=leftovers.folder,
+        env=leftovers.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        wait_for(lambda: target.exists() or program.poll() is not None, "the node has used the link or refused it")
+        program.terminate()
+        _, text = program.communicate()
+    assert not target.exists()
+    assert program.returncode == 1
+    assert "network key file key: is a symbolic link" in text
+    wait_for(lambda: not leftovers.all(), "nothing is left")
