@@ -13,6 +13,7 @@ import pytest
 from rollup_node.stages.messages.p2p import GapEnd, UnsafeBlocksRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding.snappy import compress_framed
+from rollup_node.stages.p2p.host.io.connection import STREAM_BURST, STREAM_RATE
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, RequestLimiter
 from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT
@@ -108,8 +109,16 @@ def test_their_requests_are_rate_limited(tmp_path: Path) -> None:
                 if content is not None:
                     served.put_nowait(time.monotonic() - began)
 
-            served_in_time = int(PEER_BURST + PEER_RATE * MAX_WAIT)
-            requesting = [asyncio.get_running_loop().create_task(send_request()) for _ in range(served_in_time + 25)]
+            requesting: list[asyncio.Task[None]] = []
+
+            async def send_requests() -> None:
+                """At once as many as the connection lets through, then as fast as it lets through more."""
+                for number in range(int(PEER_BURST + PEER_RATE * MAX_WAIT) * 3):
+                    if number >= STREAM_BURST - 4:
+                        await asyncio.sleep(1.5 / STREAM_RATE)
+                    requesting.append(asyncio.get_running_loop().create_task(send_request()))
+
+            requesting.append(asyncio.get_running_loop().create_task(send_requests()))
             await node.until(lambda: node.metric_sum(f'{REQUESTS},p2p_role="server",result_code="3"') > 10)
             times = [await served.get() for _ in range(int(PEER_BURST) + 4)]
             assert times[-1] >= 3 / PEER_RATE

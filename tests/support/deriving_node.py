@@ -153,7 +153,7 @@ def main(folder: str) -> int:
     rows = [
         ProcessSpec("l1", f"{MODULE}:l1", folder),
         ProcessSpec("blobs", f"{MODULE}:blobs", folder),
-        ProcessSpec("compute", compute, ComputeConfig(kzg=False), copies=1, numbered=True),
+        ProcessSpec("compute", compute, ComputeConfig(), copies=1, numbered=True),
         ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", config),
         ProcessSpec("engine", f"{MODULE}:engine", folder),
     ]
