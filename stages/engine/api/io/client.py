@@ -199,7 +199,7 @@ class EngineClient:
             found = _object(await self._call("eth_getProof", to_hex(address), [], to_hex(block.block_hash)))
             proof = [from_hex(node) for node in found.get("accountProof") or ()]
             account = verify_account(block.state_root, address, proof)
-        except (HexError, ProofError, TypeError) as error:
+        except (PayloadError, HexError, ProofError, TypeError) as error:
             raise TemporaryError(f"the execution engine gave an invalid proof: {error}") from None
         except RpcFailure as failure:
             raise TemporaryError(f"execution engine: {failure.message[:500]}") from None

@@ -1,0 +1,115 @@
+"""No JSON that an execution engine may answer with ends the process: each answer is a value, an error that names the
+engine, or a wait [ENG1 to ENG10]."""
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.api.engine_api import (
+    EngineCall,
+    ForkchoiceUpdate,
+    GetBlock,
+    GetBlockRef,
+    GetBlockRefs,
+    GetPayload,
+    NewPayload,
+)
+from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.protocol.engine_json import payload_to_json
+from rollup_node.stages.protocol.errors import TemporaryError
+from tests.support.chain_fixture import ChainFixture
+from tests.support.fake_engine import block_json
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=70), st.just("0x"), st.just("0x" + "f" * 64)
+)
+VALUES = st.recursive(
+    SCALARS, lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=8), part, max_size=3)
+)
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places of all members and items of a JSON value, its own first."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, part in items for place in _paths(part, (*path, key)))]
+
+
+def _replaced(value: Any, path: Sequence[Any], part: Any) -> Any:
+    if not path:
+        return part
+    copied = copy.deepcopy(value)
+    parent = copied
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = part
+    return copied
+
+
+def _cases(chain: ChainFixture) -> list[tuple[EngineCall | str, Any]]:
+    """Each call with an answer as it should be."""
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
+    block, status = (
+        block_json(payload),
+        {"status": "VALID", "latestValidHash": "0x" + "ab" * 32, "validationError": None},
+    )
+    heads = Forkchoice(payload.block_hash, payload.block_hash, payload.block_hash)
+    envelope = {"executionPayload": payload_to_json(payload), "parentBeaconBlockRoot": "0x" + "cd" * 32}
+    return [
+        (GetBlock("latest"), block),
+        (GetBlockRef("latest"), block),
+        (GetBlockRefs(1, 1), [block]),
+        (ForkchoiceUpdate(heads, None), {"payloadStatus": status, "payloadId": "0x0102030405060708"}),
+        (GetPayload(b"\1" * 8, payload.timestamp), envelope),
+        (NewPayload(payload), status),
+        ("check_chain", hex(chain.rollup.l2_chain_id)),
+        ("storage_root", {"accountProof": ["0x" + "00" * 40], "storageHash": "0x" + "00" * 32}),
+    ]
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_any_json_in_place_of_any_part_of_an_answer(
+    chain: ChainFixture, case: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, whole = _cases(chain)[case]
+    head = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
+    places = _paths(whole)
+    answers: list[Any] = []
+
+    async def answer(*_: object, **__: object) -> Any:
+        return answers[-1]
+
+    monkeypatch.setattr(JsonRpcClient, "call", answer)
+    monkeypatch.setattr(JsonRpcClient, "batch", answer)
+
+    async def ask() -> None:
+        client = EngineClient("http://127.0.0.1:1", None, 1.0, chain.rollup)
+        try:
+            match call:
+                case "check_chain":
+                    await client.check_chain()
+                case "storage_root":
+                    await client.storage_root(b"\2" * 20, head)
+                case _:
+                    assert not isinstance(call, str)
+                    await client.ask(call)
+        except TemporaryError as error:
+            assert len(str(error)) < 1000
+        finally:
+            await client.close()
+
+    @settings(deadline=None, max_examples=150)
+    @given(st.sampled_from(places), VALUES)
+    def check(path: tuple[Any, ...], part: Any) -> None:
+        if case == 2 and not path:
+            part = part if isinstance(part, list) else [part]
+        answers.append(_replaced(whole, path, part))
+        asyncio.run(ask())
+
+    check()
