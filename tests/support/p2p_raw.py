@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
 from rollup_node.stages.p2p.host.upgrader import Upgrader
@@ -53,6 +53,16 @@ class RawPeer:
         with contextlib.suppress(ConnectionError):
             self._writer.write(raw)
             await self._writer.drain()
+
+    async def read_until(self, condition: Callable[[bytes], object], seconds: float = 30.0) -> bytes:
+        """The decrypted bytes up to those with which the condition holds. Raises TimeoutError."""
+        found = b""
+        async with asyncio.timeout(seconds):
+            while not condition(found):
+                data = await self._reader.read(1 << 16)
+                assert data, f"the connection ended after {found[-200:]!r}"
+                found += b"".join(self._sealed.receive_data(data))
+        return found
 
     async def read_for(self, seconds: float) -> bytes:
         """The decrypted bytes that arrive within a time."""
