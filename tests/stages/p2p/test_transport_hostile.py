@@ -447,7 +447,7 @@ def test_handlers_of_reset_streams_are_bounded() -> None:
 
 def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_shares, "MAX_SAVED", 0.0)
-    monkeypatch.setattr(work_shares, "TOTAL_SHARE", 0.005)
+    monkeypatch.setattr(work_shares, "TOTAL_SHARE", 0.002)
 
     async def run() -> None:
         async with running_host(1) as ours, raw_peer(ours.port) as peer:
@@ -456,7 +456,7 @@ def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest
             await peer.send(frame(PING, SYN, 0, 1) * 3000)
             await peer.send(frame(PING, SYN, 0, 2))
             await peer.read_until(lambda answered: frame(PING, 2, 0, 2) in answered)
-            assert time.monotonic() - began > 0.2, "work of more than 1 ms at a share of 0.005"
+            assert time.monotonic() - began > 0.2, "work of more than 0.4 ms at a share of 0.002"
             assert STRANGER in ours.peers()
 
     asyncio.run(run())
