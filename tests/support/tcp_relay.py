@@ -39,6 +39,12 @@ class TcpRelay:
         """Accepts connections again."""
         self._set_open(True)
 
+    def redirect(self, target: int) -> None:
+        """Closes all connections; new ones lead to another port."""
+        self.cut()
+        self._target = target
+        self.restore()
+
     def __enter__(self) -> Self:
         return self
 

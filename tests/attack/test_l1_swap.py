@@ -1,0 +1,58 @@
+"""For a while another chain answers behind the L1 URL: afterwards both nodes derive and finalize again, and no process
+was restarted [LHD23, FIN9]."""
+
+import json
+import time
+
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Devnet, Program, call, wait_for
+from tests.support.tcp_relay import TcpRelay
+
+SLOTS = ("--slot-time", "2")
+OTHER_SLOTS = ("--slot-time", "1")
+"""Those of the other chain, whose finalized block is soon above the head of the nodes' chain."""
+
+
+SWAPPED_SECONDS = 4.0
+"""Twenty polls of the head, and four of the finalized block."""
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def number_of(url: str, label: str) -> int:
+    return int(call(url, "eth_getBlockByNumber", label, False)["number"], 16)
+
+
+def test_a_chain_that_takes_the_place_of_l1_for_a_while(leftovers: Leftovers) -> None:
+    directory = leftovers.folder / "net"
+    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
+        assert prepare.wait_for_exit().code == 0
+    genesis = directory / "l1-genesis.json"
+    other_genesis = leftovers.folder / "other-genesis.json"
+    values = json.loads(genesis.read_text())
+    other_genesis.write_text(json.dumps(values | {"timestamp": hex(int(values["timestamp"], 16) - 1)}))
+    l1_program = Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *SLOTS)
+    other_program = Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(other_genesis), *OTHER_SLOTS)
+    with l1_program, other_program:
+        words, other_words = (program.wait_for_line("L1 ").split() for program in (l1_program, other_program))
+        l1_url, other_url = (line[line.index("L1") + 1] for line in (words, other_words))
+        beacon = words[words.index("beacon") + 1]
+        with TcpRelay(port_of(l1_url)) as relay, Devnet(leftovers, "--l1", relay.url, "--beacon", beacon) as net:
+            net.wait_for_first_safe()
+            net.wait(lambda: net.finalized_number("verifier") > 0, "a finalized block")
+            before = {name: net.processes(name) for name in net.nodes}
+            net.wait(lambda: number_of(other_url, "finalized") > number_of(l1_url, "latest") + 1, "a higher chain")
+            relay.redirect(port_of(other_url))
+            time.sleep(SWAPPED_SECONDS)
+            relay.redirect(port_of(l1_url))
+            final, safe = net.finalized_number("verifier"), net.safe_number()
+            net.wait(lambda: net.finalized_number("verifier") > final, "finality after the other chain")
+            net.wait(lambda: net.safe_number() > safe, "safe blocks after the other chain")
+            wait_for(lambda: net.is_ready("verifier"), "a ready verifier")
+            for name in net.nodes:
+                assert net.processes(name).keys() == before[name].keys()
+                for role, entry in net.processes(name).items():
+                    assert entry["incarnation"] == before[name][role]["incarnation"], role
+            net.finish()
