@@ -190,7 +190,7 @@ def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase) -> Block:
         receipts_root=EMPTY_ROOT,
         logs_bloom=bytes(256),
         difficulty=0,
-        number=0,
+        number=from_quantity(genesis.get("number", "0x0")),
         gas_limit=from_quantity(genesis["gasLimit"]),
         gas_used=0,
         timestamp=from_quantity(genesis["timestamp"]),
