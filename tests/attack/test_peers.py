@@ -4,6 +4,7 @@ and the blocks of an honest peer arrive meanwhile."""
 import asyncio
 import contextlib
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support.p2p_blocks import CHAIN_ID
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, chain_since, now_block, run_scenario
 from tests.support.p2p_process import DISCOVERY_LINE
 from tests.support.programs import Program
+from tests.support.stopwatch import Stopwatch
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 250 << 20
@@ -78,7 +80,8 @@ def process(leftovers: Leftovers, genesis_time: int) -> Iterator[P2pProcess]:
 
 
 class HonestPeer:
-    """A peer that publishes a block every second, and the longest time that one took to arrive, in seconds."""
+    """A peer that publishes a block every second, and the longest time that one took to arrive, in seconds without
+    those for which other programs on a busy machine kept the p2p process, or the peer itself, from running."""
 
     def __init__(self, node: P2pNode, process: P2pProcess) -> None:
         self._node, self._process = node, process
@@ -88,11 +91,11 @@ class HonestPeer:
     async def publish(self) -> None:
         """Publishes a block and waits until it has arrived."""
         self._number += 1
-        started = time.monotonic()
+        started, stopwatch = time.monotonic(), Stopwatch(self._process.pid, os.getpid())
         assert await self._node.publish(now_block(self._number)) is None
         while not self._process.has_block(self._number):
             await asyncio.sleep(0.01)
-        self.slowest = max(self.slowest, time.monotonic() - started)
+        self.slowest = max(self.slowest, stopwatch.seconds)
         await asyncio.sleep(max(0.0, 0.5 - (time.monotonic() - started)))
 
     async def request_block(self, number: int) -> bytes:
@@ -160,9 +163,9 @@ def test_requests_of_an_honest_peer_are_served_among_many_of_others(
                 while UNDER_WAY not in attacker.out:
                     await asyncio.sleep(0.05)
                 for number in (1, 2):
-                    started = time.monotonic()
+                    stopwatch = Stopwatch(process.pid, os.getpid())
                     response = await honest.request_block(number)
-                    seconds = time.monotonic() - started
+                    seconds = stopwatch.seconds
                     print(f"request {number}: code {response[0]} after {seconds:.2f} s")
                     assert response[0] == ResultCode.OK, f"code {response[0]} after {seconds:.2f} s"
                     assert seconds < REQUEST_SECONDS

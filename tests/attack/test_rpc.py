@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.leftovers import Leftovers
 from tests.support.programs import Program, call, http_get, wait_for
+from tests.support.stopwatch import Stopwatch
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 200 << 20
@@ -42,11 +43,6 @@ class Process(NamedTuple):
         status = Path(f"/proc/{self.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
-
-    @property
-    def waited(self) -> float:
-        """Seconds that its main thread has been ready to run while other processes had the CPUs."""
-        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
 
     @property
     def descriptors(self) -> int:
@@ -98,15 +94,13 @@ class Honest:
 
     def __init__(self, port: int, server: Process) -> None:
         self._url = f"http://127.0.0.1:{port}"
-        self._processes = (server, Process(os.getpid(), 1))
+        self._server = server
         self.health = self.status = 0.0
 
     def _time(self, action: Callable[[], None]) -> float:
-        start, waited = time.monotonic(), [process.waited for process in self._processes]
+        stopwatch = Stopwatch(self._server.pid, os.getpid())
         action()
-        elapsed = time.monotonic() - start
-        # The two may have waited at the same time.
-        return elapsed - max(process.waited - before for process, before in zip(self._processes, waited, strict=True))
+        return stopwatch.seconds
 
     def ask(self) -> None:
         """Asks for health and sync status over new connections."""

@@ -1,0 +1,24 @@
+"""Times without those for which other programs of a busy machine had the CPUs."""
+
+import time
+from pathlib import Path
+
+
+def cpu_wait(pid: int) -> float:
+    """Seconds that the main thread of a process has been ready to run while other processes had the CPUs."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+class Stopwatch:
+    """Runs from its creation. Processes are those whose time is measured; they may have waited for a CPU at the same
+    time, so that the longest wait of one is left out, not the sum."""
+
+    def __init__(self, *pids: int) -> None:
+        self._waits = {pid: cpu_wait(pid) for pid in pids}
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start without the longest wait for a CPU."""
+        elapsed = time.monotonic() - self._started
+        return elapsed - max(cpu_wait(pid) - before for pid, before in self._waits.items())
