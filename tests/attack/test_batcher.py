@@ -21,6 +21,7 @@ from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
 from tests.support.deriving_node import Job
 from tests.support.leftovers import Leftovers
+from tests.support.process_memory import peak_memory
 
 ROOT = Path(__file__).parents[2]
 MAX_RSS = 300_000_000
@@ -149,12 +150,7 @@ class _Node:
 
     def peaks(self) -> dict[str, int]:
         """The most memory that each process under attack has held, in bytes."""
-        return {role: _peak(pid) for role, (pid, _) in self.pids().items()}
-
-
-def _peak(pid: int) -> int:
-    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
+        return {role: peak_memory(pid) for role, (pid, _) in self.pids().items()}
 
 
 def _rollup(before: str | None) -> RollupConfig:

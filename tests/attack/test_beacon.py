@@ -17,8 +17,6 @@ from tests.support.http_listener import app_for_every_path, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
 
-MAX_MEGABYTES = 300
-MAX_LOG_BYTES_AN_HOUR = 1_000_000
 HEAL_SECONDS = 35
 TIME = GENESIS + 12 * SLOT
 
@@ -61,15 +59,8 @@ def attack_blobs(
         async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
             config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
             async with attacked_stage("blobs", config) as stage:
-                began = time.monotonic()
-                try:
+                with stage.within_bounds():
                     await scenario(stage, list(beacons))
-                finally:
-                    print(f"peak {stage.peak_megabytes:.0f} MB, log {len(stage.log)} bytes")
-                assert stage.is_alive and "Traceback" not in stage.log
-                assert stage.peak_megabytes < MAX_MEGABYTES
-                hours = max(time.monotonic() - began, 60) / 3600
-                assert len(stage.log) < MAX_LOG_BYTES_AN_HOUR * hours, stage.log[:3000]
 
     run_within(58, main)
 

@@ -19,8 +19,6 @@ from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
 
 CHAIN_ID, FOREIGN_ID = 5, 1337
-MAX_MEGABYTES = 300
-MAX_LOG_BYTES_AN_HOUR = 1_000_000
 HEAL_SECONDS = 30
 
 Answer = Callable[[Any], Any]
@@ -67,15 +65,8 @@ def attack_l1(scenario: Callable[[AttackedStage, HostileL1], Awaitable[None]], l
             rollup = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=CHAIN_ID)
             values = {"poll_interval": 0.1, "epoch_poll_interval": 0.2, "timeout": 10.0, **options}
             async with attacked_stage("l1", L1Config(urls, rollup, **values)) as stage:
-                began = time.monotonic()
-                try:
+                with stage.within_bounds():
                     await scenario(stage, l1)
-                finally:
-                    print(f"peak {stage.peak_megabytes:.0f} MB, log {len(stage.log)} bytes")
-                assert stage.is_alive and "Traceback" not in stage.log
-                assert stage.peak_megabytes < MAX_MEGABYTES
-                hours = max(time.monotonic() - began, 60) / 3600
-                assert len(stage.log) < MAX_LOG_BYTES_AN_HOUR * hours, stage.log[:3000]
 
     run_within(58, main)
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.leftovers import Leftovers
+from tests.support.process_memory import peak_memory
 from tests.support.programs import Devnet, Program, call, http_get
 
 ROOT = Path(__file__).parents[2]
@@ -41,12 +42,6 @@ def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
         yield Program(leftovers, "tests.support.p2p_attackers", *words, PYTHONPATH=str(ROOT))
 
 
-def peak_mb(pid: int) -> float:
-    """The largest resident size of a process so far."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
-
-
 def warnings(net: Devnet, name: str) -> list[str]:
     """The lines of a node's log that are not about its normal work."""
     return [line for line in net.log(name).splitlines() if "lvl=info" not in line]
@@ -71,6 +66,6 @@ def test_a_network_goes_on_while_it_is_attacked(net: Devnet, leftovers: Leftover
         }
         for role, entry in after.items():
             bound = MEMORY_MB.get(role.partition(":")[0])
-            assert bound is None or peak_mb(entry["pid"]) < bound, (name, role)
+            assert bound is None or peak_memory(entry["pid"]) < bound << 20, (name, role)
         lines = warnings(net, name)
         assert len("".join(lines)) - logged[name] < WARNINGS_BYTES, lines[-20:]

@@ -19,6 +19,7 @@ from tests.support.p2p_attackers import ATTACKS, UNDER_WAY
 from tests.support.p2p_blocks import CHAIN_ID
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, chain_since, now_block, run_scenario
 from tests.support.p2p_process import DISCOVERY_LINE
+from tests.support.process_memory import open_descriptors, peak_memory
 from tests.support.programs import Program
 from tests.support.stopwatch import Stopwatch
 
@@ -51,14 +52,12 @@ class P2pProcess(Program):
     @property
     def peak_memory(self) -> int:
         """The largest resident size so far, in bytes."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
+        return peak_memory(self.pid)
 
     @property
     def descriptors(self) -> int:
         """How many are open."""
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+        return open_descriptors(self.pid)
 
     def has_block(self, number: int) -> bool:
         """Whether the engine process has received the block."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.leftovers import Leftovers
+from tests.support.process_memory import open_descriptors, peak_memory
 from tests.support.programs import Program, call, http_get, wait_for
 from tests.support.stopwatch import Stopwatch
 
@@ -40,14 +41,12 @@ class Process(NamedTuple):
     @property
     def peak_memory(self) -> int:
         """The largest resident size so far, in bytes."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
+        return peak_memory(self.pid)
 
     @property
     def descriptors(self) -> int:
         """How many are open."""
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+        return open_descriptors(self.pid)
 
 
 class RpcNode(Program):

@@ -4,17 +4,21 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
 
+from tests.support.process_memory import peak_memory
+
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 50.0
+MAX_MEGABYTES = 300
+MAX_LOG_BYTES_AN_HOUR = 1_000_000
 
 
 class AttackedStage:
@@ -37,8 +41,20 @@ class AttackedStage:
     @property
     def peak_megabytes(self) -> float:
         """The highest resident memory of the process so far."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+        return peak_memory(self.pid) / (1 << 20)
+
+    @contextmanager
+    def within_bounds(self) -> Iterator[None]:
+        """Asserts at the end that the process lives, without a traceback, and kept to its memory and log meanwhile."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            print(f"peak {self.peak_megabytes:.0f} MB, log {len(self.log)} bytes")
+        assert self.is_alive and "Traceback" not in self.log
+        assert self.peak_megabytes < MAX_MEGABYTES
+        hours = max(time.monotonic() - began, 60) / 3600
+        assert len(self.log) < MAX_LOG_BYTES_AN_HOUR * hours, self.log[:3000]
 
     @property
     def log(self) -> str:

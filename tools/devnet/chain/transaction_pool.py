@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 
 MAX_TRANSACTIONS = 20_000
@@ -54,6 +55,18 @@ class TransactionPool:
         while nonce in queue:
             nonce += 1
         return nonce
+
+    def fill(self, execution: BlockExecution) -> None:
+        """Adds pending transactions to a block while they fit; after an invalid one, the rest of that sender's are
+        skipped."""
+        skipped: set[Address] = set()
+        for transaction in list(self.ready(execution.context.base_fee, execution.state.nonce)):
+            if transaction.sender in skipped:
+                continue
+            try:
+                execution.apply(transaction)
+            except InvalidTransaction:
+                skipped.add(transaction.sender)
 
     def ready(self, base_fee: int, nonce_of: Callable[[Address], int]) -> Iterator[SignedTransaction]:
         """The executable transactions, senders with the highest tip first, each sender's in order of nonce.

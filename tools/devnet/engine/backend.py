@@ -56,14 +56,7 @@ class L2Backend:
 
     def fill(self, execution: L2Execution) -> None:
         """Adds pending transactions while they fit; after an invalid one, the rest of that sender's are skipped."""
-        skipped: set[bytes] = set()
-        for transaction in self.pool.ready(execution.context.base_fee, execution.state.nonce):
-            if transaction.sender in skipped:
-                continue
-            try:
-                execution.apply(transaction)
-            except InvalidTransaction:
-                skipped.add(transaction.sender)
+        self.pool.fill(execution)
 
     def check(self, parent: Block, payload: ExecutionPayload) -> Block:
         """Executes a payload whose hash has been checked. Raises InvalidBlock where the result differs from it."""

@@ -31,7 +31,6 @@ from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
 from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
-from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.l1.sidecars import Blob, read_pooled
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
@@ -139,18 +138,8 @@ class L1Backend:
         execution.system_call(BEACON_ROOTS, beacon_root)
         execution.system_call(BLOCK_HASHES, parent.hash)
         if not empty:
-            self._fill(execution)
+            self.pool.fill(execution)
         return _seal(execution, parent, excess, beacon_root)
-
-    def _fill(self, execution: BlockExecution) -> None:
-        skipped: set[bytes] = set()
-        for transaction in list(self.pool.ready(execution.context.base_fee, execution.state.nonce)):
-            if transaction.sender in skipped:
-                continue
-            try:
-                execution.apply(transaction)
-            except InvalidTransaction:
-                skipped.add(transaction.sender)
 
     # --- blobs ---
 
