@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rollup_node.node.supervisor.child_processes import ChildProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy, Watchdog
@@ -34,7 +34,7 @@ class SupervisedProcess:
     deaths: deque[float] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.watchdog = Watchdog(self.policy)
+        self.watchdog = self._new_watchdog()
 
     @property
     def name(self) -> str:
@@ -44,10 +44,14 @@ class SupervisedProcess:
     def begin_incarnation(self, now: float) -> None:
         """Counts a start, and resets what concerned the last incarnation."""
         self.incarnation += 1
-        self.watchdog = Watchdog(self.policy)
+        self.watchdog = self._new_watchdog()
         self.started, self.started_unix = now, time.time()
         self.kill_at, self.restart_at, self.kill_reason = None, None, ""
         self.killed, self.stop_requested = False, False
+
+    def _new_watchdog(self) -> Watchdog:
+        limit = self.spec.max_cpu
+        return Watchdog(self.policy if limit is None else replace(self.policy, cpu=limit))
 
     def entry(self) -> ProcessEntry | None:
         """Its entry in processes.json, while it runs."""

@@ -12,8 +12,9 @@ class ProcessSpec:
     `build` is the import path `module:function` of the stage's `build(config, bus, meter)`. Before its first fork the
     supervisor imports that module and those of `preload`, so that every later start is a bare fork. `prepare` is what
     the process loads before its first step; a signal ends it meanwhile. Each of the `copies` has a slot of its own;
-    `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly stop. A `one_shot` process ends
-    the node with its own exit code instead of being restarted. `keep_fds` are descriptors of the supervisor that the
+    `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly stop. `max_cpu` are the seconds of
+    CPU time without a heartbeat after which it counts as hung, None for those of the restart policy. A `one_shot` process
+    ends the node with its own exit code instead of being restarted. `keep_fds` are descriptors of the supervisor that the
     process inherits, such as the output of a command."""
 
     role: str
@@ -24,6 +25,7 @@ class ProcessSpec:
     preload: tuple[str, ...] = ()
     prepare: Callable[[], object] | None = None
     stop_timeout: float = 3.0
+    max_cpu: float | None = None
     one_shot: bool = False
     keep_fds: tuple[int, ...] = ()
 
@@ -40,6 +42,7 @@ class ProcessTemplate:
     role: str
     preload: tuple[str, ...] = ()
     prepare: str | None = None
+    max_cpu: float | None = None
     numbered: bool = False
     optional: bool = False
 
@@ -58,14 +61,24 @@ class ProcessTemplate:
             numbered=self.numbered,
             preload=self.preload,
             prepare=_caller(self.prepare) if self.prepare else None,
+            max_cpu=self.max_cpu,
         )
 
+
+MAX_TASK_CPU = 120.0
+"""Seconds of CPU time of one task: the channel that takes longest to decode, 33 million transactions, takes 20 of them."""
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
     ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", "aiohttp", "coincurve")),
     ProcessTemplate("blobs", preload=("aiohttp",)),
     ProcessTemplate("derivation", preload=("brotlicffi",)),
-    ProcessTemplate("compute", preload=("ckzg",), prepare="rollup_node.stages.blobs.kzg:load_setup", numbered=True),
+    ProcessTemplate(
+        "compute",
+        preload=("ckzg",),
+        prepare="rollup_node.stages.blobs.kzg:load_setup",
+        max_cpu=MAX_TASK_CPU,
+        numbered=True,
+    ),
     ProcessTemplate("engine", preload=("aiohttp", "jwt")),
     ProcessTemplate("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",)),

@@ -35,6 +35,19 @@ def test_an_incarnation_begins_without_the_state_of_the_last(process: Supervised
     assert process.watchdog.check(9.0, stopped, 1, lambda: waiting) is None
 
 
+def test_a_process_whose_tasks_are_long_may_take_more_cpu_time_between_heartbeats(process: SupervisedProcess) -> None:
+    busy, waiting = [ProcessStat("R", cpu, 1, 1, 0) for cpu in (0.0, 11.0, 21.0)], Waiting(True, 0.0)
+
+    def reasons(watched: SupervisedProcess) -> list[str | None]:
+        return [watched.watchdog.check(float(now), stat, 1, lambda: waiting) for now, stat in enumerate(busy)]
+
+    patient = SupervisedProcess(ProcessSpec("compute", "m:f", None, max_cpu=20.0), 0, 4, POLICY)
+    assert reasons(process)[1] == "no heartbeat during 11.0 s of CPU time"
+    assert reasons(patient) == [None, None, "no heartbeat during 21.0 s of CPU time"]
+    patient.begin_incarnation(10.0)
+    assert reasons(patient)[1] is None
+
+
 def test_deaths_count_within_the_window(process: SupervisedProcess) -> None:
     assert [process.record_death(now) for now in (0.0, 10.0, 61.0, 62.0)] == [False, False, False, True]
     assert list(process.deaths) == [10.0, 61.0, 62.0]
