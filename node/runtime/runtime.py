@@ -78,21 +78,14 @@ def dropped_lines(process: str, lines: int) -> Record:
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", {"lines": lines}, None)
 
 
-def run_process(
-    identity: ProcessIdentity,
-    build: str,
-    config: object,
-    shared: SharedResources,
-    prepare: Callable[[], object] | None = None,
-) -> int:
-    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function,
-    `prepare` loads what it needs before its first step."""
+def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
+    """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
     writer = take_over_output(identity.name, shared.log)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config, prepare))
+        code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
     except BaseException as error:
         code = _log_failure(error)
     writer.drain(LAST_LINES_SECONDS)
@@ -133,9 +126,9 @@ class StageProcess:
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK
 
-    async def run(self, build: str, config: object, prepare: Callable[[], object] | None = None) -> int:
+    async def run(self, build: str, config: object) -> int:
         """Runs from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
-        # A process that starts has nothing to close yet, and a handler would wait for the end of a long load.
+        # A process that starts has nothing to close yet.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         async with asyncio.TaskGroup() as group:
@@ -147,13 +140,9 @@ class StageProcess:
             file = MetricsFile(self._shared.metrics, self._identity.name, self._meter, self._collector(bus))
             services = [group.create_task(work) for work in (bus.run(), problems.repeat(), file.repeat())]
             await asyncio.sleep(0)
-            if prepare is None:
-                self._handle_stop_signal()
+            self._handle_stop_signal()
             self._shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
-            if prepare is not None:
-                prepare()
-                self._handle_stop_signal()
             await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
             for service in services:
                 service.cancel()

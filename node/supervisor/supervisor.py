@@ -223,7 +223,7 @@ class Supervisor:
         self._liveness.start(*process_id)
         identity = ProcessIdentity(process.spec.role, process.name, process_id)
         spec = process.spec
-        body = partial(run_process, identity, spec.build, spec.config, self._shared, spec.prepare)
+        body = partial(run_process, identity, spec.build, spec.config, self._shared)
         keep_fds = self._keep_fds | set(spec.keep_fds)
         try:
             process.child = self._children.start(process.name, body, keep_fds, partial(self._on_exit, process))

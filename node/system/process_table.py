@@ -10,12 +10,11 @@ class ProcessSpec:
     """A process that is ready to be started.
 
     `build` is the import path `module:function` of the stage's `build(config, bus, meter)`. Before its first fork the
-    supervisor imports that module and those of `preload`, so that every later start is a bare fork. `prepare` is what
-    the process loads before its first step; a signal ends it meanwhile. Each of the `copies` has a slot of its own;
-    `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly stop. `max_cpu` are the seconds of
-    CPU time without a heartbeat after which it counts as hung, None for those of the restart policy. A `one_shot` process
-    ends the node with its own exit code instead of being restarted. `keep_fds` are descriptors of the supervisor that the
-    process inherits, such as the output of a command."""
+    supervisor imports that module and those of `preload`, so that every later start is a bare fork. Each of the
+    `copies` has a slot of its own; `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly
+    stop. `max_cpu` are the seconds of CPU time without a heartbeat after which it counts as hung, None for those of the
+    restart policy. A `one_shot` process ends the node with its own exit code instead of being restarted. `keep_fds` are
+    descriptors of the supervisor that the process inherits, such as the output of a command."""
 
     role: str
     build: str
@@ -23,7 +22,6 @@ class ProcessSpec:
     copies: int = 1
     numbered: bool = False
     preload: tuple[str, ...] = ()
-    prepare: Callable[[], object] | None = None
     stop_timeout: float = 3.0
     max_cpu: float | None = None
     one_shot: bool = False
@@ -36,12 +34,11 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class ProcessTemplate:
-    """What is the same for a process in every node. `prepare` is the import path of a function without arguments. An
-    `optional` process runs only in nodes that have a config for it; a `numbered` one has as many copies as workers."""
+    """What is the same for a process in every node. An `optional` process runs only in nodes that have a config for
+    it; a `numbered` one has as many copies as workers."""
 
     role: str
     preload: tuple[str, ...] = ()
-    prepare: str | None = None
     max_cpu: float | None = None
     numbered: bool = False
     optional: bool = False
@@ -60,25 +57,18 @@ class ProcessTemplate:
             copies=workers if self.numbered else 1,
             numbered=self.numbered,
             preload=self.preload,
-            prepare=_caller(self.prepare) if self.prepare else None,
             max_cpu=self.max_cpu,
         )
 
 
 MAX_TASK_CPU = 120.0
-"""Seconds of CPU time of one task: the channel that takes longest to decode, 33 million transactions, takes 20 of them."""
+"""Seconds of CPU time of a task. The channel that takes longest to decode, 33 million transactions, takes about 20."""
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
     ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", "aiohttp", "coincurve")),
     ProcessTemplate("blobs", preload=("aiohttp",)),
     ProcessTemplate("derivation", preload=("brotlicffi",)),
-    ProcessTemplate(
-        "compute",
-        preload=("ckzg",),
-        prepare="rollup_node.stages.blobs.kzg:load_setup",
-        max_cpu=MAX_TASK_CPU,
-        numbered=True,
-    ),
+    ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
     ProcessTemplate("engine", preload=("aiohttp", "jwt")),
     ProcessTemplate("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",)),
@@ -105,7 +95,3 @@ def load(path: str) -> Callable[..., object]:
     module, _, name = path.partition(":")
     found: Callable[..., object] = getattr(importlib.import_module(module), name)
     return found
-
-
-def _caller(path: str) -> Callable[[], object]:
-    return lambda: load(path)()

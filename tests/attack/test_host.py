@@ -189,8 +189,10 @@ def test_a_blocked_process_is_killed_while_others_starve(start: StartNode) -> No
 
 def test_a_signal_during_a_long_load_stops_the_node(start: StartNode) -> None:
     """The KZG setup takes seconds in C, and minutes on a starved machine; here the load takes a minute at least."""
-    node = start({"long_load": "right"})
-    node.wait_for_line("toy loads")
+    node = start({"stop_timeout": {"right": 1.0}, "restart_policy": {"cpu": 100.0, "blocked": 100.0}})
+    node.wait_until_ready()
+    node.order("right", "compute")
+    node.wait_for_line("toy acts")
     sent = time.monotonic()
     node.program.send_signal(signal.SIGTERM)
     assert node.wait_for_exit() == (0, "")

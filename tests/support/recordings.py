@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
@@ -19,10 +20,15 @@ KEY = Key(b"\x07" * 32)
 TO = b"\xaa" * 20
 FIRST = 100
 BLOB = encode_blob(b"recorded")
-BLOB_HASH = versioned_hash(blob_to_commitment(BLOB))
 MISSING_BLOB = encode_blob(b"not recorded")
 FEES = Fees(tip=2, cap=1000, blob_cap=3)
 BASE_FEE = 50
+
+
+@cache
+def blob_hash() -> Hash:
+    """The versioned hash of BLOB."""
+    return versioned_hash(blob_to_commitment(BLOB))
 
 
 def slot_of(number: int) -> int:
@@ -77,8 +83,8 @@ def write_recording(folder: Path) -> list[Header]:
             if body is not None:
                 entry |= {"txs": [raw.hex() for raw in body[0]], "receipts": [raw.hex() for raw in body[1]]}
             lines.write(json.dumps(entry) + "\n")
-    (folder / f"blob_{BLOB_HASH.hex()}.bin").write_bytes(BLOB)
+    (folder / f"blob_{blob_hash().hex()}.bin").write_bytes(BLOB)
     (folder / "expected.json").write_text(
-        json.dumps({"blobs": {BLOB_HASH.hex(): {"commitment": blob_to_commitment(BLOB).hex()}}})
+        json.dumps({"blobs": {blob_hash().hex(): {"commitment": blob_to_commitment(BLOB).hex()}}})
     )
     return headers

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.io import log
@@ -40,9 +39,6 @@ def main() -> None:
     """Runs until the end of stdin or SIGTERM."""
     role, config = sys.argv[1], Path(sys.argv[2]).read_bytes()
     log.configure(role, log.Level.INFO, log.write_to_stderr)
-    if role == "blobs":
-        # As the supervisor does before it starts the processes.
-        kzg.load_setup()
     asyncio.run(_run_l1(config) if role == "l1" else _run_blobs(config))
 
 

@@ -15,7 +15,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.io.log import Level
-from tests.support.toy_stages import CHANNELS, ToyConfig, long_load
+from tests.support.toy_stages import CHANNELS, ToyConfig
 
 BUILD = "tests.support.toy_stages:build"
 RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
@@ -36,8 +36,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
         config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
         timeout = given.get("stop_timeout", {}).get(role, 30.0)
         build = given.get("build", build)
-        prepare = long_load if role == given.get("long_load") else None
-        return ProcessSpec(role, build, config, copies, numbered=copies > 1, stop_timeout=timeout, prepare=prepare)
+        return ProcessSpec(role, build, config, copies, numbered=copies > 1, stop_timeout=timeout)
 
     specs = [spec("left"), spec("right"), spec("copy", copies=2)]
     if "job" in given:

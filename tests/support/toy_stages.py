@@ -119,6 +119,9 @@ class ToyStage:
             case "spin":
                 while True:
                     pass
+            case "compute":
+                # A minute in C, which no signal handler of Python interrupts.
+                hashlib.pbkdf2_hmac("sha256", b"", b"", 200_000_000)
             case "block":
                 time.sleep(3600)
             case "crash":
@@ -141,12 +144,6 @@ class ToyStage:
                 for number in range(3000):
                     self.log.info("chatter", number=number, padding="x" * 3000)
                 Path(self.folder / "chattered").touch()
-
-
-def long_load() -> None:
-    """Takes a minute in C, which no signal handler of Python interrupts."""
-    get_logger("toy").info("toy loads")
-    hashlib.pbkdf2_hmac("sha256", b"", b"", 200_000_000)
 
 
 def build(config: ToyConfig, bus: Bus, meter: Meter) -> ToyStage:

@@ -77,8 +77,6 @@ def test_every_stage_is_what_the_runtime_runs() -> None:
 def test_what_a_process_loads_is_installed(template: ProcessTemplate) -> None:
     for module in template.preload:
         assert importlib.util.find_spec(module) is not None
-    if template.prepare:
-        assert callable(load(template.prepare))
     assert callable(load(template.build))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.tools.recorded.recording import NotRecorded, Recording
-from tests.support.recordings import BLOB, BLOB_HASH, FIRST
+from tests.support.recordings import BLOB, FIRST, blob_hash
 
 
 def test_blocks_by_number_and_hash(recording: Recording) -> None:
@@ -16,8 +16,8 @@ def test_blocks_by_number_and_hash(recording: Recording) -> None:
 
 def test_blobs_with_their_hashes_in_block_order(recording: Recording) -> None:
     hashes = recording.block(FIRST + 1).blob_hashes()
-    assert (len(hashes), hashes[0]) == (2, BLOB_HASH)
-    assert recording.blobs[BLOB_HASH][0] == BLOB
+    assert (len(hashes), hashes[0]) == (2, blob_hash())
+    assert recording.blobs[blob_hash()][0] == BLOB
     assert hashes[1] not in recording.blobs
     assert recording.block(FIRST).blob_hashes() == recording.block(FIRST + 2).blob_hashes() == []
 

@@ -16,7 +16,7 @@ from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
 from tests.support.leftovers import Leftovers
 from tests.support.programs import Program
-from tests.support.recordings import BLOB, BLOB_HASH, FIRST, slot_of
+from tests.support.recordings import BLOB, FIRST, blob_hash, slot_of
 
 
 def _get(recording: Recording, *paths: str, blobs_endpoint: bool = True) -> list[tuple[int, Any]]:
@@ -77,7 +77,7 @@ def test_blobs_by_versioned_hash(recording: Recording) -> None:
     path = f"/eth/v1/beacon/blobs/{slot_of(FIRST + 1)}"
     chosen, everything, absent, without = _get(
         recording,
-        f"{path}?versioned_hashes={to_hex(BLOB_HASH)}",
+        f"{path}?versioned_hashes={to_hex(blob_hash())}",
         path,
         "/eth/v1/beacon/blobs/9999",
         f"/eth/v1/beacon/blobs/{slot_of(FIRST)}",
