@@ -163,10 +163,10 @@ def test_a_linked_lock_is_not_written_to(start: StartNode, leftovers: Leftovers,
 
 
 def test_a_starved_process_is_not_killed(start: StartNode) -> None:
-    """For 16 s a process gets what CPU time a busy loop on its core leaves it, with short sleeps between: it is found
+    """For 8 s a process gets what CPU time a busy loop on its core leaves it, with short sleeps between: it is found
     asleep again and again, without a heartbeat, but was asleep for a quarter of the time alone."""
     core = min(os.sched_getaffinity(0))
-    node = start({"restart_policy": {"cpu": 30.0, "blocked": 5.0}}).wait_until_ready()
+    node = start({"restart_policy": {"cpu": 30.0, "blocked": 2.5}}).wait_until_ready()
     with running([sys.executable, "-c", HOG, str(core)]):
         node.order("left", f"starve {core}")
         node.wait_for_line("toy was starved", "left")

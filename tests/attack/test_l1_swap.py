@@ -5,7 +5,7 @@ import json
 import time
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, Program, call, wait_for
+from tests.support.programs import CALLDATA, Devnet, Program, call, wait_for
 from tests.support.tcp_relay import TcpRelay
 
 SLOTS = ("--slot-time", "1")
@@ -39,7 +39,10 @@ def test_a_chain_that_takes_the_place_of_l1_for_a_while(leftovers: Leftovers) ->
         words, other_words = (program.wait_for_line("L1 ").split() for program in (l1_program, other_program))
         l1_url, other_url = (line[line.index("L1") + 1] for line in (words, other_words))
         beacon = words[words.index("beacon") + 1]
-        with TcpRelay(port_of(l1_url)) as relay, Devnet(leftovers, "--l1", relay.url, "--beacon", beacon) as net:
+        with (
+            TcpRelay(port_of(l1_url)) as relay,
+            Devnet(leftovers, "--l1", relay.url, "--beacon", beacon, *CALLDATA) as net,
+        ):
             net.wait_for_first_safe()
             net.wait(lambda: net.finalized_number("verifier") > 0, "a finalized block")
             before = {name: net.processes(name) for name in net.nodes}

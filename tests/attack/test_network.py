@@ -10,14 +10,14 @@ import pytest
 
 from tests.support.leftovers import Leftovers
 from tests.support.process_memory import peak_memory
-from tests.support.programs import Devnet, Program, call, http_get
+from tests.support.programs import CALLDATA, Devnet, Program, call, http_get
 
 ROOT = Path(__file__).parents[2]
 MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 300, "p2p": 250}
 """Bounds of docs/security.md."""
 
 RPC_ATTACKS = ("many_calls", "idle_connections", "half_sent_bodies")
-BLOCKS = 5
+BLOCKS = 3
 WARNINGS_BYTES = 1_000_000 // 60
 """What warnings and errors may take in a minute."""
 
@@ -25,7 +25,7 @@ WARNINGS_BYTES = 1_000_000 // 60
 @pytest.fixture
 def net(leftovers: Leftovers) -> Iterator[Devnet]:
     """A sequencer and a verifier, which end with equal output roots."""
-    with Devnet(leftovers) as running:
+    with Devnet(leftovers, *CALLDATA) as running:
         running.wait_for_first_safe()
         yield running
         running.finish()

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, is_alive, wait_for
+from tests.support.programs import CALLDATA, Devnet, is_alive, wait_for
 
 
 def sockets_below(folder: Path) -> list[str]:
@@ -16,7 +16,7 @@ def sockets_below(folder: Path) -> list[str]:
 
 def test_killed_programs_leave_nothing_behind(leftovers: Leftovers) -> None:
     """The supervisor first. The command is stopped meanwhile, since it would end the network after its node."""
-    with Devnet(leftovers) as net:
+    with Devnet(leftovers, *CALLDATA) as net:
         net.wait(lambda: all(map(net.is_ready, net.nodes)), "both nodes to be ready")
         folder = Path(net.node("verifier")["processes"]).parent
         pids = [entry["pid"] for entry in net.processes("verifier").values()]

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, Program, RpcError, call, wait_for
+from tests.support.programs import CALLDATA, Devnet, Program, RpcError, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 L1_CONFS = 100_000
@@ -114,7 +114,7 @@ def assert_same_chain(net: Devnet, node: LateNode, last: int) -> None:
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network with a sequencer and two verifiers, which ends with equal output roots."""
-    with Devnet(module_leftovers, "--nodes", "2") as running:
+    with Devnet(module_leftovers, "--nodes", "2", *CALLDATA) as running:
         running.nodes = ("sequencer", "verifier", "verifier-2")
         running.wait_for_first_safe()
         yield running

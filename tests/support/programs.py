@@ -212,6 +212,10 @@ class Program:
         self.process.wait()
 
 
+CALLDATA = ("--da", "calldata")
+"""Makes the batcher of a Devnet post calldata: without blobs no program loads the KZG setup, which takes 1.5 s."""
+
+
 class Devnet(Program):
     """A local network (`rollup-node devnet`) with its data directory `net`; one second between blocks."""
 

@@ -16,7 +16,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 
-STARVED_SECONDS = 16.0
+STARVED_SECONDS = 8.0
 
 
 class ToyRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):

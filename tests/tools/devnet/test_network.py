@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, Program, call
+from tests.support.programs import CALLDATA, Devnet, Program, call
 
 ROOT = Path(__file__).parents[3]
 END_SECONDS = 50.0
@@ -57,7 +57,7 @@ def free_ports() -> Iterator[int]:
 
 
 def test_singular_batches_in_calldata_with_zlib(leftovers: Leftovers) -> None:
-    flags = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
+    flags = ("--batch", "singular", "--compression", "zlib", *CALLDATA)
     with free_ports() as base, Devnet(leftovers, *flags, "--base-port", str(base), json=False) as net:
         net.wait_for_first_safe()
         assert net.network["l1"] == f"http://127.0.0.1:{base}"
@@ -110,7 +110,7 @@ def in_terminal(watch: Leftovers, *words: str) -> Iterator[tuple[subprocess.Pope
 
 
 def test_the_live_view_until_a_number_of_blocks(leftovers: Leftovers) -> None:
-    with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2") as (program, shown):
+    with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2", *CALLDATA) as (program, shown):
         assert program.wait(END_SECONDS) == 0
     text = shown.decode()
     for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "channels posted", "supervisor", "MiB"):
@@ -157,7 +157,7 @@ def test_anvil_as_l1(leftovers: Leftovers) -> None:
     anvil = find_anvil()
     if anvil is None:
         pytest.skip("no anvil: install it, name it by $ANVIL, or npm install @foundry-rs/anvil")
-    with Devnet(leftovers, "--anvil", anvil, "--da", "calldata") as net:
+    with Devnet(leftovers, "--anvil", anvil, *CALLDATA) as net:
         net.wait_for_first_safe()
         assert call(net.network["l1"], "web3_clientVersion").startswith("anvil/")
         net.kill_process("verifier", "l1")
