@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from rollup_node.stages.engine.api.io.answers import Block, payload_of_block
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -37,8 +38,8 @@ class EngineSource:
 
     async def payload(self, number: int) -> ExecutionPayload | None:
         try:
-            block = await self._client.call("eth_getBlockByNumber", hex(number), True)
-            return None if block is None else payload_from_block_json(block)
+            block = await self._client.call_typed(Block | None, "eth_getBlockByNumber", hex(number), True)
+            return None if block is None else payload_of_block(block)
         except (EndpointError, RpcFailure, BlockError) as error:
             raise TemporaryError(f"L2 block {number}: {error}") from None
 

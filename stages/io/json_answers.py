@@ -98,7 +98,7 @@ def failure_in(body: bytes) -> RpcFailure | None:
 def _envelope(body: bytes, method: str, limit: AnswerLimit) -> _Answer:
     if body.lstrip()[:1] == b"[":
         raise MalformedJsonError(f"the answer to {method} is not one to this request")
-    answer: _Answer = decode_json(body, _Answer, limit.values)
+    answer: _Answer = decode_json(body, _Answer, limit.values, f"the answer to {method}")
     return answer
 
 
@@ -108,7 +108,9 @@ def _result(answer: _Answer, method: str, shape: Any, limit: AnswerLimit) -> Any
     result = bytes(answer.result)
     if not result:
         raise MalformedJsonError(f"the answer to {method} has neither result nor error")
-    return answer.result if shape is msgspec.Raw else decode_json(result, shape, limit.values)
+    return (
+        answer.result if shape is msgspec.Raw else decode_json(result, shape, limit.values, f"the answer to {method}")
+    )
 
 
 def _failure(error: bytes) -> RpcFailure:

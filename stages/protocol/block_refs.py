@@ -147,9 +147,13 @@ def _header_and_hash(block: Any) -> tuple[Header, Hash]:
     if not isinstance(block, dict):
         raise BlockError(f"expected a block object, got {short_repr(block)}")
     try:
-        return header_from_json(block), hash_from_hex(block.get("hash"))
-    except (HeaderError, HexError) as error:
+        header = header_from_json(block)
+    except HeaderError as error:
         raise BlockError(f"malformed block: {error}") from None
+    try:
+        return header, hash_from_hex(block.get("hash"))
+    except HexError as error:
+        raise BlockError(f"malformed block: hash: {error}") from None
 
 
 def _transactions(block: Mapping[str, Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from binascii import hexlify
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -77,7 +77,7 @@ def attributes_from_json(found: Any) -> PayloadAttributes:
         timestamp=_read(source, "timestamp", from_quantity),
         prev_randao=_read(source, "prevRandao", hash_from_hex),
         fee_recipient=_read(source, "suggestedFeeRecipient", address_from_hex),
-        withdrawals=_withdrawals(source),
+        withdrawals=_read(source, "withdrawals", _withdrawals),
         parent_beacon_root=_optional(source, "parentBeaconBlockRoot", hash_from_hex),
         transactions=_optional(source, "transactions", _transactions) or (),
         no_tx_pool=source.get("noTxPool") is True,
@@ -128,27 +128,14 @@ def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, A
 def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
     """The payload in an ExecutionPayload object. Raises PayloadError, also for withdrawals: an L2 block has none."""
     source = _object(found, "execution payload")
-    return ExecutionPayload(
-        parent_hash=_read(source, "parentHash", hash_from_hex),
-        fee_recipient=_read(source, "feeRecipient", address_from_hex),
-        state_root=_read(source, "stateRoot", hash_from_hex),
-        receipts_root=_read(source, "receiptsRoot", hash_from_hex),
-        logs_bloom=_read(source, "logsBloom", _bloom),
-        prev_randao=_read(source, "prevRandao", hash_from_hex),
-        block_number=_read(source, "blockNumber", from_quantity),
-        gas_limit=_read(source, "gasLimit", from_quantity),
-        gas_used=_read(source, "gasUsed", from_quantity),
-        timestamp=_read(source, "timestamp", from_quantity),
-        extra_data=_read(source, "extraData", from_hex),
-        base_fee=_read(source, "baseFeePerGas", _quantity_256),
-        block_hash=_read(source, "blockHash", hash_from_hex),
-        transactions=_read(source, "transactions", _transactions),
-        withdrawals=_withdrawals(source),
-        blob_gas_used=_optional(source, "blobGasUsed", from_quantity),
-        excess_blob_gas=_optional(source, "excessBlobGas", from_quantity),
-        withdrawals_root=_optional(source, "withdrawalsRoot", hash_from_hex),
-        parent_beacon_root=parent_beacon_root,
-    )
+    values: list[Any] = [
+        _optional(source, field.json_name, field.read)
+        if field.is_optional
+        else _read(source, field.json_name, field.read)
+        for field in PAYLOAD_FIELDS
+    ]
+    values.append(parent_beacon_root)
+    return ExecutionPayload(*values)
 
 
 def envelope_from_json(found: Any) -> ExecutionPayload:
@@ -171,13 +158,6 @@ def _object(found: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise PayloadError(f"expected an object as {what}, got {short_repr(found)}")
     return found
-
-
-def _withdrawals(source: Mapping[str, Any]) -> bool:
-    withdrawals = source.get("withdrawals")
-    if withdrawals is None or withdrawals == []:
-        return withdrawals is not None
-    raise PayloadError("withdrawals: expected an empty list")
 
 
 def _read(source: Mapping[str, Any], name: str, convert: Callable[[Any], T]) -> T:
@@ -207,3 +187,41 @@ def _bloom(text: Any) -> bytes:
 
 def _quantity_256(text: Any) -> int:
     return from_quantity(text, 256)
+
+
+def _withdrawals(found: Any) -> bool:
+    """Whether there is a list of withdrawals, which must be empty."""
+    if found is None or found == []:
+        return found is not None
+    raise HexError("expected an empty list")
+
+
+class PayloadField(NamedTuple):
+    """A member of the ExecutionPayload object: its name, and what reads it."""
+
+    json_name: str
+    read: Callable[[Any], Any]
+    is_optional: bool = False
+
+
+PAYLOAD_FIELDS: tuple[PayloadField, ...] = (
+    PayloadField("parentHash", hash_from_hex),
+    PayloadField("feeRecipient", address_from_hex),
+    PayloadField("stateRoot", hash_from_hex),
+    PayloadField("receiptsRoot", hash_from_hex),
+    PayloadField("logsBloom", _bloom),
+    PayloadField("prevRandao", hash_from_hex),
+    PayloadField("blockNumber", from_quantity),
+    PayloadField("gasLimit", from_quantity),
+    PayloadField("gasUsed", from_quantity),
+    PayloadField("timestamp", from_quantity),
+    PayloadField("extraData", from_hex),
+    PayloadField("baseFeePerGas", _quantity_256),
+    PayloadField("blockHash", hash_from_hex),
+    PayloadField("transactions", _transactions),
+    PayloadField("withdrawals", _withdrawals),
+    PayloadField("blobGasUsed", from_quantity, is_optional=True),
+    PayloadField("excessBlobGas", from_quantity, is_optional=True),
+    PayloadField("withdrawalsRoot", hash_from_hex, is_optional=True),
+)
+"""In the order of ExecutionPayload's attributes."""

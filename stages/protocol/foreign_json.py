@@ -15,15 +15,16 @@ class MalformedJsonError(ValueError):
     """The text is not the JSON that it has to be; the message says why."""
 
 
-def decode_json(data: bytes, shape: Any, max_values: int) -> Any:
+def decode_json(data: bytes, shape: Any, max_values: int, what: str = "the answer") -> Any:
     """A JSON text as a value of a type msgspec knows (Any for no type); members of objects that a Struct does not name
-    are skipped. Raises MalformedJsonError, also if the text has more values than `max_values`."""
+    are skipped. Raises MalformedJsonError, also if the text has more values than `max_values`; `what` is its name in
+    the error of a text of another type."""
     check_values(data, max_values)
     try:
         # Without a type orjson: msgspec would make integers of any length, in quadratic time.
         return orjson.loads(data) if shape is Any else msgspec.json.decode(data, type=shape)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MalformedJsonError(f"the answer is malformed: {one_line(str(error))}") from None
+        raise MalformedJsonError(f"{what} is malformed: {one_line(str(error))}") from None
     except (msgspec.DecodeError, ValueError):
         raise MalformedJsonError(f"the answer is not JSON: {shown_body(data)}") from None
 

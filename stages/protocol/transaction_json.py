@@ -4,16 +4,68 @@ root."""
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.rlp import encode_bytes, encode_int
 from rollup_node.stages.protocol.transactions import TransactionError
 
 Object = Mapping[str, Any]
 Encoder = Callable[[Object], bytes]
+Text = str | msgspec.UnsetType | None
+
+
+class AccessJson(msgspec.Struct, rename="camel", gc=False):
+    """An entry of an access list."""
+
+    address: str
+    storage_keys: list[str]
+
+
+class AuthorizationJson(msgspec.Struct, rename="camel", gc=False):
+    """An entry of an authorization list."""
+
+    chain_id: str
+    address: str
+    nonce: str
+    y_parity: str
+    r: str
+    s: str
+
+
+class TransactionJson(msgspec.Struct, rename="camel", gc=False):
+    """The members of a JSON-RPC transaction that its encoding is made of, as a type to decode answers to. Which of them
+    a transaction must have depends on its type, so none is required here."""
+
+    type: Text = msgspec.UNSET
+    chain_id: Text = msgspec.UNSET
+    nonce: Text = msgspec.UNSET
+    gas_price: Text = msgspec.UNSET
+    max_priority_fee_per_gas: Text = msgspec.UNSET
+    max_fee_per_gas: Text = msgspec.UNSET
+    max_fee_per_blob_gas: Text = msgspec.UNSET
+    gas: Text = msgspec.UNSET
+    to: Text = msgspec.UNSET
+    value: Text = msgspec.UNSET
+    input: Text = msgspec.UNSET
+    access_list: list[AccessJson] | msgspec.UnsetType | None = msgspec.UNSET
+    blob_versioned_hashes: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    authorization_list: list[AuthorizationJson] | msgspec.UnsetType | None = msgspec.UNSET
+    y_parity: Text = msgspec.UNSET
+    v: Text = msgspec.UNSET
+    r: Text = msgspec.UNSET
+    s: Text = msgspec.UNSET
+    source_hash: Text = msgspec.UNSET
+    sender: Text = msgspec.field(default=msgspec.UNSET, name="from")
+    mint: Text = msgspec.UNSET
+    is_system_tx: bool | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def transaction_from_json(found: Any) -> bytes:
-    """The encoded transaction, of types 0 to 4 or 0x7e. Raises TransactionError for any other value."""
+    """The encoded transaction of a JSON object or a TransactionJson, of types 0 to 4 or 0x7e. Raises TransactionError
+    for any other value."""
+    if isinstance(found, TransactionJson):
+        found = msgspec.to_builtins(found)
     try:
         kind = int(found.get("type") or "0x0", 16)
         encoder = _ENCODERS.get(kind)

@@ -27,6 +27,15 @@ _HeaderJson = msgspec.defstruct(
 )
 
 
+class _SlotProof(msgspec.Struct):
+    proof: list[str] | None = None
+
+
+class _Proof(msgspec.Struct, rename="camel"):
+    account_proof: list[str] | None = None
+    storage_proof: list[_SlotProof] | None = None
+
+
 class L1Endpoint:
     """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it."""
 
@@ -103,17 +112,20 @@ class L1Endpoint:
                 continue
             return None if _is_null(body) else body
 
-    async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> Any:
+    async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> str:
         """The result of eth_getStorageAt."""
-        return await self._call("eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
+        found: str = await self._call(str, "eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
+        return found
 
-    async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> Any:
-        """The result of eth_getProof for one slot."""
-        return await self._call("eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
+    async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> dict[str, Any]:
+        """The nodes in the result of eth_getProof for one slot."""
+        found = await self._call(_Proof, "eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
+        nodes: dict[str, Any] = msgspec.to_builtins(found)
+        return nodes
 
-    async def _call(self, method: str, *params: object) -> Any:
+    async def _call(self, shape: Any, method: str, *params: object) -> Any:
         await self._check_chain()
-        return await self._timed(method, self._rpc.call(method, *params))
+        return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
     def failed(self, error: Exception) -> None:
         """Records a failure: the chain id is checked again, as another node may answer, and Retry-After is kept."""
@@ -131,20 +143,21 @@ class L1Endpoint:
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
         """Requests the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
-        found: dict[Hash, Any] = {}
+        found: dict[Hash, bytes] = {}
         for _ in range(RECEIPT_ROUNDS):
             missing = [each for each in transactions if each not in found]
             if not missing:
                 break
             calls = [(ONE_BY_ONE, [to_hex(each)]) for each in missing]
-            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, limit=limit))
-            failure = next((receipt for receipt in receipts if isinstance(receipt, RpcFailure)), None)
-            if failure is not None:
-                raise failure
-            found |= {each: receipt for each, receipt in zip(missing, receipts, strict=True) if receipt is not None}
+            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, msgspec.Raw, limit))
+            for each, receipt in zip(missing, receipts, strict=True):
+                if isinstance(receipt, RpcFailure):
+                    raise receipt
+                if (text := bytes(receipt)) != b"null":
+                    found[each] = text
         if len(found) < len(transactions):
             return None
-        return orjson.dumps({"result": [found[each] for each in transactions]})
+        return b'{"result":[' + b",".join([found[each] for each in transactions]) + b"]}"
 
     async def check_chain(self) -> None:
         """Asks for the chain id now. Raises EndpointError if the endpoint is on another chain."""

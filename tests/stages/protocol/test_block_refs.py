@@ -166,7 +166,7 @@ def test_payloads_of_older_forks_from_json() -> None:
         ({"transactions": None}, "transactions are not a list"),
         ({"transactions": ["0x" + "00" * 32]}, "block 41: malformed transaction"),
         ({"withdrawals": [{}]}, "no withdrawals"),
-        ({"hash": None}, "malformed block"),
+        ({"hash": None}, "malformed block: hash: "),
         ({"stateRoot": "0x00"}, "malformed block: stateRoot"),
     ],
 )

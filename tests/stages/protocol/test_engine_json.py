@@ -124,6 +124,12 @@ def test_other_values_than_objects(found: Any) -> None:
             read(found)
 
 
+def test_the_fields_are_in_the_order_of_the_payload_s_attributes() -> None:
+    names = "".join(field.json_name for field in engine_json.PAYLOAD_FIELDS).lower()
+    attributes = [name.replace("_", "") for name in ExecutionPayload.__struct_fields__]
+    assert names.replace("basefeepergas", "basefee") == "".join(attributes).removesuffix("parentbeaconroot")
+
+
 @pytest.mark.parametrize("name", ["parentHash", "logsBloom", "baseFeePerGas", "transactions", "blockHash"])
 def test_payloads_name_the_missing_field(name: str) -> None:
     payload = msgspec.convert([b"\0" * 32, b"\0" * 20, *[b"\0" * 32] * 2, b"\0" * 256, b"\0" * 32, *[1] * 4, b"", 1,

@@ -1,6 +1,7 @@
 """The encoding of JSON-RPC transactions."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,26 @@ import pytest
 
 from rollup_node.stages.protocol import deposits, transactions
 from rollup_node.stages.protocol.deposits import DepositTransaction
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.transaction_json import transaction_from_json
+from rollup_node.stages.protocol.transaction_json import TransactionJson, transaction_from_json
 from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, TransactionError
 
 ACCESS_LIST = (AccessTuple(b"\x01" * 20, (b"\x02" * 32,)), AccessTuple(b"\x03" * 20, ()))
 AUTHORIZATIONS = (Authorization(5, b"\x06" * 20, 7, 1, 8, 9),)
+DEPOSIT = {
+    "type": "0x7e",
+    "sourceHash": "0x" + "01" * 32,
+    "from": "0x" + "02" * 20,
+    "to": "0x" + "03" * 20,
+    "mint": "0x1",
+    "value": "0x5",
+    "gas": hex(1_000_000),
+    "isSystemTx": True,
+    "input": "0x" + b"data".hex(),
+    "nonce": "0x0",
+}
 
 
 def example(kind: int, to: bytes | None = b"\xab" * 20) -> Transaction:
@@ -78,6 +92,20 @@ def as_json(found: Transaction) -> dict[str, Any]:
     return text
 
 
+def typed(text: Any) -> TransactionJson:
+    """As an answer is decoded; Raises MalformedJsonError."""
+    found = decode_json(json.dumps(text).encode(), TransactionJson, 1000)
+    assert isinstance(found, TransactionJson)
+    return found
+
+
+def outcome(found: Any) -> bytes | str:
+    try:
+        return transaction_from_json(found)
+    except TransactionError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("kind", range(5))
 def test_every_type(kind: int) -> None:
     found = example(kind)
@@ -86,6 +114,36 @@ def test_every_type(kind: int) -> None:
     if kind:
         del parity["v"]
     assert transaction_from_json(parity) == transactions.encode_transaction(found)
+    assert transaction_from_json(typed(parity | {"blockHash": {}, "ffff": 1})) == transactions.encode_transaction(found)
+
+
+@pytest.mark.parametrize("kind", [*range(5), 0x7E])
+@pytest.mark.parametrize("value", ["absent", None, "", "0x", "0xzz", "0x01", "0x" + "ff" * 40])
+def test_typed_objects_encode_as_untyped_ones(kind: int, value: str | None) -> None:
+    """Whatever string stands in a member, and also if it is null or absent."""
+    whole = DEPOSIT if kind == 0x7E else as_json(example(kind))
+    assert outcome(typed(whole)) == outcome(whole) == transaction_from_json(whole)
+    for name in (name for name, held in whole.items() if isinstance(held, str)):
+        changed = whole | {name: value}
+        if value == "absent":
+            del changed[name]
+        assert outcome(typed(changed)) == outcome(changed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"nonce": 5}, "Expected `str | null`, got `int` - at `$.nonce`"),
+        ({"from": {}}, "got `object` - at `$.from`"),
+        ({"isSystemTx": "0x1"}, "got `str` - at `$.isSystemTx`"),
+        ({"accessList": [{"address": "0x01"}]}, "missing required field `storageKeys` - at `$.accessList[0]`"),
+        ({"authorizationList": [5]}, "Expected `object`, got `int` - at `$.authorizationList[0]`"),
+        ({"blobVersionedHashes": ["0x", None]}, "Expected `str`, got `null` - at `$.blobVersionedHashes[1]`"),
+    ],
+)
+def test_members_of_another_type_are_named(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(MalformedJsonError, match=re.escape(text)):
+        typed(as_json(example(4)) | changes)
 
 
 @pytest.mark.parametrize("kind", range(3))
@@ -105,19 +163,9 @@ def test_a_missing_type_is_legacy() -> None:
 @pytest.mark.parametrize("is_system", [False, True])
 def test_deposits(to: bytes | None, mint: int, is_system: bool) -> None:
     deposit = DepositTransaction(b"\x01" * 32, b"\x02" * 20, to, mint, 5, 1_000_000, is_system, b"data")
-    text = {
-        "type": "0x7e",
-        "sourceHash": "0x" + "01" * 32,
-        "from": "0x" + "02" * 20,
-        "to": None if to is None else "0x" + to.hex(),
-        "mint": hex(mint),
-        "value": "0x5",
-        "gas": hex(1_000_000),
-        "isSystemTx": is_system,
-        "input": "0x" + b"data".hex(),
-        "nonce": "0x0",
-    }
+    text = DEPOSIT | {"to": None if to is None else "0x" + to.hex(), "mint": hex(mint), "isSystemTx": is_system}
     assert transaction_from_json(text) == deposits.encode_deposit(deposit)
+    assert transaction_from_json(typed(text)) == deposits.encode_deposit(deposit)
     if mint == 0:
         assert transaction_from_json(text | {"mint": None}) == deposits.encode_deposit(deposit)
 

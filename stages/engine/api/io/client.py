@@ -2,10 +2,12 @@
 ENG10], and answers as the values that the machines take. An endpoint that is away is a TemporaryError."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import jwt
+import msgspec
 import orjson
 
 from rollup_node.stages.engine.api.engine_api import (
@@ -22,26 +24,26 @@ from rollup_node.stages.engine.api.engine_api import (
     NewPayload,
     PayloadAnswer,
 )
+from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_from_json, payload_from_block_json
+from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.engine_json import (
-    PayloadError,
-    encode_attributes,
-    encode_payload,
-    envelope_from_json,
-)
+from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.mpt import ProofError, verify_account
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex
+from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
+
+T = TypeVar("T")
 
 TOKEN_SECONDS = 5.0
 NOT_FOUND = ("not found", "unknown block")
 READ_AT_ONCE = 20
 RPC = "engine-api"
+BY_NUMBER = "eth_getBlockByNumber"
 
 
 class Token:
@@ -103,12 +105,12 @@ class EngineClient:
             return await self._new_payload(call)
         except RpcFailure as failure:
             return ErrorAnswer(failure.code, failure.message[:500])
-        except (PayloadError, HexError) as error:
-            raise TemporaryError(f"the execution engine gave a malformed answer: {error}") from None
 
     async def _get_payload(self, call: GetPayload) -> ExecutionPayload:
         version = self._schedule.l2(call.timestamp).get_payload_version
-        return envelope_from_json(await self._call(f"engine_getPayloadV{version}", to_hex(call.payload_id)))
+        method = f"engine_getPayloadV{version}"
+        found = await self._call(answers.Envelope, method, to_hex(call.payload_id))
+        return self._read(method, lambda: answers.payload_of_envelope(found))
 
     async def _update_forkchoice(self, call: ForkchoiceUpdate) -> ForkchoiceAnswer:
         version, attributes = 3, None
@@ -120,10 +122,9 @@ class EngineClient:
             "safeBlockHash": to_hex(call.forkchoice.safe),
             "finalizedBlockHash": to_hex(call.forkchoice.finalized),
         }
-        found = _object(await self._call(f"engine_forkchoiceUpdatedV{version}", state, attributes))
-        status, error, _ = _status(found.get("payloadStatus"))
-        payload_id = found.get("payloadId")
-        return ForkchoiceAnswer(status, None if payload_id is None else from_hex(payload_id), error)
+        method = f"engine_forkchoiceUpdatedV{version}"
+        found = await self._call(answers.ForkchoiceUpdated, method, state, attributes)
+        return self._read(method, lambda: answers.forkchoice_answer(found))
 
     async def _new_payload(self, call: NewPayload) -> PayloadAnswer:
         payload = call.payload
@@ -133,97 +134,92 @@ class EngineClient:
             params += [[], None if payload.parent_beacon_root is None else to_hex(payload.parent_beacon_root)]
         if version >= 4:
             params.append([])
-        status, error, latest = _status(await self._call(f"engine_newPayloadV{version}", *params))
-        return PayloadAnswer(status, error, latest)
+        method = f"engine_newPayloadV{version}"
+        found = await self._call(answers.PayloadStatus, method, *params)
+        return self._read(method, lambda: answers.payload_answer(found))
 
     async def check_chain(self) -> None:
         """Raises TemporaryError when the engine is away, or on another chain."""
         try:
-            found = from_quantity(await self._call("eth_chainId"), bits=256)
-        except (RpcFailure, HexError) as error:
-            raise TemporaryError(f"execution engine: {error}") from None
+            text = await self._call(str, "eth_chainId")
+        except RpcFailure as failure:
+            raise self._error(failure) from None
+        found = self._read("eth_chainId", lambda: from_quantity(text, bits=256))
         if found != self._rollup.l2_chain_id:
-            raise TemporaryError(f"execution engine: it is on chain {found}, not on {self._rollup.l2_chain_id}")
+            raise self._error(f"it is on chain {found}, not on {self._rollup.l2_chain_id}")
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
     async def _ref(self, name: BlockName) -> L2BlockRef | None:
-        block = await self._block(name)
-        try:
-            return None if block is None else l2_ref_from_json(self._rollup, block)
-        except BlockError as error:
-            raise _unreadable(error) from None
+        block, method = await self._block(answers.BlockWithCalls, name)
+        return None if block is None else self._read(method, lambda: answers.ref_of_block(self._rollup, block))
 
     async def payload(self, name: BlockName) -> ExecutionPayload | None:
         """A block with its transactions, whose hash is checked; None if the engine has no such block. Raises
         TemporaryError when it does not answer or the block cannot be read."""
-        block = await self._block(name)
-        try:
-            return None if block is None else payload_from_block_json(block)
-        except BlockError as error:
-            raise _unreadable(error) from None
+        block, method = await self._block(answers.Block, name)
+        return None if block is None else self._read(method, lambda: answers.payload_of_block(block))
 
     async def payloads(self, first: int, last: int) -> list[ExecutionPayload] | None:
         """The canonical blocks of a range, None if the engine lacks one of them. Raises TemporaryError when it does not
         answer or a block cannot be read."""
-        found = await self._range(first, last)
+        found = [block for block in await self._range(first, last, answers.Block | None) if block is not None]
         if len(found) < last - first + 1:
             return None
-        try:
-            return [payload_from_block_json(block) for block in found]
-        except BlockError as error:
-            raise _unreadable(error) from None
+        return self._read(BY_NUMBER, lambda: [answers.payload_of_block(block) for block in found])
 
     async def _refs(self, first: int, last: int) -> tuple[L2BlockRef, ...]:
         """Of those canonical blocks of a range that the engine has and that can be read."""
         refs = []
-        for block in await self._range(first, last):
-            with suppress(BlockError):
-                refs.append(l2_ref_from_json(self._rollup, block))
-        return tuple(refs)
+        # Decoded one by one: a block that cannot be read does not hide the others of its batch.
+        for result in await self._range(first, last, msgspec.Raw):
+            with suppress(BlockError, MalformedJsonError):
+                refs.append(answers.ref_of_result(self._rollup, result))
+        return tuple(ref for ref in refs if ref is not None)
 
-    async def _range(self, first: int, last: int) -> list[Any]:
-        """The canonical blocks of a range that the engine has, in one batch."""
-        calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
+    async def _range(self, first: int, last: int, shape: Any) -> list[Any]:
+        """The results for the canonical blocks of a range that are no errors, in one batch."""
+        calls = [(BY_NUMBER, (hex(number), True)) for number in range(first, last + 1)]
         try:
-            found = await self._rpc.batch(calls)
-        except (EndpointError, RpcFailure) as error:
-            raise TemporaryError(f"execution engine: {error}") from None
+            found = await self._rpc.batch(calls, shape)
+        except EndpointError as error:
+            raise TemporaryError(f"execution engine {error}") from None
+        except RpcFailure as failure:
+            raise self._error(failure) from None
         self._answered_at = time.monotonic()
-        return [block for block in found if block is not None and not isinstance(block, RpcFailure)]
+        return [block for block in found if not isinstance(block, RpcFailure)]
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """The storage root of an account in a block, proven against the block's state root. Raises TemporaryError when
         the engine returns no valid proof."""
+        method = "eth_getProof"
         try:
-            found = _object(await self._call("eth_getProof", to_hex(address), [], to_hex(block.block_hash)))
-            proof = [from_hex(node) for node in found.get("accountProof") or ()]
-            account = verify_account(block.state_root, address, proof)
-        except (PayloadError, HexError, ProofError, TypeError) as error:
-            raise TemporaryError(f"the execution engine gave an invalid proof: {error}") from None
+            found = await self._call(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
         except RpcFailure as failure:
-            raise TemporaryError(f"execution engine: {failure.message[:500]}") from None
-        if account is None:
-            raise TemporaryError(f"the account {to_hex(address)} is not in the state of block {block.block_number}")
-        return account.storage_root
+            raise self._error(failure) from None
+        root = self._read(method, lambda: answers.proven_storage_root(found, block.state_root, address))
+        if root is None:
+            raise self._error(f"the account {to_hex(address)} is not in the state of block {block.block_number}")
+        return root
 
-    async def _block(self, name: BlockName) -> Any:
+    async def _block(self, shape: Any, name: BlockName) -> tuple[Any, str]:
+        """A block, or None if the engine has no such block, and the method that returned it."""
+        method = "eth_getBlockByHash" if isinstance(name, bytes) else BY_NUMBER
+        param = to_hex(name) if isinstance(name, bytes) else hex(name) if isinstance(name, int) else name
         try:
-            if isinstance(name, bytes):
-                return await self._call("eth_getBlockByHash", to_hex(name), True)
-            return await self._call("eth_getBlockByNumber", hex(name) if isinstance(name, int) else name, True)
+            return await self._call(shape | None, method, param, True), method
         except RpcFailure as failure:
             if any(text in failure.message.lower() for text in NOT_FOUND):
-                return None
-            raise TemporaryError(f"execution engine: {failure.message[:500]} ({failure.code})") from None
+                return None, method
+            raise self._error(failure) from None
 
     # --- one call --------------------------------------------------------------------------------------------------
 
-    async def _call(self, method: str, *params: Any) -> Any:
+    async def _call(self, shape: Any, method: str, *params: Any) -> Any:
         began = time.monotonic()
         outcome = "<nil>"
         try:
-            answer = await self._rpc.call(method, *params)
+            answer = await self._rpc.call_typed(shape, method, *params)
             self._answered_at = time.monotonic()
             return answer
         except RpcFailure as failure:
@@ -236,28 +232,18 @@ class EngineClient:
         finally:
             self._count(method, time.monotonic() - began, outcome)
 
+    def _read(self, method: str, convert: Callable[[], T]) -> T:
+        """What a function makes of an answer. Raises TemporaryError if it cannot."""
+        try:
+            return convert()
+        except (PayloadError, BlockError, HexError, ProofError) as error:
+            raise self._error(f"the answer to {method} cannot be read: {error}") from None
+
+    def _error(self, what: object) -> TemporaryError:
+        return TemporaryError(f"execution engine {self._rpc.name}: {what}")
+
     def _count(self, method: str, seconds: float, outcome: str) -> None:
         if self._meter is not None:
             self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
             self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
             self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
-
-
-def _object(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise PayloadError(f"expected an object, got {type(found).__name__}")
-    return found
-
-
-def _status(found: Any) -> tuple[str, str | None, Hash | None]:
-    status = _object(found)
-    error, latest = status.get("validationError"), status.get("latestValidHash")
-    return (
-        str(status.get("status"))[:40],
-        None if error is None else str(error)[:500],
-        None if latest is None else hash_from_hex(latest),
-    )
-
-
-def _unreadable(error: BlockError) -> TemporaryError:
-    return TemporaryError(f"the execution engine gave a block that cannot be read: {error}")

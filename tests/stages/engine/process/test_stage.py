@@ -156,7 +156,9 @@ def test_an_idle_engine_that_goes_away_is_noticed(
     async def scene(node: EngineNode) -> None:
         await node.start()
         engine.answers["eth_chainId"] = ["0x1", EngineFailure(-32603, "out of order")]
-        for problem in ("watch: execution engine: it is on chain 1, not on", "watch: execution engine: error -32603"):
+        host = engine.url.removeprefix("http://").removesuffix("/")
+        for text in ("it is on chain 1, not on", "error -32603"):
+            problem = f"watch: execution engine {host}: {text}"
             await node.until(partial(node.has_problem, problem))
 
     run(scene)

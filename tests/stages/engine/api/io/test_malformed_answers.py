@@ -3,6 +3,7 @@ engine, or a wait [ENG1 to ENG10]."""
 
 import asyncio
 import copy
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.engine_json import payload_to_json
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chain_fixture import ChainFixture
 from tests.support.fake_engine import block_json
 
@@ -73,6 +75,25 @@ def _cases(chain: ChainFixture) -> list[tuple[EngineCall | str, Any]]:
     ]
 
 
+def _body(request: bytes, answer: Any) -> bytes:
+    """The response with an answer; one that is a list is for the calls of a batch, from the first on."""
+    calls = json.loads(request)
+    if isinstance(calls, dict):
+        return json.dumps({"jsonrpc": "2.0", "id": calls["id"], "result": answer}).encode()
+    results = [*answer, *[None] * len(calls)]
+    return json.dumps([{"id": call["id"], "result": each} for call, each in zip(calls, results, strict=False)]).encode()
+
+
+async def _ask(client: EngineClient, call: EngineCall | str, head: ExecutionPayload) -> Any:
+    match call:
+        case "check_chain":
+            return await client.check_chain()
+        case "storage_root":
+            return await client.storage_root(b"\2" * 20, head)
+    assert not isinstance(call, str)
+    return await client.ask(call)
+
+
 @pytest.mark.parametrize("case", range(8))
 def test_any_json_in_place_of_any_part_of_an_answer(
     chain: ChainFixture, case: int, monkeypatch: pytest.MonkeyPatch
@@ -80,29 +101,27 @@ def test_any_json_in_place_of_any_part_of_an_answer(
     call, whole = _cases(chain)[case]
     head = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
     places = _paths(whole)
-    answers: list[Any] = []
+    answers: list[Any] = [whole]
 
-    async def answer(*_: object, **__: object) -> Any:
-        return answers[-1]
+    async def post(_: JsonRpcClient, request: bytes, *__: object) -> bytes:
+        return _body(request, answers[-1])
 
-    monkeypatch.setattr(JsonRpcClient, "call", answer)
-    monkeypatch.setattr(JsonRpcClient, "batch", answer)
+    # The bytes of the response are replaced, so that the decoding is that of the node.
+    monkeypatch.setattr(JsonRpcClient, "_post", post)
 
-    async def ask() -> None:
+    async def ask() -> Any:
         client = EngineClient("http://127.0.0.1:1", None, 1.0, chain.rollup)
         try:
-            match call:
-                case "check_chain":
-                    await client.check_chain()
-                case "storage_root":
-                    await client.storage_root(b"\2" * 20, head)
-                case _:
-                    assert not isinstance(call, str)
-                    await client.ask(call)
+            return await _ask(client, call, head)
         except TemporaryError as error:
-            assert len(str(error)) < 1000
+            text = str(error)
+            assert text.startswith("execution engine 127.0.0.1:1: ") and len(text) < 1000 and text.isprintable()
+            return error
         finally:
             await client.close()
+
+    found = asyncio.run(ask())
+    assert isinstance(found, TemporaryError) == (call == "storage_root"), "the answers are as they should be"
 
     @settings(deadline=None, max_examples=150)
     @given(st.sampled_from(places), VALUES)
