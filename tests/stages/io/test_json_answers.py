@@ -39,7 +39,7 @@ def test_results_have_the_type_asked_for() -> None:
     assert answer_to(b'{"id":7,"result":"0x1"}', str) == "0x1"
     assert answer_to(b'{"id":7,"error":null,"result":null}') is None
     assert bytes(answer_to(b'{"id":null,"result":[1, 2]}', msgspec.Raw)) == b"[1, 2]"
-    with pytest.raises(MalformedJsonError, match="^the answer to eth_a is malformed: Expected `str`"):
+    with pytest.raises(MalformedJsonError, match=r"^the answer to eth_a is malformed: Expected `str`"):
         answer_to(b'{"id":7,"result":[]}', str)
 
 

@@ -1,5 +1,6 @@
 """Reading the unsafe block signer from a real L1 state, with proofs and without [RTC1 to RTC4]."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -73,6 +74,26 @@ def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
         assert published == [RuntimeConfig(ZERO_ADDRESS)]
 
     with_reader(EthApi(l1_with_signer(storage), "test").methods(), scenario)
+
+
+@pytest.mark.parametrize(
+    ("trust", "method", "answer", "text"),
+    [
+        (False, "eth_getProof", None, "Expected `object`, got `null`"),
+        (False, "eth_getProof", {"accountProof": ["0x", 5]}, "Expected `str`, got `int` - at `$.accountProof[1]`"),
+        (False, "eth_getProof", {"storageProof": [[]]}, "Expected `object`, got `array` - at `$.storageProof[0]`"),
+        (True, "eth_getStorageAt", {}, "Expected `str`, got `object`"),
+    ],
+)
+def test_answers_of_another_type_are_named(trust: bool, method: str, answer: Any, text: str) -> None:
+    api = EthApi(l1_with_signer(), "test").methods()
+
+    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+        error = re.escape(f": the answer to {method} is malformed: {text}")
+        with pytest.raises(TemporaryError, match=r"signer cannot be read from L1: 127\.0\.0\.1:\d+" + error):
+            await reader.step()
+
+    with_reader({**api, method: lambda *_: answer}, scenario, trust_rpc=trust)
 
 
 def test_the_last_value_stays_when_l1_fails_later() -> None:

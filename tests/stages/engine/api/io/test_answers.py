@@ -32,10 +32,10 @@ def sealed(chain: ChainFixture) -> ExecutionPayload:
     return chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
 
 
-def outcome(convert: Callable[[], Any]) -> Any:
+def outcome(convert: Callable[..., Any], *arguments: Any) -> Any:
     """A value, or the text of an error."""
     try:
-        return convert()
+        return convert(*arguments)
     except ERRORS as error:
         return str(error)
 
@@ -109,9 +109,7 @@ def test_envelopes(chain: ChainFixture) -> None:
     for inner in (*variants(whole), whole | {"withdrawals": [{}]}, whole | {"transactions": None}, None):
         changed = found | {"executionPayload": inner}
         typed = decoded(changed, answers.Envelope)
-        assert outcome(lambda typed=typed: answers.payload_of_envelope(typed)) == outcome(
-            lambda changed=changed: envelope_from_json(changed)
-        )
+        assert outcome(answers.payload_of_envelope, typed) == outcome(envelope_from_json, changed)
 
 
 @pytest.mark.parametrize("name", ["gasUsed", "transactions", "withdrawals", "withdrawalsRoot"])
@@ -132,15 +130,15 @@ def test_blocks(forks: int) -> None:
     whole = block_json(payload) | {"size": 5, "uncles": [[]]}
     assert answers.payload_of_block(decoded(whole, answers.Block)) == payload
     assert answers.ref_of_block(chain.rollup, decoded(whole, answers.BlockWithCalls)) == chain.ref(payload)
-    lists = [whole | {"transactions": each} for each in (None, [], [{}], [{"type": "0x7e"}], [{"type": "0x2"}])]
-    for found in (*variants(whole), *lists, whole | {"withdrawals": [{}]}, whole | {"withdrawals": None}):
+    transactions: list[Any] = [None, [], [{}], [{"type": "0x7e"}], [{"type": "0x2"}]]
+    withdrawals: list[Any] = [None, [], [{}]]
+    changed = [whole | {"transactions": each} for each in transactions]
+    changed += [whole | {"withdrawals": each} for each in withdrawals]
+    for found in (*variants(whole), *changed):
         block, calls = decoded(found, answers.Block), decoded(found, answers.BlockWithCalls)
-        assert outcome(lambda block=block: answers.payload_of_block(block)) == outcome(
-            lambda found=found: payload_from_block_json(found)
-        )
-        assert outcome(lambda calls=calls: answers.ref_of_block(chain.rollup, calls)) == outcome(
-            lambda found=found: l2_ref_from_json(chain.rollup, found)
-        )
+        assert outcome(answers.payload_of_block, block) == outcome(payload_from_block_json, found)
+        ref = outcome(answers.ref_of_block, chain.rollup, calls)
+        assert ref == outcome(l2_ref_from_json, chain.rollup, found)
 
 
 def test_members_of_blocks_of_another_type_are_named(chain: ChainFixture) -> None:
