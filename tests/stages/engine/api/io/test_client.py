@@ -1,5 +1,7 @@
 """The engine client against the model engine on loopback."""
 
+import re
+
 import jwt
 import pytest
 
@@ -22,7 +24,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.stages.engine.conftest import Play
 from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine
+from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
 
 
 def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:
@@ -183,14 +185,39 @@ def test_a_block_with_another_hash_is_not_taken(chain: ChainFixture, engine: Fak
     play(scene())
 
 
+def test_a_block_that_cannot_be_read_does_not_hide_others(
+    chain: ChainFixture, engine: FakeExecutionEngine, play: Play
+) -> None:
+    payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
+    block = block_json(payload)
+    unreadable = [block | {"hash": "0x"}, block | {"hash": 5}, None, "odd", EngineFailure(-32000, "busy")]
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            engine.answers["eth_getBlockByNumber"] = [*unreadable, block]
+            assert await client.ask(GetBlockRefs(1, 6)) == (chain.ref(payload),)
+            engine.answers["eth_getBlockByNumber"] = [block, None]
+            assert await client.payloads(1, 2) is None
+            for bad, text in ((unreadable[0], "cannot be read: malformed block: hash: "), (unreadable[1], "`$.hash`")):
+                engine.answers["eth_getBlockByNumber"] = [block, bad]
+                with pytest.raises(TemporaryError, match=re.escape(text)) as raised:
+                    await client.payloads(1, 2)
+                host = engine.url.removeprefix("http://").removesuffix("/")
+                assert str(raised.value).startswith(f"execution engine {host}: the answer to eth_getBlockByNumber ")
+            await client.close()
+
+    play(scene())
+
+
 def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
 
     async def scene() -> None:
         async with engine.serving():
             client = client_of(engine)
-            engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}]
-            for _ in range(3):
+            engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}, None]
+            for _ in range(4):
                 with pytest.raises(TemporaryError, match="eth_getProof"):
                     await client.storage_root(b"\x16" * 20, payload)
             await client.close()
