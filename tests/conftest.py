@@ -32,6 +32,7 @@ SHARED_PROGRAMS = frozenset(
         "test_architecture",
     )
 )
+LONG_TESTS = ("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_network", "tests/test_packaging")
 RECURSION_LIMIT = sys.getrecursionlimit()
 
 
@@ -40,6 +41,11 @@ def pytest_runtest_setup() -> None:
     that deeply nested JSON would overflow the C stack."""
     sys.setrecursionlimit(RECURSION_LIMIT)
     log.configure(*INITIAL_LOG_CONFIGURATION)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs the longest tests first, so that no core waits for one of them at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
 
 
 @pytest.hookimpl(optionalhook=True)
