@@ -160,6 +160,14 @@ class Meter:
         else:
             _child(self._gauge(name, metric), labels).inc(amount)
 
+    def counter(self, name: str, **labels: object) -> Counter:
+        """One series of a counter whose name ends in `_total`, for what is counted very often."""
+        metric = _metric(name)
+        _expect(metric, MetricType.COUNTER)
+        if not name.endswith("_total"):
+            raise UnknownMetricError(f"metric {name!r} is exposed as a gauge")
+        return _child(self._counter(name, metric), labels)
+
     def set(self, name: str, value: float, **labels: object) -> None:
         """Sets a gauge."""
         metric = _metric(name)

@@ -1,5 +1,6 @@
 """Frames: parsed from a data item, and pruned to those that can continue each other."""
 
+from struct import Struct
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.reasons.frames import (
@@ -22,8 +23,9 @@ MAX_DATA = 1_000_000
 OVERHEAD = 200
 """Bytes that every frame counts towards size limits besides its data [CK1]."""
 
-_CHANNEL, _NUMBER, _LENGTH = 16, 2, 4
-_HEAD = _CHANNEL + _NUMBER + _LENGTH
+_CHANNEL, _NUMBER = 16, 2
+_HEAD = Struct(">16sHI")
+"""Channel id, frame number and length of the data."""
 _LAST_NUMBER = 0xFFFF
 
 
@@ -51,21 +53,21 @@ def parse_frames(data: bytes) -> list[Frame] | Reason:
     if len(data) == 1:
         return FramesMissing()
     frames: list[Frame] = []
-    at, end = 1, len(data)
+    at, end, head_size, read_head = 1, len(data), _HEAD.size, _HEAD.unpack_from
     while at < end:
-        start = at + _HEAD
+        start = at + head_size
         if start > end:
             return FrameTruncated(len(frames), at, _truncated_field(end - at))
-        length = int.from_bytes(data[start - _LENGTH : start], "big")
+        channel, number, length = read_head(data, at)
         stop = start + length
         if length > MAX_DATA:
             return FrameTooLong(len(frames), at, length)
         if stop >= end:
             return FrameTruncated(len(frames), at, "data" if stop > end else "end mark")
-        if data[stop] > 1:
-            return FrameEndMarkInvalid(len(frames), at, data[stop])
-        number = int.from_bytes(data[at + _CHANNEL : at + _CHANNEL + _NUMBER], "big")
-        frames.append(Frame(data[at : at + _CHANNEL], number, data[start:stop], data[stop] == 1))
+        end_mark = data[stop]
+        if end_mark > 1:
+            return FrameEndMarkInvalid(len(frames), at, end_mark)
+        frames.append(Frame(channel, number, data[start:stop], end_mark == 1))
         at = stop + 1
     return frames
 

@@ -84,6 +84,7 @@ class ChannelBank:
     def __init__(self, events: PipelineEvents) -> None:
         self._events = events
         self._channels: OrderedDict[bytes, ChannelFrames] = OrderedDict()
+        self._ready: set[bytes] = set()
         self._size = 0
 
     def __len__(self) -> int:
@@ -100,18 +101,19 @@ class ChannelBank:
             self._remove(oldest)
             reason = ChannelTimedOut(oldest, channel.opened, rules.channel_timeout)
             self._events.drop(DropEffect.TIMED_OUT, reason)
-        for key, channel in self._channels.items():
-            if channel.is_ready() and not self._is_timed_out(channel, origin, rules):
-                self._remove(key)
-                return ReadyChannel(key, channel.contiguous()[1])
-            if not rules.read_any_ready_channel:
-                return None
-        return None
+        key = self._first_ready(rules)
+        if key is None:
+            return None
+        body = self._channels[key].contiguous()[1]
+        self._remove(key)
+        return ReadyChannel(key, body)
 
     def ingest_frame(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
         """Adds a frame, then evicts the oldest channels while the bank is too large [CB7 to CB12]."""
         # Even a frame that is ignored opens its channel.
-        channel = self._channels.setdefault(frame.channel, ChannelFrames(origin.number))
+        channel = self._channels.get(frame.channel)
+        if channel is None:
+            channel = self._channels[frame.channel] = ChannelFrames(origin.number)
         if self._is_timed_out(channel, origin, rules):
             self._events.drop(DropEffect.IGNORED, FrameTooLate(frame.number, frame.channel, channel.opened))
             return
@@ -123,10 +125,24 @@ class ChannelBank:
         for number in channel.add(frame):
             self._events.drop(DropEffect.DROPPED, FrameSuperseded(number, frame.channel, end=frame.number))
         self._size += channel.size
+        if channel.is_ready():
+            self._ready.add(frame.channel)
         self._prune(rules.max_channel_bank_size)
 
     def flush(self) -> None:
         """Nothing: before Holocene an invalid batch takes no channel with it."""
+
+    def _first_ready(self, rules: L1Rules) -> bytes | None:
+        """The oldest complete channel, or before Canyon the oldest one if that is complete. None of them has timed out:
+        the oldest time out first."""
+        if not self._ready:
+            return None
+        if rules.read_any_ready_channel and len(self._ready) == 1:
+            return next(iter(self._ready))
+        oldest = next(iter(self._channels))
+        if not rules.read_any_ready_channel:
+            return oldest if oldest in self._ready else None
+        return next(key for key in self._channels if key in self._ready)
 
     def _prune(self, limit: int) -> None:
         while self._size > limit:
@@ -137,6 +153,7 @@ class ChannelBank:
 
     def _remove(self, key: bytes) -> None:
         self._size -= self._channels.pop(key).size
+        self._ready.discard(key)
 
     def _is_timed_out(self, channel: ChannelFrames, origin: L1BlockRef, rules: L1Rules) -> bool:
         """A channel is alive up to and including the block `timeout` blocks after it was opened [CB2]."""

@@ -17,3 +17,10 @@ class PipelineEvents:
     def drop(self, effect: DropEffect, reason: Reason) -> None:
         """Records a drop at the L1 block being read."""
         self.drops.append(Dropped(effect, reason, self.origin))
+
+
+class DiscardedEvents(PipelineEvents):
+    """Keeps no drops: for stages that only read ahead, whose drops the pipeline reports when it comes to them."""
+
+    def drop(self, effect: DropEffect, reason: Reason) -> None:
+        """Discards the drop."""

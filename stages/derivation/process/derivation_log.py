@@ -1,19 +1,20 @@
 """What the derivation process reports: log lines and metrics of what happens, drops for `explain`, health problems."""
 
 import time
-from collections import deque
 from collections.abc import Callable
+
+from prometheus_client import Counter
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
-from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
-from rollup_node.stages.derivation.reasons.span import SpanParentMismatch, SpanPast
+from rollup_node.stages.derivation.reasons.singular import TimestampPast
+from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.messages.derivation import Drop, DropEffect, Drops
+from rollup_node.stages.messages.derivation import DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
 LONG_WAIT = 15.0
@@ -41,8 +42,20 @@ _EXPECTED = TimestampPast | SpanPast
 """Batches that are read again after every start; not worth a warning."""
 
 
+class _Kind:
+    """The drops of one reason with one effect: how they are counted and logged, and how many there are in the L1 block
+    being read besides the first one, `repeats`. `origin` is that block."""
+
+    def __init__(self, counter: Counter, is_warning: bool, dropped: Dropped) -> None:
+        self.counter, self.is_warning = counter, is_warning
+        self.label = dropped.label
+        self.origin: L1BlockRef | None = None
+        self.repeats = 0
+
+
 class DerivationLog:
-    """Every drop becomes a log line, a count by its rule and an entry of `buffer`."""
+    """Every drop is counted by its rule and becomes an entry of `buffer`. The first one of each kind in an L1 block is
+    logged at once, the number of the others when the block has been read."""
 
     def __init__(self, meter: Meter, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._meter = meter
@@ -55,28 +68,58 @@ class DerivationLog:
         self._stall: tuple[Reason | None, int] = (None, 0)
         self._last_reset: tuple[str | None, int] = (None, 0)
         self.buffer = DropBuffer()
-        self._latest: deque[Drop] = deque(maxlen=LATEST_DROPS)
+        self._restarted_at = 0
+        self._drops = Drops(0, ())
+        self._kinds: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
+        self._in_block: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
 
     @property
     def drops(self) -> Drops:
         """The latest drops since derivation started, as they are published."""
-        return Drops(self.buffer.total, tuple(self._latest))
+        total = self.buffer.total
+        if self._drops.total != total:
+            self._drops = Drops(total, self.buffer.latest(min(LATEST_DROPS, total - self._restarted_at)))
+        return self._drops
 
     def restart(self) -> None:
         """Clears the latest drops, because derivation starts again."""
-        self._latest.clear()
+        self._log_repeats()
+        self._restarted_at = self.buffer.total
+        self._drops = Drops(self.buffer.total, ())
 
     def dropped(self, dropped: Dropped) -> None:
-        """Logs and counts a drop, and adds it to the buffer."""
-        drop = _message(dropped)
-        self.buffer.add(drop)
-        self._latest.append(drop)
-        self._meter.count("derivation_drops_total", effect=dropped.effect.value, rule=dropped.label)
+        """Counts a drop, adds it to the buffer, and logs it if it is the first of its kind in the L1 block."""
+        self.buffer.add(dropped)
+        key = dropped.effect, type(dropped.reason)
+        kind = self._in_block.get(key)
+        if kind is not None:
+            kind.repeats += 1
+        else:
+            kind = self._in_block[key] = self._kinds.get(key) or self._new_kind(dropped)
+            kind.origin = dropped.origin
+            self._write(kind, str(dropped), **dropped.reason.values)
+        kind.counter.inc()
         if dropped.effect is DropEffect.TIMED_OUT:
             self._meter.count("channel_timeout")
+
+    def _new_kind(self, dropped: Dropped) -> _Kind:
+        counter = self._meter.counter("derivation_drops_total", effect=dropped.effect.value, rule=dropped.label)
         is_warning = dropped.effect in _WARNINGS and not isinstance(dropped.reason, _EXPECTED)
-        write = self._log.warn if is_warning and self._may_warn() else self._log.debug
-        write(drop.text, at=dropped.origin, **drop.values)
+        kind = self._kinds[dropped.effect, type(dropped.reason)] = _Kind(counter, is_warning, dropped)
+        return kind
+
+    def _log_repeats(self) -> None:
+        """Ends an L1 block: one line for each kind of which there was more than is logged."""
+        for (effect, _), kind in self._in_block.items():
+            if kind.repeats:
+                text = "more was dropped for the same reason"
+                self._write(kind, text, effect=effect.value, reason=kind.label, count=kind.repeats)
+            kind.repeats = 0
+        self._in_block.clear()
+
+    def _write(self, kind: _Kind, text: str, **values: int | str) -> None:
+        write = self._log.warn if kind.is_warning and self._may_warn() else self._log.debug
+        write(text, at=kind.origin, **values)
 
     def _may_warn(self) -> bool:
         """Whether another warning of a drop fits into this minute."""
@@ -89,7 +132,8 @@ class DerivationLog:
         return self._warned <= MAX_WARNINGS
 
     def at_block(self, block: L1BlockRef) -> None:
-        """Records the L1 block being read."""
+        """Records the L1 block being read; the one before has been read."""
+        self._log_repeats()
         self._origin = block
         self._meter.set("refs_number", block.number, layer="l1", type="l1_derived")
         self._meter.set("refs_time", block.timestamp, layer="l1", type="l1_derived")
@@ -134,19 +178,6 @@ class DerivationLog:
         elif stalled_by is not None and number - self._stall[1] > STALLED_BLOCKS:
             found.append(f"a batch has held up the queue for {number - self._stall[1]} L1 blocks: {stalled_by}")
         return found
-
-
-def _message(dropped: Dropped) -> Drop:
-    reason = dropped.reason
-    return Drop(
-        rule=reason.rule,
-        text=str(dropped),
-        origin=dropped.origin,
-        needs_parent_hash=isinstance(reason, ParentHashMismatch | SpanParentMismatch),
-        effect=dropped.effect,
-        reason=reason.name,
-        values=reason.values,
-    )
 
 
 def _description(need: object) -> str | None:

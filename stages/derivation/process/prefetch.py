@@ -15,7 +15,7 @@ from rollup_node.stages.derivation.pipeline.block_frames import (
 )
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded, span_rules
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.events import DiscardedEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
@@ -56,7 +56,7 @@ class Prefetcher:
         self.parsed_bytes = 0
         self._schedule = config.schedule()
         self._span = span_rules(config)
-        self._events = PipelineEvents()
+        self._events = DiscardedEvents()
         self._traversal: L1Traversal | None = None
         self._ingestion: FrameIngestion | None = None
         self._pending: deque[_PendingBlock] = deque()
@@ -166,7 +166,6 @@ class Prefetcher:
         while isinstance(channel := ingestion.next_channel(pending.ref, pending.rules), ReadyChannel):
             if pending.ref.number > after:
                 yield need_decoded(channel.body, pending.rules, self._span)
-        self._events.drops.clear()
 
 
 def _memory(frames: BlockFrames) -> int:
