@@ -1,12 +1,11 @@
-"""The holder of the batcher key posts channels that expand to streams near their limit. The derivation and compute
-processes stay below the bound of docs/security.md, none of them is restarted, and the chain behind is derived."""
+"""The holder of the batcher key posts decompression bombs and floods of what is dropped. Meanwhile every process stays
+within the bounds of docs/security.md, none is restarted, and the node derives and answers honest clients."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -16,82 +15,94 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.rlp import encode_bytes, list_header
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block
 from rollup_node.tools.batcher.channels import batcher_data, frames
-from rollup_node.tools.bench import synthetic_chain
+from rollup_node.tools.bench import drops, synthetic_chain
 from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
-from tests.support.deriving_node import Job
+from tests.support.deriving_node import write_chain, write_l1_head
+from tests.support.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 from tests.support.leftovers import Leftovers
-from tests.support.process_memory import peak_memory
+from tests.support.process_memory import peak_memory, reset_peak_memory
+from tests.support.programs import Program
 
 ROOT = Path(__file__).parents[2]
-MAX_RSS = 300_000_000
-"""Bytes; the bound of docs/security.md for derivation and compute."""
+MAX_RSS = {"derivation": 300_000_000, "compute": 300_000_000, "rpc": 200_000_000}
+"""Bytes; the bounds of docs/security.md."""
+LOG_BYTES_PER_HOUR = 1_000_000
 LARGEST = 99_000_000
-HONEST_BLOCKS, LONG_CHAIN = 20, 240
+BLOCKS_PER_SPAN = synthetic_chain.L1_BLOCK_TIME // synthetic_chain.BLOCK_TIME
+"""The honest batcher posts a span in every L1 block, of as many L2 blocks as have an L1 origin in common."""
 SECONDS = 55
 USER = Tx(2, (b"\x05", b"\x01", b"\x09", b"", [])).full()
 
-Bodies = list[bytes]
+TWO_BYTES = 8_000_000
+"""Transactions of two bytes, which take 450 MB unpacked."""
+
+Posted = list[list[bytes]]
+"""The data of the batcher's transactions in one L1 block after the other."""
+Attack = Callable[[int], Posted]
+"""What is posted when the next L2 block has this number."""
 
 
-def _long_spans() -> Bodies:
+def _long_spans(number: int) -> Posted:
     """Ten channels of eight spans of ten million empty blocks, 17 kB each; no two are the same. Without the
     block before genesis they are undecided."""
     return _channels_of_long_spans(0)
 
 
-def _long_spans_ahead() -> Bodies:
+def _long_spans_ahead(number: int) -> Posted:
     """The same, of blocks far ahead: before Holocene they are queued until their time comes."""
     return _channels_of_long_spans(100_000)
 
 
-def _channels_of_long_spans(relative_time: int) -> Bodies:
+def _channels_of_long_spans(relative_time: int) -> Posted:
     spans = [piece for _ in range(8) for piece in bombs.long_span(LARGEST, relative_time)]
-    return [bombs.brotli([*spans, b"\x80" * number]) for number in range(10)]
+    return _in_channels([bombs.brotli([*spans, b"\x80" * number]) for number in range(10)])
 
 
-def _wide_counts() -> Bodies:
+def _wide_counts(number: int) -> Posted:
     """A span of three million blocks whose transaction counts are zeros of ten bytes each."""
     count = LARGEST // 33
     head = b"\x01" + bombs.uvarint(100_000) + b"\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
-    return [bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))]
+    return _in_channels([bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))])
 
 
-def _full_span() -> Bodies:
+def _full_span(number: int) -> Posted:
     """A span of as many transactions as fit."""
-    return [bombs.brotli(bombs.full_span(LARGEST))]
+    return _in_channels([bombs.brotli(bombs.full_span(LARGEST))])
 
 
-def _small_batches() -> Bodies:
+def _small_batches(number: int) -> Posted:
     """Very many singular batches without transactions."""
-    return [bombs.brotli(bombs.small_batches(4_000_000))]
+    return _in_channels([bombs.brotli(bombs.small_batches(4_000_000))])
 
 
-def _one_byte_transactions() -> Bodies:
-    return [_next_block(b"\x01", LARGEST)]
+def _one_byte_transactions(number: int) -> Posted:
+    return _next_block(number, b"\x01", LARGEST)
 
 
-def _two_byte_transactions() -> Bodies:
-    return [_next_block(b"\x82ab", LARGEST // 6)]
+def _two_byte_transactions(number: int) -> Posted:
+    return _next_block(number, b"\x82ab", TWO_BYTES)
 
 
-def _empty_transactions() -> Bodies:
-    return [_next_block(b"\x80", LARGEST)]
+def _empty_transactions(number: int) -> Posted:
+    return _next_block(number, b"\x80", LARGEST)
 
 
-def _next_block(transaction: bytes, count: int) -> bytes:
-    """A singular batch that is valid as block 1 as far as derivation knows."""
-    return bombs.brotli(_singular(len(transaction) * count, bombs.repeated(transaction, count)))
+def _next_block(number: int, transaction: bytes, count: int) -> Posted:
+    """A singular batch that is valid as the next block as far as derivation knows."""
+    batch = _singular(number, len(transaction) * count, bombs.repeated(transaction, count))
+    return _in_channels([bombs.brotli(batch)])
 
 
-def _huge_transaction() -> Bodies:
+def _huge_transaction(number: int) -> Posted:
     """A valid singular batch with one transaction of almost the size of a channel."""
     head = bombs.string_header(LARGEST)
-    return [bombs.brotli(_singular(len(head) + LARGEST, [head, *bombs.repeated(b"\x02", LARGEST)]))]
+    batch = _singular(number, len(head) + LARGEST, [head, *bombs.repeated(b"\x02", LARGEST)])
+    return _in_channels([bombs.brotli(batch)])
 
 
-def _singular(size: int, transactions: Iterable[bytes]) -> Iterator[bytes]:
-    block = synthetic_chain.l2_ref(1)
+def _singular(number: int, size: int, transactions: Iterable[bytes]) -> Iterator[bytes]:
+    block = synthetic_chain.l2_ref(number)
     fields = b"".join(map(encode_bytes, (block.parent_hash, block.l1_origin.number.to_bytes(4, "big"))))
     fields += encode_bytes(block.l1_origin.hash) + encode_bytes(block.timestamp.to_bytes(4, "big"))
     fields += list_header(size)
@@ -100,57 +111,134 @@ def _singular(size: int, transactions: Iterable[bytes]) -> Iterator[bytes]:
     yield from transactions
 
 
-def _blocks(bodies: Bodies) -> tuple[L1Block, ...]:
-    """The L1 chain: the bodies in its second block, the honest chain behind them."""
-    chain = synthetic_chain.make(HONEST_BLOCKS, [USER] * 40)
-    data = [
-        batcher_data([piece])
-        for number, body in enumerate(bodies)
-        for piece in frames(b"bomb" + number.to_bytes(12, "big"), body, 120_000)
-    ]
-    return tuple(_with_data(chain, number, data if number == chain.first_l1 + 1 else []) for number in _numbers(chain))
+def _in_channels(bodies: list[bytes]) -> Posted:
+    """Channels with these bodies, in one L1 block."""
+    pieces = (frames(b"bomb" + number.to_bytes(12, "big"), body, 120_000) for number, body in enumerate(bodies))
+    return [[batcher_data([piece]) for channel in pieces for piece in channel]]
 
 
-def _numbers(chain: synthetic_chain.SyntheticChain) -> range:
-    return range(chain.first_l1, chain.last_l1 + 1)
+def _frames_without_data(number: int) -> Posted:
+    """Each of 12 L1 blocks has 2.8 MB of empty frames of two channels of its own: 30 MB of memory each."""
+    channels = [b"empty" + channel.to_bytes(11, "big") for channel in range(24)]
+    return [_empty_frames(one) + _empty_frames(other) for one, other in zip(channels[::2], channels[1::2], strict=True)]
 
 
-def _with_data(chain: synthetic_chain.SyntheticChain, number: int, data: list[bytes]) -> L1Block:
+def _empty_frames(channel: bytes) -> list[bytes]:
+    return drops.items([drops.empty_frame(channel, at) for at in range(60_000)])
+
+
+def _unknown_channel(number: int) -> Posted:
+    """In each of five L1 blocks 60,000 frames of a channel that has not started."""
+    return [drops.unknown_channel(60_000)] * 5
+
+
+def _abandoned_channels(number: int) -> Posted:
+    """60,000 channels, none of which is closed. Before Holocene all of them stay open."""
+    return [drops.abandoned_channels(60_000)]
+
+
+def _repeated_frames(number: int) -> Posted:
+    """60,000 times the same frame."""
+    return [drops.repeated_frames(60_000)]
+
+
+def _refused_batches(number: int) -> Posted:
+    """60,000 span batches, each of which is dropped alone."""
+    return [drops.refused_batches(60_000)]
+
+
+SPANS = (_long_spans, _wide_counts, _full_span, _small_batches, _refused_batches)
+TRANSACTIONS = (_one_byte_transactions, _two_byte_transactions, _empty_transactions, _huge_transaction)
+FRAMES = (_unknown_channel, _abandoned_channels, _repeated_frames, _frames_without_data)
+BEFORE_HOLOCENE = (
+    *(_repeated_frames, _abandoned_channels, _full_span, _one_byte_transactions, _huge_transaction),
+    _long_spans_ahead,
+)
+"""Before Holocene the bombs go through the batch queue, in which spans far ahead stay."""
+
+
+class _Phase(NamedTuple):
+    """An attack, the last L1 block of it, and the L2 block that is safe when the node has derived from it."""
+
+    name: str
+    last_l1: int
+    safe: int
+
+
+class _AttackedChain:
+    """The honest chain with attacks in it, one after the other. L1 block n after genesis has the span that ends with
+    L2 block (n - 1) * BLOCKS_PER_SPAN; what is posted stands before it."""
+
+    def __init__(self, attacks: tuple[Attack, ...]) -> None:
+        self.phases: list[_Phase] = []
+        posted: Posted = [[], []]
+        for attack in attacks:
+            posted += attack((len(posted) - 2) * BLOCKS_PER_SPAN + 1)
+            last = len(posted) - 1
+            self.phases.append(
+                _Phase(attack.__name__[1:], synthetic_chain.L1_GENESIS + last, (last - 1) * BLOCKS_PER_SPAN)
+            )
+        chain = synthetic_chain.make(self.phases[-1].safe, [USER] * 40, BLOCKS_PER_SPAN)
+        self.blocks = tuple(_with_data(chain.l1_block(chain.first_l1 + at), data) for at, data in enumerate(posted))
+
+
+def _with_data(block: L1Block, data: list[bytes]) -> L1Block:
     """An L1 block with more of the batcher's transactions before its own."""
-    block = chain.l1_block(number)
     inbox = tuple(InboxTransaction(2, synthetic_chain.BATCHER, each, ()) for each in data)
     return msgspec.structs.replace(block, inbox=inbox + block.inbox)
 
 
-class _Node:
+class _Process(NamedTuple):
+    pid: int
+    incarnation: int
+
+
+class _Node(Program):
     """A running node of deriving_node.py."""
 
-    def __init__(self, folder: Path, program: subprocess.Popen[bytes]) -> None:
-        self._folder, self._program = folder, program
+    def __init__(self, leftovers: Leftovers, rollup: RollupConfig, chain: _AttackedChain) -> None:
+        self._folder = leftovers.folder
+        write_chain(self._folder, rollup, chain.blocks)
+        super().__init__(leftovers, "tests.support.deriving_node", str(self._folder), PYTHONPATH=str(ROOT))
+        self.wait_for_line("node is ready")
 
-    def pids(self) -> dict[str, tuple[int, int]]:
-        """Pid and incarnation of the processes under attack."""
+    @property
+    def port(self) -> int:
+        """The port of the RPC server."""
+        return int(self.wait_for_line("rpc server is listening").rpartition("port=")[2])
+
+    def processes(self) -> dict[str, _Process]:
+        """The processes under attack."""
         entries = json.loads((self._folder / "run" / "processes.json").read_text())
-        watched = ("derivation", "compute")
-        return {entry["role"]: (entry["pid"], entry["incarnation"]) for entry in entries if entry["role"] in watched}
+        return {
+            entry["role"]: _Process(entry["pid"], entry["incarnation"]) for entry in entries if entry["role"] in MAX_RSS
+        }
 
-    def wait_for_safe(self, number: int, seconds: float) -> None:
-        """Waits until the engine process has taken block `number`."""
-        deadline = time.monotonic() + seconds
-        while not self._has_safe(number):
-            assert self._program.poll() is None, "the node ended"
-            assert time.monotonic() < deadline, f"block {number} is not derived; {self.peaks()}"
-            time.sleep(0.05)
-
-    def _has_safe(self, number: int) -> bool:
-        try:
-            return int((self._folder / "safe").read_text()) >= number
-        except FileNotFoundError:
-            return False
-
-    def peaks(self) -> dict[str, int]:
-        """The most memory that each process under attack has held, in bytes."""
-        return {role: peak_memory(pid) for role, (pid, _) in self.pids().items()}
+    def check_bounds(self, phase: _Phase) -> None:
+        """Shows the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
+        before, logged = self.processes(), len(self.out)
+        for process in before.values():
+            reset_peak_memory(process.pid)
+        honest = HonestClient(self.port, before["rpc"].pid)
+        write_l1_head(self._folder, phase.last_l1)
+        deadline = time.monotonic() + SECONDS
+        while (safe := honest.ask()["safe_l2"]["number"]) < phase.safe:
+            assert self.running, f"{phase.name}: the node ended\n{self.out[-3000:]}"
+            assert time.monotonic() < deadline, f"{phase.name}: block {safe} is safe, not {phase.safe}"
+            time.sleep(0.1)
+        after, written = self.processes(), len(self.out) - logged
+        assert after == before, f"{phase.name}: a process was restarted\n{self.out[-3000:]}"
+        peaks = {role: peak_memory(process.pid) for role, process in before.items()}
+        figures = (
+            f"{phase.name}: peaks { ({role: peak >> 20 for role, peak in peaks.items()}) } MiB, {written} bytes of log,"
+            f" healthz {honest.health:.2f} s, syncStatus {honest.status:.2f} s"
+        )
+        print(figures)
+        assert all(peaks[role] < bound for role, bound in MAX_RSS.items()), figures
+        # Warnings are limited per minute, and those of a minute may all fall into these seconds.
+        assert written < LOG_BYTES_PER_HOUR / 60, f"{figures}\n{self.out[-2000:]}"
+        assert honest.health < HEALTH_SECONDS, figures
+        assert honest.status < STATUS_SECONDS, figures
 
 
 def _rollup(before: str | None) -> RollupConfig:
@@ -160,57 +248,14 @@ def _rollup(before: str | None) -> RollupConfig:
     return msgspec.structs.replace(config, fork_times=dict.fromkeys(names, 0))
 
 
-KINDS = (
-    _long_spans,
-    _wide_counts,
-    _full_span,
-    _small_batches,
-    _one_byte_transactions,
-    _two_byte_transactions,
-    _empty_transactions,
-    _huge_transaction,
-)
-QUEUED = (_long_spans_ahead, _full_span, _one_byte_transactions, _huge_transaction)
-"""Before Holocene a batch of each kind goes through the batch queue."""
-
-
 @pytest.mark.parametrize(
-    ("kind", "before"),
-    [*((kind, None) for kind in KINDS), *((kind, "holocene") for kind in QUEUED)],
-    ids=[kind.__name__[1:] for kind in KINDS] + [f"{kind.__name__[1:]}_before_holocene" for kind in QUEUED],
+    ("attacks", "before"),
+    [(SPANS, None), (TRANSACTIONS, None), (FRAMES, None), (BEFORE_HOLOCENE, "holocene")],
+    ids=["spans", "transactions", "frames", "before_holocene"],
 )
-def test_memory_is_bounded(leftovers: Leftovers, kind: Callable[[], Bodies], before: str | None) -> None:
-    peaks = _peaks(leftovers, Job(_rollup(before), _blocks(kind())), HONEST_BLOCKS)
-    assert max(peaks.values()) < MAX_RSS, peaks
-
-
-def test_memory_is_bounded_under_frames_without_data(leftovers: Leftovers) -> None:
-    """Each of 40 L1 blocks has 1.4 MB of empty frames of a channel of its own."""
-    chain = synthetic_chain.make(LONG_CHAIN, [USER] * 40)
-    blocks = tuple(_with_data(chain, number, _empty_frames(number)) for number in _numbers(chain))
-    peaks = _peaks(leftovers, Job(_rollup(None), blocks), LONG_CHAIN)
-    assert max(peaks.values()) < MAX_RSS, peaks
-
-
-def _empty_frames(number: int) -> list[bytes]:
-    channel = number.to_bytes(16, "big")
-    frames = [channel + at.to_bytes(2, "big") + bytes(5) for at in range(60_000)]
-    return [b"\0" + b"".join(frames[at : at + 5_000]) for at in range(0, len(frames), 5_000)]
-
-
-def _peaks(leftovers: Leftovers, job: Job, last: int) -> dict[str, int]:
-    """The most memory that each process under attack takes until the honest chain is derived to block `last`."""
-    (leftovers.folder / "job").write_bytes(msgspec.msgpack.encode(job))
-    program = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.deriving_node", str(leftovers.folder)],
-        cwd=leftovers.folder,
-        env=leftovers.environment(PYTHONPATH=str(ROOT)),
-    )
-    try:
-        node = _Node(leftovers.folder, program)
-        node.wait_for_safe(last, SECONDS)
-        assert {incarnation for _, incarnation in node.pids().values()} == {1}, "no process was restarted"
-        return node.peaks()
-    finally:
-        program.terminate()
-        program.wait(20)
+def test_an_attack_by_the_batcher(leftovers: Leftovers, attacks: tuple[Attack, ...], before: str | None) -> None:
+    chain = _AttackedChain(attacks)
+    with _Node(leftovers, _rollup(before), chain) as node:
+        for phase in chain.phases:
+            node.check_bounds(phase)
+        node.stop()

@@ -7,6 +7,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,7 @@ from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.rpc.config import RpcConfig
 from tests.support.rpc_harness import L1, L2, ROLLUP
 
@@ -63,12 +65,8 @@ def build(config: str, bus: Bus, meter: Meter) -> NeighbourStage:
     return NeighbourStage(config, bus)
 
 
-def main(folder: str, settings: str) -> int:
-    """Runs the node until it is stopped."""
-    fields = json.loads(settings)
-    if "descriptors" in fields:
-        limit = fields.pop("descriptors")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
+    """The rpc process on free ports of loopback, with other `fields` of its configuration than the usual ones."""
     config = RpcConfig(
         addr="127.0.0.1",
         port=0,
@@ -77,12 +75,21 @@ def main(folder: str, settings: str) -> int:
         metrics_enabled=True,
         metrics_addr="127.0.0.1",
         metrics_port=0,
-        metrics_dir=str(Path(folder) / METRICS),
-        rollup=ROLLUP,
+        metrics_dir=str(folder / METRICS),
+        rollup=rollup,
     )
-    neighbours = [ProcessSpec(role, "tests.support.rpc_node:build", role) for role in STATES]
     (template,) = (template for template in PROCESSES if template.role == "rpc")
-    rpc = template.spec(msgspec.structs.replace(config, **fields), workers=1)
+    return template.spec(msgspec.structs.replace(config, **fields), workers=1)
+
+
+def main(folder: str, settings: str) -> int:
+    """Runs the node until it is stopped."""
+    fields = json.loads(settings)
+    if "descriptors" in fields:
+        limit = fields.pop("descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    neighbours = [ProcessSpec(role, "tests.support.rpc_node:build", role) for role in STATES]
+    rpc = rpc_row(Path(folder), ROLLUP, **fields)
     return run_node([*neighbours, rpc], NodeSettings("v0.0.0-dev", LogSettings(Level.INFO), Path(folder)))
 
 

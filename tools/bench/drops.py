@@ -11,7 +11,7 @@ import msgspec
 
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent, NeedDecoded, NeedL1Block
+from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.prefetch import Prefetcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
@@ -41,13 +41,14 @@ def empty_frame(channel: bytes, number: int, last: bool = False) -> bytes:
     return channel + number.to_bytes(2, "big") + bytes(4) + bytes((last,))
 
 
-def _items(pieces: list[bytes]) -> Items:
+def items(pieces: list[bytes]) -> Items:
+    """Data items of these frames."""
     return [b"\0" + b"".join(pieces[at : at + ITEM]) for at in range(0, len(pieces), ITEM)]
 
 
 def unknown_channel(count: int) -> Items:
     """Frames of a channel that has not started."""
-    return _items([empty_frame(CHANNEL, at % 60_000 + 1) for at in range(count)])
+    return items([empty_frame(CHANNEL, at % 60_000 + 1) for at in range(count)])
 
 
 def other_channel(count: int) -> Items:
@@ -57,18 +58,18 @@ def other_channel(count: int) -> Items:
 
 def repeated_frames(count: int) -> Items:
     """The same first frame again and again."""
-    return _items([empty_frame(CHANNEL, 0)] * count)
+    return items([empty_frame(CHANNEL, 0)] * count)
 
 
 def closed_channel(count: int) -> Items:
     """Frames of a channel after its closing frame."""
     closing = b"\0" + empty_frame(CHANNEL, 0) + empty_frame(CHANNEL, 2, True)
-    return [closing, *_items([empty_frame(CHANNEL, 3)] * count)]
+    return [closing, *items([empty_frame(CHANNEL, 3)] * count)]
 
 
 def abandoned_channels(count: int) -> Items:
     """First frames of one channel after another, none of which is closed."""
-    return _items([empty_frame(number.to_bytes(16, "big"), 0) for number in range(count)])
+    return items([empty_frame(b"abandon" + number.to_bytes(9, "big"), 0) for number in range(count)])
 
 
 def malformed_items(count: int) -> Items:

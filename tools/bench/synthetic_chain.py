@@ -108,12 +108,12 @@ class SyntheticChain:
         return L1Block(l1_header(number), inbox, (), ())
 
 
-def make(blocks: int, pool: Sequence[bytes]) -> SyntheticChain:
+def make(blocks: int, pool: Sequence[bytes], blocks_per_span: int = BLOCKS_PER_SPAN) -> SyntheticChain:
     """Encodes the chain from a pool of transactions; each span is in the L1 block after its last origin."""
     bodies: list[bytes] = []
     at: dict[int, tuple[bytes, ...]] = {}
-    for first in range(1, blocks + 1, BLOCKS_PER_SPAN):
-        numbers = range(first, min(first + BLOCKS_PER_SPAN, blocks + 1))
+    for first in range(1, blocks + 1, blocks_per_span):
+        numbers = range(first, min(first + blocks_per_span, blocks + 1))
         batch = span_batch(list(_batch_blocks(numbers, pool)), GENESIS_TIME, origin_number(first - 1))
         body = channel_body([batch], Compression.BROTLI)
         bodies.append(body)

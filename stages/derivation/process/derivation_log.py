@@ -25,7 +25,7 @@ LATEST_DROPS = 32
 SAME_RESETS = 3
 """Resets for the same reason, one after the other, that are a health problem."""
 
-MAX_WARNINGS, WARNING_SECONDS = 50, 60.0
+MAX_WARNINGS, WARNING_SECONDS = 30, 60.0
 """Drops that are logged as warnings in so many seconds; the others are logged at debug, and counted."""
 
 _WARNINGS = frozenset(

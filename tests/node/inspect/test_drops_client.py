@@ -11,7 +11,9 @@ from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.inspect import drops_client
 from rollup_node.node.inspect.drops_client import DropsClient
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
-from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import EpochUnknown
+from rollup_node.stages.messages.derivation import DropEffect, DropsRequest
 from rollup_node.stages.topology import CHANNELS
 
 
@@ -34,8 +36,7 @@ class DropsServer:
         for _ in range(count):
             if waits and self.buffer.is_full:
                 return
-            number = str(self.buffer.total)
-            self.buffer.add(Drop("V1", number, None, False, DropEffect.DROPPED, "l1_window_empty", {}))
+            self.buffer.add(Dropped(DropEffect.DROPPED, EpochUnknown(self.buffer.total), None))
 
     async def read(self, count: int) -> list[int]:
         """Adds drops up to `count` in all, and reads until that many were received."""
@@ -44,7 +45,7 @@ class DropsServer:
             while len(received) < count:
                 self.drop(min(50, count - self.buffer.total))
                 self.client.request_if_due()
-                received += [int(drop.text) for drop in self.client.take()]
+                received += [int(drop.values["epoch"]) for drop in self.client.take()]
                 await asyncio.sleep(0.002)
         return received
 
@@ -75,7 +76,7 @@ def test_a_request_is_complete_when_all_drops_before_its_response_were_received(
                 while not server.client.is_complete(request_id):
                     server.client.request_if_due()
                     await asyncio.sleep(0.002)
-            assert [int(drop.text) for drop in server.client.take()] == list(range(450))
+            assert [int(drop.values["epoch"]) for drop in server.client.take()] == list(range(450))
             assert not server.client.is_complete(server.client.request())
 
     asyncio.run(scenario())

@@ -18,7 +18,9 @@ from rollup_node.node.inspect.replay_stage import RESET, ReplayConfig
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
-from rollup_node.stages.messages.derivation import DerivationStatus, Drop, DropEffect, DropsRequest
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.stages import QueuedBatchPast
+from rollup_node.stages.messages.derivation import DerivationStatus, DropEffect, DropsRequest
 from rollup_node.stages.messages.engine import (
     AttributesReady,
     AttributesResult,
@@ -96,7 +98,7 @@ class ExplainHarness:
     def drop(self, text: str, l1_number: int | None) -> None:
         """Derivation drops a batch at this L1 block."""
         origin = None if l1_number is None else self.chain.l1_ref(l1_number)
-        self.buffer.add(Drop("V4", text, origin, False, DropEffect.DROPPED, "parent_hash", {"got": 1}))
+        self.buffer.add(Dropped(DropEffect.DROPPED, QueuedBatchPast(text), origin))
 
     def read_l1(self, number: int, idle: bool = False) -> None:
         """Derivation has read up to this L1 block; `idle`: all of it."""
@@ -146,6 +148,11 @@ class ExplainHarness:
         return Result(code, out, err)
 
 
+def _text(cause: str) -> str:
+    """How a drop reads."""
+    return f"batch dropped: past in the batch queue: {cause} [BQ7]"
+
+
 def test_drops_are_written_in_order_up_to_the_last_l1_block(chain: ChainFixture, tmp_path: Path) -> None:
     """Those at later L1 blocks are left out; the last block ends the run when it is exhausted."""
     harness = ExplainHarness(chain, tmp_path, last_l1=103)
@@ -162,8 +169,8 @@ def test_drops_are_written_in_order_up_to_the_last_l1_block(chain: ChainFixture,
     code, out, err = harness.run(scenario)
     assert code == 0
     assert out == [
-        *(f"L1 {101 + number // 100}  drop {number}" for number in range(300)),
-        "L1 unknown  without a block",
+        *(f"L1 {101 + number // 100}  {_text(f'drop {number}')}" for number in range(300)),
+        f"L1 unknown  {_text('without a block')}",
     ]
     assert len(err) == 1 and "reading begins at L1 block 100" in err[0]
 
@@ -179,7 +186,8 @@ def test_a_later_l1_block_ends_the_run(chain: ChainFixture, tmp_path: Path) -> N
     code, out, _ = harness.run(scenario)
     assert code == 0
     (line,) = map(json.loads, out)
-    assert (line["l1_block"]["number"], line["rule"], line["text"], line["values"]) == (103, "V4", "a", {"got": 1})
+    assert (line["l1_block"]["number"], line["rule"], line["text"]) == (103, "BQ7", _text("a"))
+    assert line["values"] == {"cause": "a"}
 
 
 def test_the_last_l2_block_ends_the_run_and_is_not_written(chain: ChainFixture, tmp_path: Path) -> None:
@@ -191,7 +199,7 @@ def test_the_last_l2_block_ends_the_run_and_is_not_written(chain: ChainFixture, 
         harness.derive()
 
     code, out, _ = harness.run(scenario)
-    assert (code, out) == (0, ["L1 101  a"])
+    assert (code, out) == (0, [f"L1 101  {_text('a')}"])
 
 
 def test_lost_drops_are_counted_in_a_warning(chain: ChainFixture, tmp_path: Path) -> None:
@@ -205,7 +213,7 @@ def test_lost_drops_are_counted_in_a_warning(chain: ChainFixture, tmp_path: Path
         harness.read_l1(103, idle=True)
 
     code, out, err = harness.run(scenario)
-    assert (code, out) == (0, ["L1 101  drop 3", "L1 101  drop 4"])
+    assert (code, out) == (0, [f"L1 101  {_text('drop 3')}", f"L1 101  {_text('drop 4')}"])
     assert err[-1] == "rollup-node: warning: 3 drops were discarded before they were read"
 
 
@@ -221,7 +229,7 @@ def test_drops_are_written_before_the_error_of_a_failed_replay(
         harness.read_l1(101, idle=True)
 
     code, out, err = harness.run(scenario)
-    assert (code, out) == (EXIT_REPORTED, ["L1 101  a"])
+    assert (code, out) == (EXIT_REPORTED, [f"L1 101  {_text('a')}"])
     assert err[-1] == "rollup-node: nothing is derived after block 1: L1 is exhausted at block 101"
 
 

@@ -52,5 +52,17 @@ def test_names_outside_the_table_and_wrong_types_are_rejected() -> None:
         meter.set("refs_seqnr", 1, kind="l2_safe")
 
 
+def test_a_series_that_is_counted_very_often() -> None:
+    meter = Meter("derivation")
+    series = meter.counter("derivation_drops_total", effect="dropped", rule="V3")
+    meter.count("derivation_drops_total", effect="dropped", rule="V3")
+    series.inc(2)
+    assert b'derivation_drops_total{effect="dropped",rule="V3"} 3.0' in meter.text()
+    with pytest.raises(UnknownMetricError, match="exposed as a gauge"):
+        meter.counter("channel_input_bytes")
+    with pytest.raises(UnknownMetricError, match="is a gauge"):
+        meter.counter("derivation_idle")
+
+
 def test_nothing_appears_before_it_is_used() -> None:
     assert Meter("test").text() == b""

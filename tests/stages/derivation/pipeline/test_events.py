@@ -1,6 +1,6 @@
 """Drops in their order, with the L1 block being read."""
 
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.events import DiscardedEvents, PipelineEvents
 from rollup_node.stages.derivation.reasons.frames import FramesEmpty, FramesMissing
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
@@ -16,3 +16,9 @@ def test_drops_carry_the_origin() -> None:
         Dropped(DropEffect.IGNORED, FramesEmpty(), None),
         Dropped(DropEffect.DROPPED, FramesMissing(), origin),
     ]
+
+
+def test_drops_of_what_is_read_ahead_are_not_kept() -> None:
+    events = DiscardedEvents()
+    events.drop(DropEffect.IGNORED, FramesEmpty())
+    assert not events.drops

@@ -8,8 +8,14 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block, NeedL2Blocks
-from rollup_node.stages.derivation.process.derivation_log import LONG_WAIT, MAX_WARNINGS, WARNING_SECONDS, DerivationLog
-from rollup_node.stages.derivation.reasons.channels import ChannelTimedOut
+from rollup_node.stages.derivation.process.derivation_log import (
+    LATEST_DROPS,
+    LONG_WAIT,
+    MAX_WARNINGS,
+    WARNING_SECONDS,
+    DerivationLog,
+)
+from rollup_node.stages.derivation.reasons.channels import ChannelTimedOut, FrameDuplicate
 from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
@@ -25,7 +31,7 @@ TASK = DecodeChannel(b"body", 1, True, SpanRules(1, 1, 1))
 
 
 class RecordingLogger(Logger):
-    """Keeps the level of each line, its message and its fields."""
+    """Keeps the level of each line above trace, its message and its fields."""
 
     def __init__(self) -> None:
         super().__init__("derivation")
@@ -33,6 +39,8 @@ class RecordingLogger(Logger):
 
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
         """Takes the place of the process' output."""
+        if level is Level.TRACE:
+            return
         self.lines.append((level, message, fields))
 
 
@@ -76,6 +84,42 @@ def test_what_is_read_again_after_every_start_is_no_warning(logged: Logged) -> N
     logged.log.dropped(Dropped(DropEffect.IGNORED, ParentHashMismatch(H, H), None))
     assert [level for level, *_ in logged.lines.lines] == [Level.DEBUG, Level.DEBUG, Level.WARN, Level.DEBUG]
     assert [drop.needs_parent_hash for drop in logged.log.drops.latest] == [False, False, True, True]
+
+
+def test_repeats_in_an_l1_block_are_logged_as_a_count(logged: Logged) -> None:
+    l1 = L1Blocks()
+    l1.skip(1)
+    for block in l1.blocks[:2]:
+        logged.log.at_block(block.ref)
+        for number in range(1000):
+            logged.log.dropped(Dropped(DropEffect.DROPPED, FrameDuplicate(number, H[:16]), block.ref))
+        logged.log.dropped(Dropped(DropEffect.IGNORED, FrameDuplicate(7, H[:16]), block.ref))
+    logged.log.restart()
+    first, ignored, repeats = logged.lines.lines[:3]
+    assert (first[0], first[2]["number"], first[2]["at"]) == (Level.WARN, 0, l1.blocks[0].ref)
+    assert (ignored[0], ignored[2]["number"]) == (Level.DEBUG, 7)
+    assert repeats == (
+        Level.WARN,
+        "more was dropped for the same reason",
+        {"at": l1.blocks[0].ref, "effect": "dropped", "reason": "CB9.2 frame_duplicate", "count": 999},
+    )
+    lines = [fields["count"] for _, text, fields in logged.lines.lines if "more was" in text]
+    assert lines == [999, 999] and len(logged.lines.lines) == 6
+    text = logged.meter.text().decode()
+    assert 'effect="dropped",rule="CB9.2 frame_duplicate"} 2000.0' in text
+    assert 'effect="ignored",rule="CB9.2 frame_duplicate"} 2.0' in text
+    assert logged.log.drops.total == 2002
+
+
+def test_the_latest_drops_are_those_of_this_run(logged: Logged) -> None:
+    for number in range(LATEST_DROPS + 8):
+        logged.log.dropped(Dropped(DropEffect.DROPPED, FrameDuplicate(number, H[:16]), None))
+    drops = logged.log.drops
+    assert [drop.values["number"] for drop in drops.latest] == list(range(8, LATEST_DROPS + 8))
+    assert logged.log.drops is drops, "without new drops nothing is made again"
+    logged.log.restart()
+    logged.log.dropped(Dropped(DropEffect.DROPPED, FrameDuplicate(99, H[:16]), None))
+    assert [drop.values["number"] for drop in logged.log.drops.latest] == [99]
 
 
 def test_decoded_channels_are_counted_once(logged: Logged) -> None:
@@ -125,11 +169,14 @@ def test_warnings_of_drops_are_limited() -> None:
     lines, now = RecordingLogger(), [0.0]
     log = DerivationLog(Meter("derivation"), lines, lambda: now[0])
     drop = Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(H, 1, 2), None)
+    l1 = L1Blocks()
     for _ in range(MAX_WARNINGS + 3):
+        log.at_block(l1.last.ref)
         log.dropped(drop)
     assert [level for level, *_ in lines.lines] == [Level.WARN] * MAX_WARNINGS + [Level.DEBUG] * 3
     assert log.drops.total == MAX_WARNINGS + 3
     now[0] = WARNING_SECONDS
+    log.at_block(l1.last.ref)
     log.dropped(drop)
     summary, last = lines.lines[-2:]
     assert summary == (Level.WARN, "more was dropped than is logged, see explain", {"count": 3})

@@ -1,6 +1,8 @@
 """Pages of drops, and how many are kept."""
 
 from rollup_node.stages.derivation.process.drop_buffer import PAGE, DropBuffer
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import EpochUnknown, ParentHashMismatch
 from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 
 
@@ -12,13 +14,13 @@ def _buffer(count: int, kept: int = 1000) -> DropBuffer:
 
 
 def _add(buffer: DropBuffer, number: int) -> None:
-    buffer.add(Drop("V1", str(number), None, False, DropEffect.DROPPED, "l1_window_empty", {}))
+    buffer.add(Dropped(DropEffect.DROPPED, EpochUnknown(number), None))
 
 
 def _page(buffer: DropBuffer, first: int) -> tuple[int, list[int], int]:
     found = buffer.answer(DropsRequest(7, first))
     assert found.id == 7
-    return found.first, [int(drop.text) for drop in found.drops], found.total
+    return found.first, [int(drop.values["epoch"]) for drop in found.drops], found.total
 
 
 def test_pages_follow_each_other() -> None:
@@ -55,3 +57,23 @@ def test_the_buffer_is_full_of_drops_that_no_reader_has() -> None:
     assert not buffer.is_full
     _page(buffer, 1)
     assert not buffer.is_full, "a repeated older request changes nothing"
+
+
+def test_the_latest_drops_are_messages_with_all_that_the_reason_says() -> None:
+    buffer = _buffer(9, kept=5)
+    buffer.add(Dropped(DropEffect.FLUSHED, ParentHashMismatch(b"\1", b"\2"), None))
+    text = "batch dropped with the rest of its span and channel: epoch 8 is not known yet [V8]"
+    assert [drop.values.get("epoch") for drop in buffer.latest(3)] == [7, 8, None]
+    assert buffer.latest(2)[0].text == text.replace(" with the rest of its span and channel", "")
+    assert buffer.latest(1) == (
+        Drop(
+            rule=ParentHashMismatch.rule,
+            text=str(Dropped(DropEffect.FLUSHED, ParentHashMismatch(b"\1", b"\2"), None)),
+            origin=None,
+            needs_parent_hash=True,
+            effect=DropEffect.FLUSHED,
+            reason="parent_hash_mismatch",
+            values=ParentHashMismatch(b"\1", b"\2").values,
+        ),
+    )
+    assert len(buffer.latest(32)) == 5 and buffer.latest(0) == ()
