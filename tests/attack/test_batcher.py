@@ -18,6 +18,7 @@ from rollup_node.tools.batcher.channels import batcher_data, frames
 from rollup_node.tools.bench import drops, synthetic_chain
 from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
+from tests.support.attacked_stage import MAX_LOG_BYTES_AN_HOUR
 from tests.support.deriving_node import write_chain, write_l1_head
 from tests.support.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 from tests.support.leftovers import Leftovers
@@ -27,7 +28,6 @@ from tests.support.programs import Program
 ROOT = Path(__file__).parents[2]
 MAX_RSS = {"derivation": 300_000_000, "compute": 300_000_000, "rpc": 200_000_000}
 """Bytes; the bounds of docs/security.md."""
-LOG_BYTES_PER_HOUR = 1_000_000
 LARGEST = 99_000_000
 BLOCKS_PER_SPAN = synthetic_chain.L1_BLOCK_TIME // synthetic_chain.BLOCK_TIME
 """The honest batcher posts a span in every L1 block, of as many L2 blocks as have an L1 origin in common."""
@@ -236,7 +236,7 @@ class _Node(Program):
         print(figures)
         assert all(peaks[role] < bound for role, bound in MAX_RSS.items()), figures
         # Warnings are limited per minute, and those of a minute may all fall into these seconds.
-        assert written < LOG_BYTES_PER_HOUR / 60, f"{figures}\n{self.out[-2000:]}"
+        assert written < MAX_LOG_BYTES_AN_HOUR / 60, f"{figures}\n{self.out[-2000:]}"
         assert honest.health < HEALTH_SECONDS, figures
         assert honest.status < STATUS_SECONDS, figures
 

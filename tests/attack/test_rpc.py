@@ -3,25 +3,22 @@ within the bounds of docs/security.md, and nothing is restarted."""
 
 import contextlib
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 from tests.support.leftovers import Leftovers
 from tests.support.process_memory import open_descriptors, peak_memory, reset_peak_memory
-from tests.support.programs import Program, call, http_get, wait_for
-from tests.support.stopwatch import Stopwatch
+from tests.support.programs import Program, call, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 200 << 20
 DESCRIPTORS = 800
 LOG_BYTES_PER_HOUR = 1_000_000
-HEALTH_SECONDS = 1.0
-STATUS_SECONDS = 2.0
 ATTACK_SECONDS = 1.5
 START_SECONDS = 10.0
 HONEST, STRANGER = "127.0.0.1", "127.0.0.2"
@@ -88,32 +85,6 @@ def attacked(leftovers: Leftovers, attack: str, port: int, source: str) -> Itera
         assert attacker.running, attacker.err
 
 
-class Honest:
-    """An honest client, and the longest times that it has waited, in seconds. What does not count is the time for
-    which other programs on a busy machine kept the server, or the client itself, from running."""
-
-    def __init__(self, port: int, server: Process) -> None:
-        self._url = f"http://127.0.0.1:{port}"
-        self._server = server
-        self.health = self.status = 0.0
-
-    def _time(self, action: Callable[[], None]) -> float:
-        stopwatch = Stopwatch(self._server.pid, os.getpid())
-        action()
-        return stopwatch.seconds
-
-    def ask(self) -> None:
-        """Asks for health and sync status over new connections."""
-        self.health = max(self.health, self._time(self._ask_health))
-        self.status = max(self.status, self._time(self._ask_status))
-
-    def _ask_health(self) -> None:
-        assert http_get(f"{self._url}/healthz", 20)[0] == 200
-
-    def _ask_status(self) -> None:
-        assert call(self._url, "optimism_syncStatus", seconds=20)["unsafe_l2"]["number"] == 20
-
-
 def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, server: str = "rpc") -> None:
     """Attacks a server for ATTACK_SECONDS after the first round, which may take START_SECONDS; everything stays within
     its bounds meanwhile."""
@@ -121,13 +92,13 @@ def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, 
         lambda: call(f"http://127.0.0.1:{node.port('rpc')}", "optimism_syncStatus")["unsafe_l2"]["number"], "heads"
     )
     before, log = node.rpc(), len(node.out)
-    honest = Honest(node.port("rpc"), before)
+    honest = HonestClient(node.port("rpc"), before.pid)
     descriptors = 0
     reset_peak_memory(before.pid)
     with attacked(leftovers, attack, node.port(server), source) as attacker:
         started, end = time.monotonic(), None
         while end is None or time.monotonic() < end:
-            honest.ask()
+            assert honest.ask()["unsafe_l2"]["number"] == 20
             descriptors = max(descriptors, before.descriptors)
             now = time.monotonic()
             if end is None and (now > started + START_SECONDS or "attacking" in attacker.out):

@@ -16,10 +16,10 @@ from rollup_node.node.inspect import explain_stage, replay_stage
 from rollup_node.node.inspect.explain_stage import ExplainConfig, build
 from rollup_node.node.inspect.replay_stage import RESET, ReplayConfig
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
-from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.stages import QueuedBatchPast
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import DerivationStatus, DropEffect, DropsRequest
 from rollup_node.stages.messages.engine import (
     AttributesReady,
