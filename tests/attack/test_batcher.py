@@ -34,8 +34,8 @@ BLOCKS_PER_SPAN = synthetic_chain.L1_BLOCK_TIME // synthetic_chain.BLOCK_TIME
 SECONDS = 55
 USER = Tx(2, (b"\x05", b"\x01", b"\x09", b"", [])).full()
 
-TWO_BYTES = 8_000_000
-"""Transactions of two bytes, which take 450 MB unpacked."""
+TWO_BYTES = 5_500_000
+"""Transactions of two bytes, with which a process that holds them unpacked takes over 400 MB."""
 
 Posted = list[list[bytes]]
 """The data of the batcher's transactions in one L1 block after the other."""
@@ -60,8 +60,8 @@ def _channels_of_long_spans(relative_time: int) -> Posted:
 
 
 def _wide_counts(number: int) -> Posted:
-    """A span of three million blocks whose transaction counts are zeros of ten bytes each."""
-    count = LARGEST // 33
+    """A span of 1.5 million blocks whose transaction counts are zeros of ten bytes each."""
+    count = LARGEST // 66
     head = b"\x01" + bombs.uvarint(100_000) + b"\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
     return _in_channels([bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))])
 
@@ -128,8 +128,8 @@ def _empty_frames(channel: bytes) -> list[bytes]:
 
 
 def _unknown_channel(number: int) -> Posted:
-    """In each of five L1 blocks 60,000 frames of a channel that has not started."""
-    return [drops.unknown_channel(60_000)] * 5
+    """In each of three L1 blocks 60,000 frames of a channel that has not started."""
+    return [drops.unknown_channel(60_000)] * 3
 
 
 def _abandoned_channels(number: int) -> Posted:
@@ -143,15 +143,15 @@ def _repeated_frames(number: int) -> Posted:
 
 
 def _refused_batches(number: int) -> Posted:
-    """60,000 span batches, each of which is dropped alone."""
-    return [drops.refused_batches(60_000)]
+    """30,000 span batches, each of which is dropped alone."""
+    return [drops.refused_batches(30_000)]
 
 
 SPANS = (_long_spans, _wide_counts, _full_span, _small_batches, _refused_batches)
 TRANSACTIONS = (_one_byte_transactions, _two_byte_transactions, _empty_transactions, _huge_transaction)
 FRAMES = (_unknown_channel, _abandoned_channels, _repeated_frames, _frames_without_data)
 BEFORE_HOLOCENE = (
-    *(_repeated_frames, _abandoned_channels, _full_span, _one_byte_transactions, _huge_transaction),
+    *(_repeated_frames, _abandoned_channels, _one_byte_transactions, _huge_transaction),
     _long_spans_ahead,
 )
 """Before Holocene the bombs go through the batch queue, in which spans far ahead stay."""
