@@ -29,9 +29,10 @@ MEANINGS = {
 
 _HEAD = """# Drop reasons
 
-Why frames, channels and batches go no further, and why the pipeline needs a reset. Every drop is a log line of the
-derivation process, an object of `rollup-node explain` and of the RPC method `explain_drops`, and a count in the metric
-`derivation_drops_total`. The text of a line is the subject, what happened to it, the reason and the id of its
+Why frames, channels and batches go no further, and why the pipeline needs a reset. Every drop is an object
+of `rollup-node explain` and of the RPC method `explain_drops`, and a count in the metric `derivation_drops_total`. The
+derivation process logs the first one for each reason in an L1 block, and the `count` of the others as `more was dropped
+for the same reason`. The text of a line is the subject, what happened to it, the reason and the id of its
 [rule](rules/README.md):
 
     channel timed out: channel 0x3f…, opened at L1 block 1, timed out after 300 blocks [CB2]
