@@ -28,7 +28,7 @@ SHARED_PROGRAMS = frozenset(
     for name in (
         *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
         *("node/commands/test_batches", "node/test_whole_node"),
-        "attack/test_rpc",
+        *("attack/test_rpc", "attack/test_peers", "attack/test_peer_connections"),
         "test_architecture",
     )
 )

@@ -1,33 +1,48 @@
 """What a Beacon API can do to the blobs process: it lies about slots, has no blobs, or its answers are far too large or
-misshapen. The process under attack is a real one; docs/security.md has the bounds."""
+misshapen. The process under attack is a real one, the same for most tests; docs/security.md has the bounds."""
 
-import gzip
+import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from aiohttp import web
+from py_arkworks_bls12381 import G1Point, Scalar
 
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
-from tests.support.attacked_stage import AttackedStage, attacked_stage
+from tests.support.attacked_stage import AttackedStage, SharedStage, attacked_stage
 from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.hostile_bodies import gzip_bomb, lists
 from tests.support.http_listener import app_for_every_path, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
 
 HEAL_SECONDS = 35
 TIME = GENESIS + 12 * SLOT
+NUMBERS = itertools.count(1)
+"""L1 blocks and blobs that no other test has."""
+
+ROUTES = frozenset({"genesis", "spec", "blobs"})
+FAST = {
+    "rollup_node.stages.blobs.process.beacon_clock.RECHECK_SECONDS": 1.0,
+    "rollup_node.stages.blobs.blob_requests.MAX_PAUSE": 1.0,
+    "rollup_node.stages.blobs.blob_requests.EXPIRY_SECONDS": 2.0,
+}
+"""Failed requests are repeated sooner, and forgotten sooner, than in a node."""
 
 
 class HostileBeacon:
-    """A Beacon API. While `attack` is set, it answers instead, with a body for the route's name."""
+    """A Beacon API. While `attack` is set, it answers instead, with a body for a path; `attacked` has the names of the
+    routes that it answered."""
 
-    def __init__(self, blobs: list[RecordedBlob]) -> None:
-        self.beacon = FakeBeacon(blobs)
+    def __init__(self) -> None:
+        self.beacon = FakeBeacon([])
         self.attack: Callable[[str], bytes | None] | None = None
         self.attacks = 0
+        self.attacked: set[str] = set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """One HTTP request."""
@@ -35,92 +50,108 @@ class HostileBeacon:
         if body is None:
             return await self.beacon.respond(request)
         self.attacks += 1
+        self.attacked |= {*request.path.split("/")} & ROUTES
         headers = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
         return web.Response(body=body, content_type="application/json", headers=headers)
 
 
-@pytest.fixture(scope="module")
-def blobs() -> list[RecordedBlob]:
-    """Two blobs whose commitments are right; their contents are no batches."""
+def new_blobs() -> list[RecordedBlob]:
+    """Two blobs whose commitments are right; their contents are no batches. The polynomial of a blob that repeats one
+    number is that number, so that its commitment is a multiple of the generator."""
     made = []
-    for number in range(2):
-        blob = bytes(31) + bytes([number + 1]) + bytes(kzg.BLOB_SIZE - 32)
-        commitment = kzg.blob_to_commitment(blob)
+    for number in (next(NUMBERS), next(NUMBERS)):
+        commitment = bytes((G1Point() * Scalar(number)).to_compressed_bytes())
+        blob = number.to_bytes(32, "big") * (kzg.BLOB_SIZE // 32)
         made.append(RecordedBlob(kzg.versioned_hash(commitment), blob, commitment))
     return made
 
 
-def attack_blobs(
-    scenario: Callable[[AttackedStage, list[HostileBeacon]], Awaitable[None]], *beacons: HostileBeacon
-) -> None:
-    """Runs a scenario against a blobs process with these endpoints; the process must outlive it within its bounds."""
+def wanted(number: int, hashes: list[bytes], urgent: bool = True, at: int = TIME) -> list[Any]:
+    """A request for all blobs of an L1 block."""
+    return [number, at, [each.hex() for each in hashes], urgent]
+
+
+async def receives(stage: AttackedStage, *beacons: HostileBeacon) -> None:
+    """Requests blobs that the process has not had before, and waits for them."""
+    number, blobs = next(NUMBERS), new_blobs()
+    for each in beacons:
+        each.beacon.blobs[:] = blobs
+    stage.request(wanted(number, [blob.hash for blob in blobs]))
+    await stage.until(lambda: stage.last("blobs") == number, f"the blobs of block {number}", HEAL_SECONDS)
+
+
+def errors(stage: AttackedStage, number: int) -> list[str]:
+    """Why the blobs of an L1 block are unavailable, each time the process said so."""
+    return [each["error"] for each in stage.messages if each.get("unavailable") == number]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedStage]:
+    """The process under attack."""
+    with closing(SharedStage("blobs", lambda url: BlobsConfig(url, PLAIN_ROLLUP, timeout=20.0), FAST)) as stage:
+        yield stage
+
+
+def attack_blobs(shared: SharedStage, scenario: Callable[[AttackedStage, HostileBeacon], Awaitable[None]]) -> None:
+    """Runs a scenario against the blobs process with a new endpoint."""
+    beacon = HostileBeacon()
+    shared.attack(beacon.handle, lambda stage: scenario(stage, beacon))
+
+
+WRONG_CLOCKS = {
+    "genesis": (b'{"data":{"genesis_time":"40"}}', "genesis time 40"),
+    "spec": (b'{"data":{"SECONDS_PER_SLOT":"6"}}', "6000 ms a slot"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_CLOCKS)
+def test_a_wrong_clock_is_corrected_without_a_restart(shared: SharedStage, wrong: str) -> None:
+    async def scenario(stage: AttackedStage, beacon: HostileBeacon) -> None:
+        body, shown = WRONG_CLOCKS[wrong]
+        beacon.attack = lambda path: body if path.endswith(wrong) else None
+        number = next(NUMBERS)
+        # The slot after the only one that has blobs: a clock that was right is doubted.
+        stage.request(wanted(number, [bytes(32)], at=TIME + 12))
+        await stage.until(lambda: any(shown in error for error in errors(stage, number)), "the wrong clock is used")
+        beacon.attack = None
+        await receives(stage, beacon)
+
+    attack_blobs(shared, scenario)
+
+
+def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None:
+    beacons = HostileBeacon(), HostileBeacon()
+    beacons[0].attack = lambda path: b'{"data":{"genesis_time":"1001"}}' if path.endswith("genesis") else None
 
     async def main() -> None:
         async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
             config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
             async with attacked_stage("blobs", config) as stage:
                 with stage.within_bounds():
-                    await scenario(stage, list(beacons))
+                    await receives(stage, *beacons)
+                    assert "contradict each other" in stage.log
 
     run_within(58, main)
 
 
-def wanted(blobs: list[RecordedBlob], number: int = 1, urgent: bool = True, at: int = TIME) -> list[Any]:
-    """A request for all blobs of an L1 block."""
-    return [number, at, [each.hash.hex() for each in blobs], urgent]
-
-
-async def receives(stage: AttackedStage, blobs: list[RecordedBlob], number: int) -> None:
-    """Requests the blobs of another L1 block and waits for them."""
-    stage.request(wanted(blobs, number))
-    await stage.until(lambda: stage.last("blobs") == number, f"the blobs of block {number}", HEAL_SECONDS)
-
-
-@pytest.mark.parametrize("wrong", ["genesis", "spec"])
-def test_a_wrong_clock_is_corrected_without_a_restart(wrong: str, blobs: list[RecordedBlob]) -> None:
-    async def scenario(stage: AttackedStage, beacons: list[HostileBeacon]) -> None:
-        answers = {"genesis": b'{"data":{"genesis_time":"40"}}', "spec": b'{"data":{"SECONDS_PER_SLOT":"6"}}'}
-        beacons[0].attack = lambda path: answers[wrong] if path.endswith(wrong) else None
-        stage.request(wanted(blobs))
-        await stage.until(lambda: stage.last("error"), "the blobs are unavailable")
-        error = stage.last("error")
-        beacons[0].attack = None
-        await receives(stage, blobs, 1)
-        assert "genesis time" in error
-
-    attack_blobs(scenario, HostileBeacon(blobs))
-
-
-def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock(blobs: list[RecordedBlob]) -> None:
-    async def scenario(stage: AttackedStage, beacons: list[HostileBeacon]) -> None:
-        beacons[0].attack = lambda path: b'{"data":{"genesis_time":"1001"}}' if path.endswith("genesis") else None
-        await receives(stage, blobs, 1)
-        assert "contradict each other" in stage.log
-
-    attack_blobs(scenario, HostileBeacon(blobs), HostileBeacon(blobs))
-
-
-def test_missing_blobs_that_are_only_prefetched_are_logged_once_a_minute(blobs: list[RecordedBlob]) -> None:
-    async def scenario(stage: AttackedStage, beacons: list[HostileBeacon]) -> None:
-        beacons[0].attack = lambda path: b'{"data":[]}' if "/blob" in path else None
-        stage.request(*(wanted(blobs, number, False, TIME + 12 * number) for number in range(64)))
-        await stage.until(lambda: beacons[0].attacks >= 250, "250 answers without blobs")
+def test_missing_blobs_that_are_only_prefetched_are_logged_once_a_minute(shared: SharedStage) -> None:
+    async def scenario(stage: AttackedStage, beacon: HostileBeacon) -> None:
+        beacon.attack = lambda path: b'{"data":[]}' if "/blob" in path else None
+        hashes = [blob.hash for blob in new_blobs()]
+        stage.request(*(wanted(next(NUMBERS), hashes, False, TIME + 12 * number) for number in range(64)))
+        await stage.until(lambda: beacon.attacks >= 250, "250 answers without blobs")
         assert stage.log.count("could not fetch blobs") <= 2
-        beacons[0].attack = None
-        await receives(stage, blobs, 100)
+        beacon.attack = None
+        await receives(stage, beacon)
 
-    attack_blobs(scenario, HostileBeacon(blobs))
-
-
-def lists(size: int) -> bytes:
-    return b"[" + b"[]," * (size // 3) + b"[]]"
+    attack_blobs(shared, scenario)
 
 
 BODIES: dict[str, Callable[[], bytes]] = {
     "60 MB of lists": lambda: lists(60_000_000),
     "30 MB of empty texts": lambda: b'{"data":[' + b'"",' * 10_000_000 + b'""]}',
     "30 MB of empty objects": lambda: b'{"data":[' + b"{}," * 10_000_000 + b"{}]}",
-    "a gzip bomb of 120 MB": lambda: gzip.compress(b'{"data":' + lists(120_000_000) + b"}", 6),
+    "a gzip bomb of 120 MB": lambda: gzip_bomb(b'{"data":', 120_000_000, b"}"),
     "a deep nest": lambda: b'{"data":' + b"[" * 2_000_000,
     "126 foreign blobs": lambda: b'{"data":["0x' + b'","0x'.join([b"00" * kzg.BLOB_SIZE] * 126) + b'"]}',
     "a number of a million digits": lambda: b'{"data":{"genesis_time":' + b"9" * 900_000 + b"}}",
@@ -128,36 +159,37 @@ BODIES: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_huge_answers_on_every_route(name: str, blobs: list[RecordedBlob]) -> None:
-    async def scenario(stage: AttackedStage, beacons: list[HostileBeacon]) -> None:
-        await receives(stage, blobs, 1)
+def test_huge_answers_on_every_route(shared: SharedStage, name: str) -> None:
+    async def scenario(stage: AttackedStage, beacon: HostileBeacon) -> None:
+        await receives(stage, beacon)
         body = BODIES[name]()
-        beacons[0].attack = lambda path: body
-        others = [RecordedBlob(bytes([1, number]) + bytes(30), b"", b"") for number in range(8)]
-        stage.request(*(wanted([other], 10 + index, index == 0) for index, other in enumerate(others)))
-        await stage.until(lambda: beacons[0].attacks >= 12, "12 answers of the attack")
-        await stage.until(lambda: stage.last("error"), "the blobs are unavailable")
-        beacons[0].attack = None
-        await receives(stage, blobs, 2)
+        beacon.attack = lambda path: body
+        numbers = [next(NUMBERS) for _ in range(8)]
+        hashes = [bytes([1]) + number.to_bytes(31, "big") for number in numbers]
+        requests = zip(numbers, hashes, strict=True)
+        stage.request(*(wanted(number, [each], number == numbers[0]) for number, each in requests))
+        await stage.until(lambda: beacon.attacks >= 12, "12 answers of the attack")
+        await stage.until(lambda: beacon.attacked == ROUTES, "an answer on every route")
+        await stage.until(lambda: errors(stage, numbers[0]), "the blobs are unavailable")
+        beacon.attack = None
+        await receives(stage, beacon)
 
-    attack_blobs(scenario, HostileBeacon(blobs))
+    attack_blobs(shared, scenario)
 
 
-def test_sigterm_ends_the_process_while_every_call_hangs(blobs: list[RecordedBlob]) -> None:
-    async def scenario(stage: AttackedStage, beacons: list[HostileBeacon]) -> None:
-        beacons[0].beacon.delay = 30.0
-        stage.request(wanted(blobs))
-        await stage.until(lambda: beacons[0].beacon.requested, "a call")
-        began = time.monotonic()
-        assert await stage.stop() == 0
-        assert time.monotonic() - began < 3
+def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
+    hostile = HostileBeacon()
 
     async def main() -> None:
-        hostile = HostileBeacon(blobs)
         async with (
             listening(app_for_every_path(hostile.handle)) as urls,
             attacked_stage("blobs", BlobsConfig(urls[0], PLAIN_ROLLUP, timeout=20.0)) as stage,
         ):
-            await scenario(stage, [hostile])
+            hostile.beacon.delay = 30.0
+            stage.request(wanted(1, [bytes(32)]))
+            await stage.until(lambda: hostile.beacon.requested, "a call")
+            began = time.monotonic()
+            assert await stage.stop() == 0
+            assert time.monotonic() - began < 3
 
     run_within(58, main)

@@ -1,9 +1,9 @@
 """What an L1 endpoint can do to the l1 process: it lies about the chain, or its answers are far too large or misshapen.
-The process under attack is a real one; docs/security.md has the bounds."""
+The process under attack is a real one, the same for most tests; docs/security.md has the bounds."""
 
-import gzip
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -12,9 +12,10 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.l1.config import L1Config
-from tests.support.attacked_stage import AttackedStage, attacked_stage
+from tests.support.attacked_stage import AttackedStage, SharedStage, attacked_stage
 from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
-from tests.support.http_listener import app_for_every_path, listening
+from tests.support.hostile_bodies import gzip_bomb, lists
+from tests.support.http_listener import Handler, app_for_every_path, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
 
@@ -26,15 +27,25 @@ Answer = Callable[[Any], Any]
 
 
 class HostileL1:
-    """An endpoint with a chain. While `attack` is set, it answers instead of the chain."""
+    """An endpoint with a chain, whose last `spare` blocks are yet to come. While `attack` is set, it answers instead of
+    the chain; `attacked` has the kinds of requests that it answered."""
 
-    def __init__(self, length: int = 40, chain_id: int = CHAIN_ID) -> None:
-        genesis = int(time.time()) - BLOCK_TIME * length
-        self.chain, self.chain_id = FakeL1Chain(length, genesis), chain_id
-        self.foreign = FakeL1Chain(2 * length, genesis - BLOCK_TIME * length)
-        self.foreign.reorg(2 * length - 1, 2 * length - 1)
+    def __init__(self, length: int = 40, spare: int = 0) -> None:
+        genesis = int(time.time()) - BLOCK_TIME * (length + spare)
+        self.chain, self.chain_id = FakeL1Chain(length, genesis), CHAIN_ID
+        self.foreign = FakeL1Chain(length + 40, genesis - BLOCK_TIME * 40)
+        self.foreign.reorg(length + 39, length + 39)
         self.attack: Answer | None = None
         self.attacks = 0
+        self.attacked: set[str] = set()
+        self.endless: Handler | None = None
+        self._last_range = 0
+
+    def new_range(self) -> int:
+        """The first of some block numbers that are not cached, since none within the prefetch window was requested."""
+        self._last_range += 100
+        assert self._last_range + 20 < self.chain.head
+        return self._last_range
 
     def answer(self, request: Any) -> Any:
         """The honest answer to a request or a batch."""
@@ -47,26 +58,72 @@ class HostileL1:
         result = chain.methods(chain_id)[request["method"]](*request["params"])
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         """One HTTP request."""
+        if self.endless is not None:
+            return await self.endless(request)
         call = orjson.loads(await request.read())
         found = self.answer(call) if self.attack is None else self.attack(call)
-        self.attacks += self.attack is not None
+        if self.attack is not None:
+            self.attacks += 1
+            self.attacked.add(kind_of(call))
         body = found if isinstance(found, bytes) else orjson.dumps(found)
         compressed = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
         return web.Response(body=body, content_type="application/json", headers=compressed)
 
 
-def attack_l1(scenario: Callable[[AttackedStage, HostileL1], Awaitable[None]], l1: HostileL1, **options: Any) -> None:
-    """Runs a scenario against an l1 process that polls this endpoint; the process must outlive it within its bounds."""
+def kind_of(call: Any) -> str:
+    """Whether a request is a batch, or asks for a head or a block."""
+    if isinstance(call, list):
+        return "batch"
+    return "head" if call["params"][:1] in (["latest"], ["safe"], ["finalized"]) else "block"
+
+
+Scenario = Callable[[AttackedStage, HostileL1], Awaitable[None]]
+
+
+def config(url: str) -> L1Config:
+    """The configuration of an l1 process that polls this endpoint."""
+    rollup = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=CHAIN_ID)
+    return L1Config((url,), rollup, poll_interval=0.1, epoch_poll_interval=0.2, timeout=10.0)
+
+
+class SharedL1:
+    """An l1 process and its endpoint, which the tests attack one after another."""
+
+    def __init__(self) -> None:
+        self.stage, self.l1 = SharedStage("l1", config), HostileL1(length=1900, spare=30)
+
+    def attack(self, scenario: Scenario) -> None:
+        """Runs a scenario once the process follows the chain; the process must outlive it within its bounds."""
+
+        async def whole(stage: AttackedStage) -> None:
+            await follows(stage, self.l1)
+            await scenario(stage, self.l1)
+
+        self.l1.attack, self.l1.endless, self.l1.attacked = None, None, set()
+        self.stage.attack(self.l1.handle, whole)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedL1]:
+    """The process under attack."""
+    found = SharedL1()
+    with closing(found.stage):
+        yield found
+
+
+def attack_new_l1(scenario: Scenario) -> None:
+    """Runs a scenario against an l1 process that has just been started."""
+    l1 = HostileL1()
 
     async def main() -> None:
-        async with listening(app_for_every_path(l1.handle)) as urls:
-            rollup = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=CHAIN_ID)
-            values = {"poll_interval": 0.1, "epoch_poll_interval": 0.2, "timeout": 10.0, **options}
-            async with attacked_stage("l1", L1Config(urls, rollup, **values)) as stage:
-                with stage.within_bounds():
-                    await scenario(stage, l1)
+        async with (
+            listening(app_for_every_path(l1.handle)) as (url,),
+            attacked_stage("l1", config(url)) as stage,
+        ):
+            with stage.within_bounds():
+                await scenario(stage, l1)
 
     run_within(58, main)
 
@@ -88,9 +145,8 @@ async def attacked(stage: AttackedStage, l1: HostileL1, answers: int) -> None:
     await stage.until(lambda: l1.attacks >= goal, f"{answers} answers of the attack")
 
 
-def test_another_chain_behind_the_url_for_a_while() -> None:
+def test_another_chain_behind_the_url_for_a_while(shared: SharedL1) -> None:
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        await follows(stage, l1)
         l1.attack = lambda request: l1.answer_from(l1.foreign, FOREIGN_ID, request)
         await attacked(stage, l1, 4)
         await stage.until(lambda: stage.last("problems"), "the problem is published")
@@ -99,13 +155,12 @@ def test_another_chain_behind_the_url_for_a_while() -> None:
         l1.chain.extend(5)
         await follows(stage, l1)
 
-    attack_l1(scenario, HostileL1())
+    shared.attack(scenario)
 
 
 @pytest.mark.parametrize("forged", ["above the head", "unknown chain"])
-def test_one_foreign_finalized_block(forged: str) -> None:
+def test_one_foreign_finalized_block(shared: SharedL1, forged: str) -> None:
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        await follows(stage, l1)
         number = l1.chain.head + 10 if forged == "above the head" else l1.chain.head - 2
 
         def with_foreign_label(request: Any) -> Any:
@@ -122,7 +177,7 @@ def test_one_foreign_finalized_block(forged: str) -> None:
         l1.chain.extend(5)
         await follows(stage, l1)
 
-    attack_l1(scenario, HostileL1())
+    shared.attack(scenario)
 
 
 def test_a_foreign_chain_from_the_start_is_given_up() -> None:
@@ -140,27 +195,23 @@ def test_a_foreign_chain_from_the_start_is_given_up() -> None:
         stage.request(["blocks", 31, 9])
         await stage.until(lambda: any(each.get("block") == 39 for each in stage.messages[sent:]), "blocks of the chain")
 
-    attack_l1(scenario, HostileL1())
+    attack_new_l1(scenario)
 
 
 @pytest.mark.parametrize("identity", [[1], {"a": 1}, "0x1", 1.5, None, True, 10**30])
-def test_ids_of_any_type_in_a_batch(identity: Any) -> None:
+def test_ids_of_any_type_in_a_batch(shared: SharedL1, identity: Any) -> None:
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        await follows(stage, l1)
         answer = {"jsonrpc": "2.0", "result": None}
         shown = b"1" + b"0" * 30 if identity == 10**30 else orjson.dumps(identity)
         element = orjson.dumps(answer)[:-1] + b',"id":' + shown + b"}"
         l1.attack = lambda request: b"[" + element + b"]" if isinstance(request, list) else l1.answer(request)
-        stage.request(["refs", 20, 5])
-        await stage.until(lambda: stage.last("error") and stage.last("refs") == 20, "the references are unavailable")
+        last = l1.new_range()
+        stage.request(["refs", last, 5])
+        await stage.until(lambda: stage.last("error") and stage.last("refs") == last, "the references are unavailable")
         l1.attack = None
-        await stage.until(lambda: stage.last("refs") == 20 and not stage.last("error"), "the references")
+        await stage.until(lambda: stage.last("refs") == last and not stage.last("error"), "the references")
 
-    attack_l1(scenario, HostileL1())
-
-
-def lists(size: int) -> bytes:
-    return b"[" + b"[]," * (size // 3) + b"[]]"
+    shared.attack(scenario)
 
 
 def a_result(body: bytes) -> bytes:
@@ -170,28 +221,30 @@ def a_result(body: bytes) -> bytes:
 BODIES: dict[str, Callable[[], bytes]] = {
     "60 MB of lists": lambda: lists(60_000_000),
     "60 MB of lists as a result": lambda: a_result(lists(60_000_000)),
-    "a gzip bomb of 120 MB": lambda: gzip.compress(lists(120_000_000), 6),
-    "a gzip bomb of 120 MB as a result": lambda: gzip.compress(a_result(b'{"a":' + lists(120_000_000) + b"}"), 6),
+    "a gzip bomb of 120 MB": lambda: gzip_bomb(b"", 120_000_000, b""),
+    "a gzip bomb of 120 MB as a result": lambda: gzip_bomb(
+        b'{"jsonrpc":"2.0","id":1,"result":{"a":', 120_000_000, b"}}"
+    ),
     "a deep nest": lambda: b"[" * 2_000_000,
     "4 MB of lists": lambda: lists(4_000_000),
 }
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_huge_answers_to_every_call(name: str) -> None:
+def test_huge_answers_to_every_call(shared: SharedL1, name: str) -> None:
     """Heads, blocks and batches alike. Some time after the last of them the process follows the chain again."""
 
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        await follows(stage, l1)
         body = BODIES[name]()
         l1.attack = lambda request: body
-        stage.request(["blocks", 10, 20], ["refs", 20, 5])
+        stage.request(["blocks", first := l1.new_range(), 20], ["refs", first + 10, 5])
         await attacked(stage, l1, 12)
+        await stage.until(lambda: l1.attacked == {"head", "block", "batch"}, "an answer of each kind")
         l1.attack = None
         l1.chain.extend(1)
         await follows(stage, l1)
 
-    attack_l1(scenario, HostileL1())
+    shared.attack(scenario)
 
 
 def test_long_error_messages_are_cut() -> None:
@@ -207,15 +260,27 @@ def test_long_error_messages_are_cut() -> None:
         l1.attack = None
         await follows(stage, l1)
 
-    attack_l1(scenario, HostileL1())
+    attack_new_l1(scenario)
 
 
-def test_an_answer_that_never_ends() -> None:
+def test_an_answer_that_never_ends(shared: SharedL1) -> None:
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        await follows(stage, l1)
-        l1.attack = lambda request: b" " * 400_000_000
-        await attacked(stage, l1, 3)
-        l1.attack = None
+        ended = 0
+
+        async def spaces(request: web.Request) -> web.StreamResponse:
+            nonlocal ended
+            response = web.StreamResponse()
+            await response.prepare(request)
+            try:
+                while True:
+                    await response.write(bytes(1 << 16).replace(b"\0", b" "))
+            except ConnectionError:
+                ended += 1
+            return response
+
+        l1.endless = spaces
+        await stage.until(lambda: ended >= 3, "the process gives up 3 answers")
+        l1.endless = None
         await follows(stage, l1)
 
-    attack_l1(scenario, HostileL1())
+    shared.attack(scenario)

@@ -1,18 +1,21 @@
-"""A stage in a process of its own that a test attacks: what it sends, and what it takes of memory and log."""
+"""A stage in a process of its own that tests attack, one or one after another: what it sends, and what it takes of
+memory and log."""
 
 import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
+from aiohttp import web
 
-from tests.support.process_memory import peak_memory
+from tests.support.http_listener import Handler, app_for_every_path, listening
+from tests.support.process_memory import peak_memory, reset_peak_memory
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -22,10 +25,11 @@ MAX_LOG_BYTES_AN_HOUR = 1_000_000
 
 
 class AttackedStage:
-    """`messages` are what `stage_program` printed, in order."""
+    """`messages` are what `stage_program` printed, in order; they, `log` and `peak_megabytes` count from the last
+    `within_bounds`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        self._process, self._log = process, log
+        self._process, self._log, self._log_begin = process, log, 0
         self.messages: list[dict[str, Any]] = []
 
     @property
@@ -46,7 +50,11 @@ class AttackedStage:
     @contextmanager
     def within_bounds(self) -> Iterator[None]:
         """Asserts at the end that the process lives, without a traceback, and kept to its memory and log meanwhile."""
-        began = time.monotonic()
+        began, self._log_begin = time.monotonic(), self._log.stat().st_size
+        reset_peak_memory(self.pid)
+        # A status is sent when it changes: the last one still holds.
+        statuses = {key: message for message in self.messages for key in message.keys() & {"head", "problems"}}
+        self.messages = list(statuses.values())
         try:
             yield
         finally:
@@ -58,8 +66,8 @@ class AttackedStage:
 
     @property
     def log(self) -> str:
-        """All the process has logged."""
-        return self._log.read_text()
+        """What the process has logged."""
+        return self._log.read_bytes()[self._log_begin :].decode()
 
     def last(self, key: str) -> Any:
         """The value in the last message that has this key; None without one."""
@@ -99,8 +107,11 @@ class AttackedStage:
 
 
 @asynccontextmanager
-async def attacked_stage(role: str, config: msgspec.Struct) -> AsyncIterator[AttackedStage]:
-    """Starts the process of a role and ends it."""
+async def attacked_stage(
+    role: str, config: msgspec.Struct, constants: Mapping[str, float] | None = None
+) -> AsyncIterator[AttackedStage]:
+    """Starts the process of a role and ends it. `constants` are numbers of its modules, by dotted name, with other
+    values than theirs."""
     with tempfile.TemporaryDirectory(prefix="rn-") as folder:
         config_file, log = Path(folder, "config"), Path(folder, "log")
         config_file.write_bytes(msgspec.msgpack.encode(config))
@@ -111,6 +122,7 @@ async def attacked_stage(role: str, config: msgspec.Struct) -> AsyncIterator[Att
                 "tests.support.stage_program",
                 role,
                 str(config_file),
+                orjson.dumps(constants or {}).decode(),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -124,3 +136,59 @@ async def attacked_stage(role: str, config: msgspec.Struct) -> AsyncIterator[Att
         finally:
             await stage.stop()
             await reading
+
+
+SCENARIO_SECONDS = 58.0
+
+
+class SharedStage:
+    """One stage and its endpoint for the tests of a file, whose scenarios run one after another. Whatever a scenario
+    ends or breaks is started again for the next."""
+
+    def __init__(
+        self, role: str, config: Callable[[str], msgspec.Struct], constants: Mapping[str, float] | None = None
+    ) -> None:
+        self._role, self._config, self._constants = role, config, constants
+        self._runner, self._stack = asyncio.Runner(), AsyncExitStack()
+        self._stage: AttackedStage | None = None
+        self._handler: Handler | None = None
+
+    def attack(self, handler: Handler, scenario: Callable[[AttackedStage], Awaitable[None]]) -> None:
+        """Runs a scenario for a bounded time; `handler` serves the stage's endpoint. The process must outlive it within
+        its bounds."""
+        self._handler = handler
+        self._runner.run(self._run(scenario))
+
+    async def _run(self, scenario: Callable[[AttackedStage], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(SCENARIO_SECONDS):
+                if self._stage is None:
+                    self._stage = await self._start()
+                with self._stage.within_bounds():
+                    await scenario(self._stage)
+            self._stage.request()
+        except BaseException:
+            await self._end()
+            raise
+
+    async def _start(self) -> AttackedStage:
+        (url,) = await self._stack.enter_async_context(listening(app_for_every_path(self._respond)))
+        return await self._stack.enter_async_context(attacked_stage(self._role, self._config(url), self._constants))
+
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
+        assert self._handler is not None
+        return await self._handler(request)
+
+    async def _end(self) -> None:
+        self._stage = None
+        await self._stack.aclose()
+
+    def close(self) -> None:
+        """Ends the process, which exits in order."""
+        stage = self._stage
+        try:
+            if stage is not None:
+                assert self._runner.run(stage.stop()) == 0, stage.log
+        finally:
+            self._runner.run(self._end())
+            self._runner.close()

@@ -1,15 +1,19 @@
-"""Attacks on a p2p process, each by many peers from a process of its own:
-`python -m tests.support.p2p_attackers ATTACK ADDRESS DISCOVERY_PORT`. Prints a line once the attack is under way, and
-goes on until it is killed."""
+"""Attacks on a p2p process, each by many peers from a process of its own: `python -m tests.support.p2p_attackers`.
+A line on stdin, `ATTACK ADDRESS DISCOVERY_PORT`, kills the attack before and begins one; an empty line only kills. It
+prints UNDER_WAY once the attack has had its effect by each of its peers, STOPPED when it is killed, and FAILED when it
+ends by itself."""
 
 import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -48,7 +52,7 @@ from tests.support.p2p_raw import (
 )
 
 PEERS = 60
-UNDER_WAY = "attack is under way"
+UNDER_WAY, STOPPED, FAILED = "attack is under way", "attack is stopped", "attack has failed"
 SYNC_PROTOCOL = payload_by_number.protocols(CHAIN_ID)[0]
 STREAMS = 128
 _RETRY_SECONDS = 0.2
@@ -76,6 +80,9 @@ class Target:
             print(UNDER_WAY, flush=True)
 
 
+Attack = Callable[[Target], Coroutine[Any, Any, None]]
+
+
 def new_identity() -> NetworkIdentity:
     """An identity that no peer had before."""
     return NetworkIdentity(b"\x7f" + os.getpid().to_bytes(8, "big") + next(_IDENTITIES).to_bytes(23, "big"))
@@ -89,9 +96,12 @@ async def forever(attempt: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(_RETRY_SECONDS)
 
 
-async def by_many(target: Target, attempt: Callable[[], Awaitable[None]], peers: int = PEERS) -> None:
-    """Makes an attempt by many peers at once, over and over."""
-    target.expect(peers // 2)
+async def by_many(
+    target: Target, attempt: Callable[[], Awaitable[None]], peers: int = PEERS, effects: int | None = None
+) -> None:
+    """Makes an attempt by many peers at once, over and over; the attack is under way after so many effects, as many as
+    there are peers unless given."""
+    target.expect(peers if effects is None else effects)
     await asyncio.gather(*(forever(attempt) for _ in range(peers)))
 
 
@@ -145,7 +155,7 @@ async def stalled_messages(target: Target) -> None:
                 target.effect()
             await stream.read()
 
-    await by_many(target, attempt)
+    await by_many(target, attempt, effects=PEERS // 2)
 
 
 async def trickled_messages(target: Target) -> None:
@@ -179,7 +189,7 @@ async def completed_messages(target: Target) -> None:
                 target.effect()
             await stream.read()
 
-    await by_many(target, attempt)
+    await by_many(target, attempt, effects=PEERS // 2)
 
 
 async def bombs(target: Target) -> None:
@@ -221,7 +231,7 @@ async def huge_blocks(target: Target) -> None:
             await open_gossip(host, target.peer)
             await asyncio.sleep(60)
 
-    await by_many(target, attempt)
+    await by_many(target, attempt, effects=12)
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -283,7 +293,7 @@ async def unanswered_negotiations(target: Target) -> None:
             target.effect()
             await peer.is_disconnected(60)
 
-    await by_many(target, attempt)
+    await by_many(target, attempt, effects=PEERS // 2)
 
 
 # --- what a peer does not read --------------------------------------------------------------------
@@ -346,7 +356,7 @@ async def half_open_connections(target: Target) -> None:
             while await reader.read(1 << 16):
                 pass
 
-    await by_many(target, attempt, 300)
+    await by_many(target, attempt, 300, effects=1000)
 
 
 def _identify_message(identity: NetworkIdentity) -> bytes:
@@ -379,7 +389,7 @@ async def garbage(target: Target) -> None:
             target.effect()
             await reader.read()
 
-    await by_many(target, attempt, 100)
+    await by_many(target, attempt, 100, effects=1000)
 
 
 async def malformed_messages(target: Target) -> None:
@@ -415,27 +425,48 @@ async def datagrams(target: Target) -> None:
         await asyncio.sleep(0.005)
 
 
-ATTACKS: dict[str, Callable[[Target], Awaitable[None]]] = {
-    attack.__name__: attack
-    for attack in (
-        *(stalled_messages, trickled_messages, completed_messages, bombs, huge_blocks),
-        *(unread_streams, idle_streams, reset_streams, unanswered_negotiations),
-        *(unread_replies, unread_requests, unread_blocks),
-        *(half_open_connections, new_identities, garbage, malformed_messages, datagrams),
-    )
-}
+def _by_name(*attacks: Attack) -> dict[str, Attack]:
+    return {attack.__name__: attack for attack in attacks}
 
 
-def main(words: Iterable[str]) -> int:
-    """Runs an attack until the process is killed."""
-    attack, address, discovery_port = words
+MESSAGE_ATTACKS = _by_name(
+    *(stalled_messages, trickled_messages, completed_messages, bombs, huge_blocks),
+    *(unread_replies, unread_requests, unread_blocks),
+)
+CONNECTION_ATTACKS = _by_name(
+    *(unread_streams, idle_streams, reset_streams, unanswered_negotiations),
+    *(half_open_connections, new_identities, garbage, malformed_messages, datagrams),
+)
 
-    async def run() -> None:
-        await ATTACKS[attack](Target(address, int(discovery_port)))
 
-    asyncio.run(run())
-    return 0
+def begin(attack: str, address: str, discovery_port: str) -> int:
+    """Forks a process that attacks until it is killed; its id. What is imported is imported once for all attacks."""
+    if child := os.fork():
+        return child
+    try:
+        asyncio.run((MESSAGE_ATTACKS | CONNECTION_ATTACKS)[attack](Target(address, int(discovery_port))))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        print(FAILED, flush=True)
+        os._exit(1)
+
+
+def main() -> int:
+    """Runs one attack after the other until the end of stdin."""
+    child: int | None = None
+    while True:
+        line = sys.stdin.readline()
+        if child is not None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            print(STOPPED, flush=True)
+            child = None
+        if not line:
+            return 0
+        if words := line.split():
+            child = begin(*words)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:4]))
+    sys.exit(main())

@@ -131,6 +131,7 @@ class Program:
     """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
     sessions, so that a program gets as much as all the tests together."""
 
+    takes_input = False
     _numbers = count()
 
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
@@ -139,7 +140,7 @@ class Program:
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *words],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 cwd=leftovers.folder,

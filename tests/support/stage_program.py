@@ -1,5 +1,6 @@
 """One stage in a process of its own, with a compute worker and the clients' ends of its channels:
-`python -m tests.support.stage_program ROLE CONFIG`, where CONFIG is the msgpack file of its config.
+`python -m tests.support.stage_program ROLE CONFIG CONSTANTS`, where CONFIG is the msgpack file of its config and
+CONSTANTS a JSON object of numbers in modules of the product, by dotted name, that this process replaces.
 
 Every line on stdin is the JSON list of requests to repeat from now on. What arrives is printed, one JSON object a line;
 the log is on stderr."""
@@ -38,6 +39,10 @@ REPEAT_SECONDS = 0.3
 def main() -> None:
     """Runs until the end of stdin or SIGTERM."""
     role, config = sys.argv[1], Path(sys.argv[2]).read_bytes()
+    for name, value in orjson.loads(sys.argv[3]).items():
+        module, _, constant = name.rpartition(".")
+        assert hasattr(sys.modules[module], constant), name
+        setattr(sys.modules[module], constant, value)
     log.configure(role, log.Level.INFO, log.write_to_stderr)
     asyncio.run(_run_l1(config) if role == "l1" else _run_blobs(config))
 

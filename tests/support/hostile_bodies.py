@@ -1,0 +1,31 @@
+"""Bodies of HTTP responses that are large, and cheap to make."""
+
+import functools
+import struct
+import zlib
+
+_UNIT = b"[]," * 400_000
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+
+@functools.cache
+def lists(size: int) -> bytes:
+    """A JSON list of so many bytes, of empty lists."""
+    return b"[" + b"[]," * (size // 3) + b"[]]"
+
+
+@functools.cache
+def gzip_bomb(before: bytes, size: int, after: bytes) -> bytes:
+    """A gzip file of a JSON list of about so many bytes, of empty lists, between other bytes. The repeated part is
+    compressed once."""
+    count = size // len(_UNIT)
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+    start = deflate.compress(before + b"[") + deflate.flush(zlib.Z_FULL_FLUSH)
+    repeated = deflate.compress(_UNIT) + deflate.flush(zlib.Z_FULL_FLUSH)
+    end = deflate.compress(b"[]]" + after) + deflate.flush(zlib.Z_FINISH)
+    checksum = zlib.crc32(before + b"[")
+    for _ in range(count):
+        checksum = zlib.crc32(_UNIT, checksum)
+    checksum = zlib.crc32(b"[]]" + after, checksum)
+    length = len(before) + 1 + count * len(_UNIT) + 3 + len(after)
+    return _GZIP_HEADER + start + repeated * count + end + struct.pack("<II", checksum, length)
