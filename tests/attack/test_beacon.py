@@ -15,7 +15,7 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from tests.support.attacked_stage import AttackedStage, SharedStage, attacked_stage
 from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
-from tests.support.hostile_bodies import gzip_bomb, lists
+from tests.support.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.http_listener import app_for_every_path, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
@@ -51,8 +51,7 @@ class HostileBeacon:
             return await self.beacon.respond(request)
         self.attacks += 1
         self.attacked |= {*request.path.split("/")} & ROUTES
-        headers = {"Content-Encoding": "gzip"} if body[:2] == b"\x1f\x8b" else {}
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        return await send_body(request, body)
 
 
 def new_blobs() -> list[RecordedBlob]:

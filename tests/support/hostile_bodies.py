@@ -1,8 +1,11 @@
-"""Bodies of HTTP responses that are large, and cheap to make."""
+"""HTTP responses with large bodies that are cheap to make and to send."""
 
+import contextlib
 import functools
 import struct
 import zlib
+
+from aiohttp import web
 
 _UNIT = b"[]," * 400_000
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -29,3 +32,18 @@ def gzip_bomb(before: bytes, size: int, after: bytes) -> bytes:
     checksum = zlib.crc32(b"[]]" + after, checksum)
     length = len(before) + 1 + count * len(_UNIT) + 3 + len(after)
     return _GZIP_HEADER + start + repeated * count + end + struct.pack("<II", checksum, length)
+
+
+async def send_body(request: web.Request, body: bytes) -> web.StreamResponse:
+    """Sends a JSON body, gzip-compressed if it begins so, no faster than it is read, until the client closes the
+    connection."""
+    response = web.StreamResponse()
+    response.content_type, response.content_length = "application/json", len(body)
+    if body[:2] == _GZIP_HEADER[:2]:
+        response.headers["Content-Encoding"] = "gzip"
+    await response.prepare(request)
+    with contextlib.suppress(ConnectionError):
+        for at in range(0, len(body), 1 << 18):
+            await response.write(body[at : at + (1 << 18)])
+        await response.write_eof()
+    return response
