@@ -29,6 +29,7 @@ SHARED_PROGRAMS = frozenset(
         *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
         *("node/commands/test_batches", "node/test_whole_node"),
         *("attack/test_rpc", "attack/test_peers", "attack/test_peer_connections"),
+        *("attack/test_beacon", "attack/test_l1"),
         "test_architecture",
     )
 )
