@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.support.leftovers import Leftovers
 from tests.support.p2p_attackers import FAILED, STOPPED, UNDER_WAY
 from tests.support.p2p_blocks import CHAIN_ID
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, chain_since, now_block
-from tests.support.p2p_process import DISCOVERY_LINE
+from tests.support.p2p_process import DISCOVERY_LINE, NUMBER
 from tests.support.process_memory import open_descriptors, peak_memory, reset_peak_memory
 from tests.support.programs import Program
 from tests.support.stopwatch import Stopwatch
@@ -178,6 +179,8 @@ class Attacked:
         except BaseException:
             self._running = None
             await self._stack.aclose()
+            # A process that was killed leaves its sockets.
+            shutil.rmtree(self._leftovers.folder / str(NUMBER), ignore_errors=True)
             raise
 
     async def _start(self) -> tuple[P2pProcess, HonestPeer]:
