@@ -293,6 +293,7 @@ def test_go_away_closes_the_connection() -> None:
 
 def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
+    monkeypatch.setattr(work_shares, "TOTAL_SHARE", 1e6)
 
     async def run() -> None:
         async with guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
