@@ -1,7 +1,7 @@
 """Attacks on a p2p process, each by many peers from a process of its own: `python -m tests.support.p2p_attackers`.
 A line on stdin, `ATTACK ADDRESS DISCOVERY_PORT`, kills the attack before and begins one; an empty line only kills. It
 prints UNDER_WAY once the attack has had its effect by each of its peers, STOPPED when it is killed, and FAILED when it
-ends by itself."""
+ends by itself. With these words as arguments it runs that one attack."""
 
 import asyncio
 import contextlib
@@ -439,12 +439,17 @@ CONNECTION_ATTACKS = _by_name(
 )
 
 
-def begin(attack: str, address: str, discovery_port: str) -> int:
-    """Forks a process that attacks until it is killed; its id. What is imported is imported once for all attacks."""
+def attack_forever(attack: str, address: str, discovery_port: str) -> None:
+    """Attacks until the process is killed."""
+    asyncio.run((MESSAGE_ATTACKS | CONNECTION_ATTACKS)[attack](Target(address, int(discovery_port))))
+
+
+def begin(*words: str) -> int:
+    """Forks a process that attacks; its id. What is imported is imported once for all attacks."""
     if child := os.fork():
         return child
     try:
-        asyncio.run((MESSAGE_ATTACKS | CONNECTION_ATTACKS)[attack](Target(address, int(discovery_port))))
+        attack_forever(*words)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -469,4 +474,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        attack_forever(*sys.argv[1:])
     sys.exit(main())
