@@ -1,6 +1,7 @@
 """Fixtures for all tests: shared real data, and folders for processes."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
 # Bytecode is compiled once, not by each of the workers and programs that start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Under nohup the programs of the tests would ignore SIGHUP.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # The time of an example means nothing on a machine that does other work beside the tests.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 300, "p2p": 250}
 """Bounds of docs/security.md."""
 
-RPC_ATTACKS = ("many_calls", "idle_connections", "half_sent_bodies")
+RPC_ATTACKS = {"sequencer": ("many_calls", "half_sent_bodies"), "verifier": ("many_calls", "idle_connections")}
 BLOCKS = 3
 WARNINGS_BYTES = 1_000_000 // 60
 """What warnings and errors may take in a minute."""
@@ -35,7 +35,7 @@ def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
     """The programs that attack both nodes."""
     for number, name in enumerate(net.nodes):
         port = str(urlsplit(net.node(name)["rpc"]).port)
-        for attack in RPC_ATTACKS:
+        for attack in RPC_ATTACKS[name]:
             words = (attack, port, f"127.0.0.{2 + number}")
             yield Program(leftovers, "tests.support.rpc_attackers", *words, PYTHONPATH=str(ROOT))
         words = ("stalled_messages", net.node(name)["p2p"], "0")

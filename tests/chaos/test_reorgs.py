@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, call, call_batch
+from tests.support.programs import CALLDATA, Devnet, call, call_batch
 
 DEPTH = 3
 
@@ -68,7 +68,7 @@ def assert_on_l1(net: Devnet, name: str) -> None:
 
 
 def test_reorgs_of_blocks_with_batches(leftovers: Leftovers) -> None:
-    with Devnet(leftovers) as net:
+    with Devnet(leftovers, *CALLDATA) as net:
         net.wait_for_first_safe()
         wait_for_batches(net)
         first = reorg(net)
