@@ -36,7 +36,12 @@ SHARED_PROGRAMS = frozenset(
         "test_architecture",
     )
 )
-LONG_TESTS = ("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_network", "tests/test_packaging")
+LONG_TESTS = (
+    *("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_network", "tests/actions/", "tests/test_packaging"),
+    *("tests/interop/", "tests/node/supervisor/", "tests/node/test_", "tests/ipc/test_kills"),
+)
+"""Where the tests are that mostly wait for programs."""
+
 RECURSION_LIMIT = sys.getrecursionlimit()
 
 
@@ -52,6 +57,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
 
 
+def scope_of(nodeid: str) -> str:
+    """Tests of one scope run on one worker: those of a file, which saves messages to the worker, unless they are long
+    and share no running programs."""
+    file = nodeid.partition("::")[0]
+    return nodeid if nodeid.startswith(LONG_TESTS) and file not in SHARED_PROGRAMS else file
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """More workers than cores: tests that run programs mostly wait for them."""
@@ -60,17 +72,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keeps the tests of a file that share running programs on one worker."""
+    """Distributes scopes in the order of the tests."""
     if config.getoption("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    class ScopeScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return file if file in SHARED_PROGRAMS else nodeid
+            return scope_of(nodeid)
 
-    return FileScheduling(config, log)
+    config.option.loadscopereorder = False
+    return ScopeScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
