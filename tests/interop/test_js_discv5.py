@@ -3,7 +3,7 @@ them."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -15,7 +15,8 @@ from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
 from tests.support.discv5_nodes import seeded
 from tests.support.discv5_servers import running_discv5, running_discv5_servers
-from tests.support.js_peers import JsPeer, js_peer, need_packages
+from tests.support.js_peers import JsPeer, js_peer, js_program
+from tests.support.leftovers import Leftovers
 from tests.support.loopback import free_port, own_address
 from tests.support.p2p_hosts import config, until
 
@@ -24,14 +25,14 @@ CHAIN = config().rollup.l2_chain_id
 
 
 @pytest.fixture(scope="module", autouse=True)
-def packages() -> None:
-    need_packages()
+def program(module_leftovers: Leftovers) -> Iterator[None]:
+    with js_program(PROGRAM, module_leftovers):
+        yield
 
 
 @asynccontextmanager
 async def running_js_node(secret: str = "01") -> AsyncIterator[JsPeer]:
     async with js_peer(
-        PROGRAM,
         secret=secret * 32,
         ip=own_address(),
         port=free_port(socket.SOCK_DGRAM),

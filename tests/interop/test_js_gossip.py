@@ -1,6 +1,7 @@
 """Gossip of blocks of a whole p2p process against js-libp2p's gossipsub with op-node's parameters."""
 
 import time
+from collections.abc import Iterator
 from hashlib import shake_128
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import JsGossipPeer, gossip_peer, present_topic
-from tests.support.js_peers import by, need_packages
+from tests.support.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
+from tests.support.js_peers import by, js_program
+from tests.support.leftovers import Leftovers
 from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 
@@ -33,8 +35,9 @@ ONLY_P4 = {"scoreParams": {"topics": {TOPIC: {**P4, **{f"{name}Weight": 0 for na
 
 
 @pytest.fixture(scope="module", autouse=True)
-def packages() -> None:
-    need_packages()
+def program(module_leftovers: Leftovers) -> Iterator[None]:
+    with js_program(PROGRAM, module_leftovers):
+        yield
 
 
 def message(payload: ExecutionPayload, version: int = 4, **changes: Any) -> bytes:
@@ -230,6 +233,7 @@ def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
             await witness.received(id_of(valid))
             assert node.stage.gossip.failures == dict.fromkeys(invalid, 1)
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(valid).hex()]
+            await node.wait_for_blocks(1)
             assert len(node.received_blocks) == 1
             score = (await node.call("peers", True))["peers"][sender.peer_text]["scores"]["gossip"]
             assert score["total"] == 0 and score["behavioralPenalty"] == 0
@@ -263,6 +267,7 @@ def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
             await witness.received(id_of(last))
             assert node.stage.gossip.failures == {"no_signer": 1, "seen": 1}
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
+            await node.wait_for_blocks(2)
             assert [each.block_number for each in node.received_blocks] == [2, 3]
             assert node.stage.scorer.score(sender.peer) == 0
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
-from tests.support.js_peers import JsError, JsPeer, by, js_peer, need_packages
+from tests.support.js_peers import JsError, JsPeer, by, js_peer, js_program
+from tests.support.leftovers import Leftovers
 from tests.support.p2p_hosts import ECHO, RecordingHost, echo_through, running_host, until
 
 PROGRAM = "libp2p_peer.mjs"
@@ -32,7 +33,7 @@ class Pair(NamedTuple):
 
 @asynccontextmanager
 async def pair(**options: bool) -> AsyncIterator[Pair]:
-    async with running_host(2, user_agent="optimism", **options) as ours, js_peer(PROGRAM, secret="01" * 32) as theirs:
+    async with running_host(2, user_agent="optimism", **options) as ours, js_peer(secret="01" * 32) as theirs:
         yield Pair(ours, theirs, parse_peer_id(theirs.ready["peer"]))
 
 
@@ -47,8 +48,9 @@ async def they_dial(both: Pair) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def packages() -> None:
-    need_packages()
+def program(module_leftovers: Leftovers) -> Iterator[None]:
+    with js_program(PROGRAM, module_leftovers):
+        yield
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["early muxer", "negotiated muxer"])

@@ -3,6 +3,7 @@
 import asyncio
 import struct
 import time
+from collections.abc import Iterator
 from functools import partial
 from hashlib import shake_128
 from pathlib import Path
@@ -21,8 +22,9 @@ from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import JsGossipPeer, gossip_peer
-from tests.support.js_peers import JsError, by, need_packages
+from tests.support.js_gossip import PROGRAM, JsGossipPeer, gossip_peer
+from tests.support.js_peers import JsError, by, js_program
+from tests.support.leftovers import Leftovers
 from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK
 from tests.support.p2p_nodes import P2pNode, chain_of_now, run_scenario, timed_chain
 
@@ -31,8 +33,9 @@ REQUESTS = 'op_node_default_p2p_req_total{p2p_method="payload_by_number"'
 
 
 @pytest.fixture(scope="module", autouse=True)
-def packages() -> None:
-    need_packages()
+def program(module_leftovers: Leftovers) -> Iterator[None]:
+    with js_program(PROGRAM, module_leftovers):
+        yield
 
 
 def request(number: int) -> bytes:

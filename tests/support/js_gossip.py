@@ -97,7 +97,7 @@ class JsGossipPeer:
 @contextlib.asynccontextmanager
 async def gossip_peer(number: int, **options: Any) -> AsyncIterator[JsGossipPeer]:
     """Starts one; `gossip` are settings of gossipsub, `sync` the ids under which it serves the sync protocol."""
-    async with js_peer(PROGRAM, secret=bytes([100 + number] * 32).hex(), **options) as js:
+    async with js_peer(secret=bytes([100 + number] * 32).hex(), **options) as js:
         yield JsGossipPeer(js)
 
 

@@ -1,11 +1,9 @@
 // A js-libp2p node with gossipsub and the sync protocol set as op-node's are (docs/rules/node-p2p-gossip.md, node-p2p-sync.md).
 // Options: `gossip` overrides settings of gossipsub, `sync` are the ids under which the sync protocol is served.
 import { createHash } from 'node:crypto'
-import { announce, connecting, makeNode, peerId, readAll, sendAll } from './host.mjs'
-import { send, serve, options } from './lines.mjs'
+import { announce, connecting, makeNode, peerId, readAll, sendAll, stop } from './host.mjs'
 import { unframe, unpack } from './snappy.mjs'
-
-const { gossipsub } = await import('@libp2p/gossipsub')
+import { gossipsub } from '@libp2p/gossipsub'
 
 const MAX_BYTES = 10 << 20
 
@@ -24,117 +22,120 @@ function messageId ({ topic, data }) {
 const hexId = id => Buffer.from(id).toString('hex')
 const idsOf = parts => (parts ?? []).flatMap(({ messageIDs }) => messageIDs.map(hexId))
 
-const node = await makeNode({
-  pubsub: gossipsub({
-    globalSignaturePolicy: 'StrictNoSign',
-    msgIdFn: messageId,
-    D: 8,
-    Dlo: 6,
-    Dhi: 12,
-    Dlazy: 6,
-    heartbeatInterval: 500,
-    mcacheLength: 12,
-    mcacheGossip: 3,
-    fanoutTTL: 24000,
-    seenTTL: 65000,
-    floodPublish: false,
-    allowPublishToZeroTopicPeers: true,
-    maxInboundDataLength: MAX_BYTES,
-    maxOutboundBufferSize: 2 * MAX_BYTES,
-    idontwantMinDataSize: 1024,
-    ...options.gossip
-  })
-})
-const { pubsub } = node.services
-
-// Every RPC of every peer, before it is handled.
-const { handleReceivedRpc } = pubsub
-pubsub.handleReceivedRpc = async (from, rpc) => {
-  const { ihave, iwant, idontwant, graft, prune } = rpc.control ?? {}
-  send({
-    event: 'rpc',
-    peer: String(from),
-    messages: rpc.messages.map(message => ({
-      id: hexId(messageId(message)),
-      fields: Object.keys(message).filter(name => message[name] !== undefined).sort()
-    })),
-    ihave: idsOf(ihave),
-    iwant: idsOf(iwant),
-    idontwant: idsOf(idontwant),
-    graft: (graft ?? []).map(({ topicID }) => topicID),
-    prune: (prune ?? []).map(({ topicID, backoff }) => ({ topic: topicID, backoff: Number(backoff) }))
-  })
-  return handleReceivedRpc.call(pubsub, from, rpc)
-}
-
-pubsub.addEventListener('gossipsub:message', ({ detail: { propagationSource, msg } }) => send({
-  event: 'message',
-  peer: String(propagationSource),
-  topic: msg.topic,
-  id: hexId(messageId(msg)),
-  data: base64(msg.data)
-}))
-
-// Numbers of blocks with the answer to a request for them, and whether it is broken off after that.
-const answers = new Map()
-
-for (const protocol of options.sync ?? []) {
-  await node.handle(protocol, async (stream, connection) => {
-    const request = await readAll(stream)
-    const number = Number(request.readBigUInt64LE())
-    send({ event: 'request', peer: String(connection.remotePeer), protocol, number, size: request.length })
-    const { data, broken } = answers.get(number) ?? { data: Buffer.from([1]), broken: false }
-    try {
-      await (broken ? stream.send(data) : sendAll(stream, data))
-      if (broken) stream.abort(new Error('broken off'))
-    } catch (error) {
-      send({ event: 'failed', what: String(error) })
-      stream.abort(error)
-    }
-  })
-}
-
-announce(node)
-
-serve({
-  ...connecting(node),
-  async join ({ topic }) {
-    pubsub.subscribe(topic)
-  },
-  async leave ({ topic }) {
-    pubsub.unsubscribe(topic)
-  },
-  // The validation result of all messages of a topic from now on: accept, ignore or reject.
-  async validate ({ topic, result }) {
-    pubsub.topicValidators.set(topic, (peer, message) => {
-      send({ event: 'validated', peer: String(peer), id: hexId(messageId(message)), result })
-      return result
+export async function start (options, send) {
+  const node = await makeNode(options.secret, {
+    pubsub: gossipsub({
+      globalSignaturePolicy: 'StrictNoSign',
+      msgIdFn: messageId,
+      D: 8,
+      Dlo: 6,
+      Dhi: 12,
+      Dlazy: 6,
+      heartbeatInterval: 500,
+      mcacheLength: 12,
+      mcacheGossip: 3,
+      fanoutTTL: 24000,
+      seenTTL: 65000,
+      floodPublish: false,
+      allowPublishToZeroTopicPeers: true,
+      maxInboundDataLength: MAX_BYTES,
+      maxOutboundBufferSize: 2 * MAX_BYTES,
+      idontwantMinDataSize: 1024,
+      ...options.gossip
     })
-  },
-  async publish ({ topic, data }) {
-    const { recipients } = await pubsub.publish(topic, fromBase64(data))
-    return recipients.map(String)
-  },
-  // Sends IHAVE for messages that may not exist.
-  async ihave ({ peer, topic, ids }) {
-    pubsub.pushGossip(peer, { topicID: topic, messageIDs: ids.map(id => Buffer.from(id, 'hex')) })
-  },
-  async state ({ topic }) {
-    const peers = pubsub.getPeers().map(String)
-    return {
-      mesh: pubsub.getMeshPeers(topic),
-      subscribers: pubsub.getSubscribers(topic).map(String),
-      scores: Object.fromEntries(peers.map(peer => [peer, pubsub.getScore(peer)])),
-      protocols: Object.fromEntries(peers.map(peer => [peer, pubsub.streamsOutbound.get(peer)?.protocol]))
-    }
-  },
-  async answer ({ number, data, broken }) {
-    answers.set(number, { data: fromBase64(data), broken })
-  },
-  // One exchange of the sync protocol: the raw answer, and its block decompressed if there is one.
-  async request ({ peer, protocol, data }) {
-    const stream = await node.dialProtocol(peerId(peer), protocol, { maxOutboundStreams: 256 })
-    const [, answer] = await Promise.all([sendAll(stream, fromBase64(data)), readAll(stream)])
-    return { answer: base64(answer), content: answer.length > 5 ? base64(unframe(answer.subarray(5))) : null }
+  })
+  const { pubsub } = node.services
+
+  // Every RPC of every peer, before it is handled.
+  const { handleReceivedRpc } = pubsub
+  pubsub.handleReceivedRpc = async (from, rpc) => {
+    const { ihave, iwant, idontwant, graft, prune } = rpc.control ?? {}
+    send({
+      event: 'rpc',
+      peer: String(from),
+      messages: rpc.messages.map(message => ({
+        id: hexId(messageId(message)),
+        fields: Object.keys(message).filter(name => message[name] !== undefined).sort()
+      })),
+      ihave: idsOf(ihave),
+      iwant: idsOf(iwant),
+      idontwant: idsOf(idontwant),
+      graft: (graft ?? []).map(({ topicID }) => topicID),
+      prune: (prune ?? []).map(({ topicID, backoff }) => ({ topic: topicID, backoff: Number(backoff) }))
+    })
+    return handleReceivedRpc.call(pubsub, from, rpc)
   }
-})
+
+  pubsub.addEventListener('gossipsub:message', ({ detail: { propagationSource, msg } }) => send({
+    event: 'message',
+    peer: String(propagationSource),
+    topic: msg.topic,
+    id: hexId(messageId(msg)),
+    data: base64(msg.data)
+  }))
+
+  // Numbers of blocks with the answer to a request for them, and whether it is broken off after that.
+  const answers = new Map()
+
+  for (const protocol of options.sync ?? []) {
+    await node.handle(protocol, async (stream, connection) => {
+      const request = await readAll(stream)
+      const number = Number(request.readBigUInt64LE())
+      send({ event: 'request', peer: String(connection.remotePeer), protocol, number, size: request.length })
+      const { data, broken } = answers.get(number) ?? { data: Buffer.from([1]), broken: false }
+      try {
+        await (broken ? stream.send(data) : sendAll(stream, data))
+        if (broken) stream.abort(new Error('broken off'))
+      } catch (error) {
+        send({ event: 'failed', what: String(error) })
+        stream.abort(error)
+      }
+    })
+  }
+
+  announce(node, send)
+
+  const commands = {
+    ...connecting(node),
+    async join ({ topic }) {
+      pubsub.subscribe(topic)
+    },
+    async leave ({ topic }) {
+      pubsub.unsubscribe(topic)
+    },
+    // The validation result of all messages of a topic from now on: accept, ignore or reject.
+    async validate ({ topic, result }) {
+      pubsub.topicValidators.set(topic, (peer, message) => {
+        send({ event: 'validated', peer: String(peer), id: hexId(messageId(message)), result })
+        return result
+      })
+    },
+    async publish ({ topic, data }) {
+      const { recipients } = await pubsub.publish(topic, fromBase64(data))
+      return recipients.map(String)
+    },
+    // Sends IHAVE for messages that may not exist.
+    async ihave ({ peer, topic, ids }) {
+      pubsub.pushGossip(peer, { topicID: topic, messageIDs: ids.map(id => Buffer.from(id, 'hex')) })
+    },
+    async state ({ topic }) {
+      const peers = pubsub.getPeers().map(String)
+      return {
+        mesh: pubsub.getMeshPeers(topic),
+        subscribers: pubsub.getSubscribers(topic).map(String),
+        scores: Object.fromEntries(peers.map(peer => [peer, pubsub.getScore(peer)])),
+        protocols: Object.fromEntries(peers.map(peer => [peer, pubsub.streamsOutbound.get(peer)?.protocol]))
+      }
+    },
+    async answer ({ number, data, broken }) {
+      answers.set(number, { data: fromBase64(data), broken })
+    },
+    // One exchange of the sync protocol: the raw answer, and its block decompressed if there is one.
+    async request ({ peer, protocol, data }) {
+      const stream = await node.dialProtocol(peerId(peer), protocol, { maxOutboundStreams: 256 })
+      const [, answer] = await Promise.all([sendAll(stream, fromBase64(data)), readAll(stream)])
+      return { answer: base64(answer), content: answer.length > 5 ? base64(unframe(answer.subarray(5))) : null }
+    }
+  }
+  return { commands, stop: () => stop(node) }
+}

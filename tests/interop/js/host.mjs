@@ -1,21 +1,19 @@
 // A js-libp2p node on the loopback interface, as op-node would be: TCP, noise, yamux, identify, ping, and more services.
-import { send, options } from './lines.mjs'
-
-const { createLibp2p } = await import('libp2p')
-const { tcp } = await import('@libp2p/tcp')
-const { noise } = await import('@libp2p/noise')
-const { yamux } = await import('@libp2p/yamux')
-const { identify, identifyPush } = await import('@libp2p/identify')
-const { ping } = await import('@libp2p/ping')
-const { privateKeyFromRaw } = await import('@libp2p/crypto/keys')
-const { multiaddr } = await import('@multiformats/multiaddr')
-const { peerIdFromString } = await import('@libp2p/peer-id')
+import { createLibp2p } from 'libp2p'
+import { tcp } from '@libp2p/tcp'
+import { noise } from '@libp2p/noise'
+import { yamux } from '@libp2p/yamux'
+import { identify, identifyPush } from '@libp2p/identify'
+import { ping } from '@libp2p/ping'
+import { privateKeyFromRaw } from '@libp2p/crypto/keys'
+import { multiaddr } from '@multiformats/multiaddr'
+import { peerIdFromString } from '@libp2p/peer-id'
 
 export const peerId = peerIdFromString
 
-export function makeNode (services = {}) {
+export function makeNode (secret, services = {}) {
   return createLibp2p({
-    privateKey: privateKeyFromRaw(Buffer.from(options.secret, 'hex')),
+    privateKey: privateKeyFromRaw(Buffer.from(secret, 'hex')),
     addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
     transports: [tcp()],
     connectionEncrypters: [noise()],
@@ -25,7 +23,7 @@ export function makeNode (services = {}) {
 }
 
 // Tells of connections from now on, and that the node is ready.
-export function announce (node) {
+export function announce (node, send) {
   for (const event of ['peer:connect', 'peer:disconnect']) {
     node.addEventListener(event, ({ detail }) => send({ event, peer: String(detail) }))
   }
@@ -37,6 +35,12 @@ export function announce (node) {
     addresses: detail.listenAddrs.map(String)
   }))
   send({ event: 'ready', peer: String(node.peerId), addresses: node.getMultiaddrs().map(String) })
+}
+
+// Ends connections at once, as the end of a process would, and closes every socket.
+export async function stop (node) {
+  for (const connection of node.getConnections()) connection.abort(new Error('stopped'))
+  await node.stop()
 }
 
 export const connecting = node => ({
