@@ -42,40 +42,53 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """One connection: the address it counts for, what it waits for since when, and the bytes held for it."""
+    """One connection: the address it counts for, what it waits for since when, the bytes held for it, and whether it
+    has had a response."""
 
-    __slots__ = ("address", "held", "phase", "since")
+    __slots__ = ("address", "held", "phase", "served", "since")
 
     def __init__(self, address: str, now: float) -> None:
         self.address = address
         self.phase = Phase.HEADER
         self.since = now
         self.held = 0
+        self.served = False
 
 
 class _Group:
-    """The connections of one address, those that wait for their client apart from those that work for it; each in the
-    order in which their phases began."""
+    """The connections of one address: those that work for a later request of their client, for its first one, or wait
+    for their client; each in the order in which their phases began."""
 
-    __slots__ = ("held", "waiting", "working")
+    __slots__ = ("first", "held", "later", "waiting")
 
     def __init__(self) -> None:
+        self.later: dict[Connection, None] = {}
+        self.first: dict[Connection, None] = {}
         self.waiting: dict[Connection, None] = {}
-        self.working: dict[Connection, None] = {}
         self.held = 0
 
     def __len__(self) -> int:
-        return len(self.waiting) + len(self.working)
+        return len(self.later) + len(self.first) + len(self.waiting)
 
     def __iter__(self) -> Iterator[Connection]:
-        return chain(self.waiting, self.working)
+        return chain(self.later, self.first, self.waiting)
+
+    @property
+    def most(self) -> dict[Connection, None]:
+        """Those of the kind of which there are most."""
+        return max((self.later, self.first, self.waiting), key=len)
 
     def add(self, connection: Connection) -> None:
-        (self.working if connection.phase is Phase.RESPONSE else self.waiting)[connection] = None
+        if connection.phase is not Phase.RESPONSE:
+            self.waiting[connection] = None
+        elif connection.served:
+            self.later[connection] = None
+        else:
+            self.first[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        self.waiting.pop(connection, None)
-        self.working.pop(connection, None)
+        for kind in (self.later, self.first, self.waiting):
+            kind.pop(connection, None)
 
 
 class ConnectionTable:
@@ -115,6 +128,7 @@ class ConnectionTable:
             group = self._groups[connection.address]
             group.remove(connection)
             connection.phase, connection.since = phase, now
+            connection.served |= phase is Phase.IDLE
             group.add(connection)
 
     def hold(self, connection: Connection, size: int) -> None:
@@ -127,8 +141,8 @@ class ConnectionTable:
     def crowded_out(self, newcomer: Connection) -> Connection | None:
         """The connection to close because there are too many with `newcomer`, which itself stays: one of its address
         if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
-        that wait for their client or of those that are answered, whichever are more: so neither idle connections nor
-        calls that take long keep the other out."""
+        that wait for their client, of those whose first request is answered, or of those with a later one, whichever
+        are most: so neither idle connections nor long calls nor endless requests keep the others out."""
         crowd = self._groups[newcomer.address]
         if len(crowd) <= self.limits.per_address:
             if len(self._open) <= self.limits.connections:
@@ -136,8 +150,7 @@ class ConnectionTable:
             crowd = max(self._groups.values(), key=len)
         if len(crowd) == 1:
             return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
-        larger = crowd.waiting if len(crowd.waiting) > len(crowd.working) else crowd.working
-        return next(each for each in chain(larger, crowd) if each is not newcomer)
+        return next(each for each in chain(crowd.most, crowd) if each is not newcomer)
 
     def heaviest(self) -> Connection | None:
         """The connection to close because too many bytes are held: the one with most, of the address with most."""

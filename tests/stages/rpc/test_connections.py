@@ -33,6 +33,18 @@ def test_idle_connections_do_not_push_out_calls_nor_calls_requests() -> None:
     assert table.crowded_out(connections[3]) is connections[0]
 
 
+def test_clients_that_send_requests_without_end_do_not_push_out_a_first_request() -> None:
+    table = ConnectionTable(LIMITS)
+    honest, busy, busier, newcomer = opened(table, *["10.0.0.1"] * 4)
+    for time, connection in enumerate((busy, busier), start=5):
+        table.enter(connection, Phase.RESPONSE, time)
+        table.enter(connection, Phase.IDLE, time)
+    table.enter(honest, Phase.RESPONSE, 7.0)
+    for time, connection in enumerate((busier, busy), start=8):
+        table.enter(connection, Phase.RESPONSE, time)
+    assert table.crowded_out(newcomer) is busier
+
+
 def test_the_address_with_most_connections_makes_room() -> None:
     table = ConnectionTable(LIMITS)
     connections = opened(table, "10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.3")
