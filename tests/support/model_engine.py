@@ -24,7 +24,7 @@ from tests.support.chain_fixture import ChainFixture, genesis_payload
 
 class ModelEngine:
     """`head`, `safe` and `finalized` are hashes, empty for a label that is not set; `pool` are transactions for blocks
-    that are open to it; `lost` are blocks that it has no more."""
+    that are open to it; `lost` are blocks that it has no more; `accepted` are the forkchoice states of its life."""
 
     def __init__(self, chain: ChainFixture) -> None:
         self.chain = chain
@@ -33,6 +33,7 @@ class ModelEngine:
         self.builds: dict[bytes, tuple[L2BlockRef, PayloadAttributes]] = {}
         self.pool: list[bytes] = []
         self.lost: set[Hash] = set()
+        self.accepted: set[Forkchoice] = set()
         self._builds_begun = 0
 
     # --- its chain -------------------------------------------------------------------------------------------------
@@ -98,6 +99,7 @@ class ModelEngine:
         if not {state.safe, state.finalized} <= ancestors:
             return ErrorAnswer(-38002, "invalid forkchoice state")
         self.head, self.safe, self.finalized = state.head, state.safe, state.finalized
+        self.accepted.add(state)
         if attributes is None:
             return ForkchoiceAnswer("VALID")
         self._builds_begun += 1

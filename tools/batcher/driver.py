@@ -36,6 +36,9 @@ GWEI = 10**9
 FEES = Fees(tip=2 * GWEI, cap=200 * GWEI, blob_cap=200 * GWEI)
 BASE_GAS = 21_000
 CALLDATA_GAS_PER_BYTE = 40
+NO_BLOCK = "0x"
+"""What op-geth returns for a block that it does not have."""
+
 POLL_SECONDS = 0.5
 
 
@@ -50,6 +53,10 @@ class BatcherConfig:
     key: Key
     channel: ChannelConfig
     state_file: Path | None
+
+
+class BlockUnavailable(Exception):
+    """The engine does not have a block that the node has announced: it has lost blocks in a restart, say."""
 
 
 class BatchSubmitter:
@@ -70,14 +77,14 @@ class BatchSubmitter:
         while True:
             try:
                 await self.step()
-            except (EndpointError, RpcFailure) as error:
+            except (EndpointError, RpcFailure, BlockUnavailable) as error:
                 _print(f"request failed, retrying: {error}")
             await asyncio.sleep(POLL_SECONDS)
 
     async def step(self) -> None:
         """One poll: follows the safe head, and submits a channel where there are blocks for one.
 
-        Raises EndpointError or RpcFailure when an endpoint does not answer."""
+        Raises EndpointError or RpcFailure when an endpoint does not answer, and BlockUnavailable."""
         status = await self._node.call("optimism_syncStatus")
         safe, unsafe = status["safe_l2"], status["unsafe_l2"]
         if int(unsafe["hash"], 16) == 0:
@@ -104,6 +111,8 @@ class BatchSubmitter:
 
     async def _block(self, number: int) -> L2Block:
         raw = await self._engine.call("debug_getRawBlock", hex(number))
+        if raw in (None, NO_BLOCK):
+            raise BlockUnavailable(f"the engine has no block {number}")
         return parse_block(number, bytes.fromhex(raw[2:]))
 
     async def _submit(self, blocks: Sequence[L2Block], l1_head: int, l1_time: int) -> None:

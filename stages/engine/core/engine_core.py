@@ -30,9 +30,10 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | any        |                    | ResetError, reset request   | searching; answers to open calls are ignored       |
 | any        | `backoff`          | TemporaryError              | the same; the work is tried again after a pause    |
 
-Heads change only between head-moving calls, by their answers, and by resets. A head is published as soon as it moves.
-Severities are caught here, where they name the work that failed; CriticalError goes through. A queue of several derived
-attributes would stand in `AttributesHandler` in place of its one job."""
+Heads change only between head-moving calls, by their answers, and by resets. They are published once the engine has
+accepted them, so that whoever reads a head finds it in the engine. Severities are caught here, where they name the
+work that failed; CriticalError goes through. A queue of several derived attributes would stand in `AttributesHandler`
+in place of its one job."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar

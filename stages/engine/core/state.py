@@ -67,7 +67,7 @@ class CoreState:
 
     def status(self) -> EngineStatus:
         """Heads and sequencer as other processes see them."""
-        heads, sequencer = self.controller.heads, self.production.sequencer
+        heads, sequencer = self.controller.announced, self.production.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
             return EngineStatus(self.attributes.reset, None, None, None, None, None, *flags)

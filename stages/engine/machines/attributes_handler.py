@@ -198,7 +198,7 @@ class AttributesHandler:
             return self._invalid(job, result.text)
         raise_unless_done(result)
         if isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
-            self.controller.accepted = sent
+            self.controller.accept(sent)
             job.payload_id, job.step = answer.payload_id, AttributesStep.SEAL
         return None
 

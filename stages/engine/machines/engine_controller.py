@@ -19,12 +19,16 @@ from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
 
 class EngineController:
-    """`backup_unsafe_head` is the tip that a derived block displaced, until that block is safe; `restoring_backup`: the
+    """`announced` are the heads as others may know them: whoever reads one of them finds it in the engine, under the
+    same label. They are those of a start, which the engine returned, or of an update that it accepted.
+
+    `backup_unsafe_head` is the tip that a derived block displaced, until that block is safe; `restoring_backup`: the
     block was dropped, and the next update tries the old tip [ENG35]. `promoted_from` is the L1 block whose derived
     blocks are safe here but not yet in an accepted update."""
 
     def __init__(self) -> None:
         self.heads: Heads | None = None
+        self.announced: Heads | None = None
         self.accepted: Forkchoice | None = None
         self.promoted_from: L1BlockRef | None = None
         self.backup_unsafe_head: L2BlockRef | None = None
@@ -35,7 +39,7 @@ class EngineController:
     def start(self, heads: Heads) -> None:
         """A start was found; the heads are in force, and the engine has accepted none of them."""
         self.clear()
-        self.heads = heads
+        self.heads = self.announced = heads
 
     def restart(self) -> None:
         """Derivation starts over at the safe head; the tip stays, and what the engine has accepted."""
@@ -43,10 +47,11 @@ class EngineController:
             self.heads = self.heads.without_pending()
         self.promoted_from = self.backup_unsafe_head = None
         self.restoring_backup = False
+        self._moved()
 
     def clear(self) -> None:
         """No heads are in force."""
-        self.heads = self.accepted = self.promoted_from = self.backup_unsafe_head = None
+        self.heads = self.announced = self.accepted = self.promoted_from = self.backup_unsafe_head = None
         self.restoring_backup = False
 
     # --- moves -----------------------------------------------------------------------------------------------------
@@ -72,17 +77,24 @@ class EngineController:
         if concluding:
             self.backup_unsafe_head = None
         self.promoted_from = None if self.forkchoice_due() is None else derived_from
+        self._moved()
 
     def drop_pending(self) -> None:
         """The rest of a batch was dropped: the pending safe head goes back, and a displaced tip is tried again."""
         if self.heads is not None:
             self.restoring_backup = self.backup_unsafe_head is not None
             self.heads = self.heads.without_pending()
+            self._moved()
 
     def finalize(self, ref: L2BlockRef) -> None:
         """A safe block is final; ignored where that would be no step forward [FIN7]."""
         if self.heads is not None:
             self.heads = self.heads.with_finalized(ref)
+
+    def _moved(self) -> None:
+        """Announces moves for which the engine needs no update: those of the pending safe head."""
+        if self.forkchoice_due() is None:
+            self.announced = self.heads
 
     # --- forkchoice updates ----------------------------------------------------------------------------------------
 
@@ -99,6 +111,12 @@ class EngineController:
         """The engine may have lost the heads that it accepted: an update is due again [ENG38]."""
         self.accepted = None
 
+    def accept(self, sent: Forkchoice) -> None:
+        """The engine has accepted an update, perhaps with attributes."""
+        self.accepted = sent
+        if self.heads is not None and self.heads.forkchoice() == sent:
+            self.announced = self.heads
+
     def answer(self, call: ForkchoiceUpdate, answer: object) -> None:
         """Takes the answer to the update that was due. Raises TemporaryError when the same update is due again, and
         ResetError when a new start is needed."""
@@ -106,7 +124,7 @@ class EngineController:
             self._answer_restore(self.backup_unsafe_head, call.forkchoice, answer)
             return
         raise_unless_done(forkchoice_result(answer))
-        self.accepted = call.forkchoice
+        self.accept(call.forkchoice)
         self.promoted_from = None
 
     def _answer_restore(self, backup_unsafe_head: L2BlockRef, sent: Forkchoice, answer: object) -> None:
@@ -117,7 +135,7 @@ class EngineController:
         self.backup_unsafe_head, self.restoring_backup = None, False
         if result.status is CallStatus.DONE:
             self.advance(backup_unsafe_head)
-            self.accepted = sent
+            self.accept(sent)
         elif isinstance(answer, ErrorAnswer):
             raise ResetError(result.text)
 

@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.channel_config import ChannelConfig
 from rollup_node.tools.batcher.channel_manager import SAFE_TIMEOUT
 from rollup_node.tools.batcher.channels import Compression
-from rollup_node.tools.batcher.driver import BatcherConfig, BatchSubmitter, parse_arguments
+from rollup_node.tools.batcher.driver import BatcherConfig, BatchSubmitter, BlockUnavailable, parse_arguments
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import BATCHER_KEY, INBOX, l1_genesis, rollup_json
 from rollup_node.tools.devnet.l1.backend import L1Backend
@@ -43,6 +43,8 @@ class BatcherHarness:
         self.safe = genesis
         self.state_file = tmp_path / "batcher.json"
         self.channel = channel
+        self.missing: set[str] = set()
+        self.not_found = 0
 
     def mine(self) -> None:
         self.l1.mine(self.l1.chain.head.header.timestamp + 2)
@@ -62,6 +64,15 @@ class BatcherHarness:
 
         async def connected() -> None:
             methods = EthApi(self.l1, "l1").methods(), EthApi(self.engine, "l2").methods()
+            raw_block = methods[1]["debug_getRawBlock"]
+
+            def raw_block_unless_missing(number: str) -> Any:
+                if number not in self.missing:
+                    return raw_block(number)
+                self.not_found += 1
+                return "0x"
+
+            methods[1]["debug_getRawBlock"] = raw_block_unless_missing
             node_methods = {"optimism_syncStatus": self.status}
             async with listening(*map(json_rpc_app, (*methods, node_methods))) as (l1, engine, node):
                 config = BatcherConfig(l1, engine, node, self.rollup, BATCHER_KEY, self.channel, self.state_file)
@@ -161,6 +172,29 @@ def test_a_channel_that_does_not_become_safe_is_posted_again(tmp_path: Path) -> 
         await submitter.step()
         await submitter.step()
         assert submitter.channels == 2
+
+    harness.run(scenario)
+
+
+def test_a_block_that_the_engine_lacks_is_posted_when_it_is_there(tmp_path: Path) -> None:
+    """op-geth answers with no bytes."""
+    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
+
+    async def scenario(submitter: BatchSubmitter) -> None:
+        harness.mine()
+        harness.extend(2)
+        harness.missing = {"0x2"}
+        with pytest.raises(BlockUnavailable, match="no block 2"):
+            await submitter.step()
+        running = asyncio.create_task(submitter.run())
+        while not submitter.channels:
+            assert not running.done()
+            if harness.not_found == 2:
+                harness.missing = set()
+            await asyncio.sleep(0.01)
+        running.cancel()
+        harness.mine()
+        assert len(harness.batches()) == 2
 
     harness.run(scenario)
 

@@ -188,9 +188,11 @@ def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None
     assert insert.call == NewPayload(harness.published[-1])
     harness.answer(insert)
     assert len(harness.done(BlockSequenced)) == 1
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 0, "the engine's head has not moved"
     (update,) = harness.step()
     assert isinstance(update.call, ForkchoiceUpdate) and update.work is Work.SEQUENCER
+    harness.answer(update)
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
 
 
 def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() -> None:

@@ -25,12 +25,13 @@ from rollup_node.stages.engine.api.engine_api import (
     PayloadAnswer,
     Unavailable,
 )
-from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.core.actions import (
     AttributesProcessed,
     DerivationRestarted,
     ResetStarted,
     SendToP2P,
+    StartFound,
     WorkFailed,
     WorkRecovered,
 )
@@ -163,6 +164,16 @@ class Walk(RuleBasedStateMachine):
             assert self.is_ancestor(heads.finalized, heads.safe)
             assert self.is_ancestor(heads.safe, heads.pending_safe)
             assert self.is_ancestor(heads.pending_safe, heads.unsafe)
+
+    @invariant()
+    def published_heads_are_those_of_the_engine(self) -> None:
+        """Together they are a start, which the engine returned, or an update that it has accepted."""
+        status = self.harness.status if hasattr(self, "harness") else None
+        if status is None or status.unsafe is None or status.safe is None or status.finalized is None:
+            return
+        starts = {found.heads.forkchoice() for found in self.harness.actions if isinstance(found, StartFound)}
+        published = Forkchoice(status.unsafe.hash, status.safe.hash, status.finalized.hash)
+        assert published in self.harness.engine.accepted | starts, "a head that the engine does not have"
 
     @invariant()
     def calls_are_made_once(self) -> None:

@@ -45,6 +45,33 @@ def test_an_update_is_due_until_it_is_accepted(chain: ChainFixture) -> None:
     assert accept(controller).finalized == refs[1].hash
 
 
+def test_heads_are_announced_once_the_engine_has_accepted_them(chain: ChainFixture) -> None:
+    refs = chain.build(3)
+    start = Heads(refs[2], refs[1], refs[1], refs[0])
+    controller = EngineController()
+    assert controller.announced is None
+    controller.start(start)
+    assert controller.announced == start, "the engine has returned them"
+    accept(controller)
+    controller.advance(refs[3])
+    assert controller.announced == start
+    accept(controller)
+    assert controller.announced == Heads(refs[3], refs[1], refs[1], refs[0])
+    controller.promote(refs[2], concluding=False, derived_from=chain.l1_ref(101))
+    assert controller.announced == Heads(refs[3], refs[2], refs[1], refs[0]), "no label of the engine moves"
+    controller.promote(refs[2], concluding=True, derived_from=chain.l1_ref(101))
+    assert controller.announced == Heads(refs[3], refs[2], refs[1], refs[0])
+    due = controller.forkchoice_due()
+    assert due is not None
+    controller.accept(due.forkchoice)
+    controller.advance(refs[3])
+    assert controller.announced == Heads(refs[3], refs[2], refs[2], refs[0]), "accepted with the start of a build"
+    controller.distrust()
+    assert controller.announced == controller.heads
+    controller.clear()
+    assert controller.announced is None
+
+
 def test_heads_that_the_engine_may_have_lost_are_sent_again(chain: ChainFixture) -> None:
     controller = controller_of(Heads(chain.genesis, chain.genesis, chain.genesis, chain.genesis))
     controller.distrust()
