@@ -142,13 +142,14 @@ class ChildProcesses:
 
 
 def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-    """The first acts in a forked process: dies with the supervisor, writes to the log pipe as 1 and 2, and closes every
-    descriptor but 0 to 2 and `keep_fds`. The stop signals stay blocked until the process handles them."""
+    """The first acts in a forked process: dies with the supervisor if `dies_with_parent`, writes to the log pipe as 1
+    and 2, and closes every descriptor but 0 to 2 and `keep_fds`. The stop signals stay blocked until the process
+    handles them."""
     if dies_with_parent:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # The supervisor may have died before prctl.
-    if os.getppid() != parent:
-        os._exit(ExitCode.SETUP)
+        # The supervisor may have died before prctl.
+        if os.getppid() != parent:
+            os._exit(ExitCode.SETUP)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.supervisor.child_processes import exit_text
+from rollup_node.node.supervisor.child_processes import become_child, exit_text
+from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.toy_harness import StartNode
 
 
@@ -19,6 +20,21 @@ def open_files(pid: int) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
             links.append(os.readlink(path))
     return links
+
+
+@pytest.mark.parametrize(("dies_with_parent", "code"), [(True, ExitCode.SETUP), (False, 7)])
+def test_a_supervisor_that_died_at_once_takes_no_child_with_it_that_outlives_it(
+    dies_with_parent: bool, code: int
+) -> None:
+    """The sweeper has to clean up even when it first runs after the supervisor's death."""
+    child = os.fork()
+    if child == 0:
+        try:
+            become_child(os.getpid(), (), None, dies_with_parent)  # its parent has another pid
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
 
 
 def test_children_have_no_descriptor_of_others(start: StartNode) -> None:
