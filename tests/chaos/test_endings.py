@@ -19,8 +19,9 @@ def test_killed_programs_leave_nothing_behind(leftovers: Leftovers) -> None:
     with Devnet(leftovers, *CALLDATA) as net:
         net.wait(lambda: all(map(net.is_ready, net.nodes)), "both nodes to be ready")
         folder = Path(net.node("verifier")["processes"]).parent
+        net.wait(lambda: len(net.processes("verifier")) == 9, "all processes of the verifier")
         pids = [entry["pid"] for entry in net.processes("verifier").values()]
-        assert len(pids) == 9 and all(map(is_alive, pids)) and sockets_below(folder)
+        assert all(map(is_alive, pids)) and sockets_below(folder)
         net.process.send_signal(signal.SIGSTOP)
         os.kill(net.process_entry("verifier", "supervisor")["pid"], signal.SIGKILL)
 
