@@ -56,6 +56,9 @@ HEADER_FIELDS: tuple[HeaderField, ...] = (
 )
 """In the order of the RLP list, which is that of Header's attributes as well [HSH1]."""
 
+HEADER_MEMBERS = [(name, str | None, None) for name in ("hash", *(field.json_name for field in HEADER_FIELDS))]
+"""The members of a JSON-RPC block that are its header and its hash, as fields of a type to decode answers to."""
+
 
 class HeaderError(ValueError):
     """The header is malformed; the text says where."""

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.rlp import encode_bytes, list_header
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block
 from rollup_node.tools.batcher.channels import batcher_data, frames
@@ -33,9 +32,6 @@ BLOCKS_PER_SPAN = synthetic_chain.L1_BLOCK_TIME // synthetic_chain.BLOCK_TIME
 """The honest batcher posts a span in every L1 block, of as many L2 blocks as have an L1 origin in common."""
 SECONDS = 55
 USER = Tx(2, (b"\x05", b"\x01", b"\x09", b"", [])).full()
-
-TWO_BYTES = 5_500_000
-"""Transactions of two bytes, with which a process that holds them unpacked takes over 400 MB."""
 
 Posted = list[list[bytes]]
 """The data of the batcher's transactions in one L1 block after the other."""
@@ -60,8 +56,8 @@ def _channels_of_long_spans(relative_time: int) -> Posted:
 
 
 def _wide_counts(number: int) -> Posted:
-    """A span of 1.5 million blocks whose transaction counts are zeros of ten bytes each."""
-    count = LARGEST // 66
+    """A span of 3 million blocks whose transaction counts are zeros of ten bytes each."""
+    count = LARGEST // 33
     head = b"\x01" + bombs.uvarint(100_000) + b"\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
     return _in_channels([bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))])
 
@@ -81,7 +77,7 @@ def _one_byte_transactions(number: int) -> Posted:
 
 
 def _two_byte_transactions(number: int) -> Posted:
-    return _next_block(number, b"\x82ab", TWO_BYTES)
+    return _next_block(number, b"\x82ab", LARGEST // 6)
 
 
 def _empty_transactions(number: int) -> Posted:
@@ -241,13 +237,6 @@ class _Node(Program):
         assert honest.status < STATUS_SECONDS, figures
 
 
-def _rollup(before: str | None) -> RollupConfig:
-    """The synthetic chain's config, with the forks before the one named."""
-    config = synthetic_chain.config()
-    names = FORK_NAMES[1 : FORK_NAMES.index(before)] if before else tuple(config.fork_times)
-    return msgspec.structs.replace(config, fork_times=dict.fromkeys(names, 0))
-
-
 @pytest.mark.parametrize(
     ("attacks", "before"),
     [(SPANS, None), (TRANSACTIONS, None), (FRAMES, None), (BEFORE_HOLOCENE, "holocene")],
@@ -255,7 +244,7 @@ def _rollup(before: str | None) -> RollupConfig:
 )
 def test_an_attack_by_the_batcher(leftovers: Leftovers, attacks: tuple[Attack, ...], before: str | None) -> None:
     chain = _AttackedChain(attacks)
-    with _Node(leftovers, _rollup(before), chain) as node:
+    with _Node(leftovers, synthetic_chain.config(before), chain) as node:
         for phase in chain.phases:
             node.check_bounds(phase)
         node.stop()

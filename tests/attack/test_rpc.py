@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.attacked_stage import MAX_LOG_BYTES_AN_HOUR
 from tests.support.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 from tests.support.leftovers import Leftovers
 from tests.support.process_memory import open_descriptors, peak_memory, reset_peak_memory
@@ -18,7 +19,6 @@ from tests.support.programs import Program, call, wait_for
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 200 << 20
 DESCRIPTORS = 800
-LOG_BYTES_PER_HOUR = 1_000_000
 ATTACK_SECONDS = 1.5
 START_SECONDS = 10.0
 HONEST, STRANGER = "127.0.0.1", "127.0.0.2"
@@ -31,20 +31,10 @@ CONNECTIONS = ("idle_connections", "half_sent_bodies", "endless_headers", "pipel
 
 
 class Process(NamedTuple):
-    """The rpc process as the kernel sees it."""
+    """An incarnation of the rpc process."""
 
     pid: int
     incarnation: int
-
-    @property
-    def peak_memory(self) -> int:
-        """The largest resident size so far, in bytes."""
-        return peak_memory(self.pid)
-
-    @property
-    def descriptors(self) -> int:
-        """How many are open."""
-        return open_descriptors(self.pid)
 
 
 class RpcNode(Program):
@@ -99,7 +89,7 @@ def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, 
         started, end = time.monotonic(), None
         while end is None or time.monotonic() < end:
             assert honest.ask()["unsafe_l2"]["number"] == 20
-            descriptors = max(descriptors, before.descriptors)
+            descriptors = max(descriptors, open_descriptors(before.pid))
             now = time.monotonic()
             if end is None and (now > started + START_SECONDS or "attacking" in attacker.out):
                 end = now + ATTACK_SECONDS
@@ -107,15 +97,15 @@ def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, 
         written = len(node.out) - log
     after = node.rpc()
     figures = (
-        f"{attack}: peak {before.peak_memory >> 20 if after == before else -1} MiB, {descriptors} descriptors,"
+        f"{attack}: peak {peak_memory(before.pid) >> 20 if after == before else -1} MiB, {descriptors} descriptors,"
         f" {written} bytes of log, healthz {honest.health:.2f} s, syncStatus {honest.status:.2f} s"
     )
     print(figures)
     assert after == before, f"the rpc process was restarted; {figures}\n{node.out[-3000:]}"
-    assert before.peak_memory < MEMORY, figures
+    assert peak_memory(before.pid) < MEMORY, figures
     assert descriptors < DESCRIPTORS, figures
     # What is logged once per minute at most may fall into these seconds.
-    assert written < LOG_BYTES_PER_HOUR / 60, f"{figures}\n{node.out[-2000:]}"
+    assert written < MAX_LOG_BYTES_AN_HOUR / 60, f"{figures}\n{node.out[-2000:]}"
     assert honest.health < HEALTH_SECONDS, figures
     assert honest.status < STATUS_SECONDS, figures
 

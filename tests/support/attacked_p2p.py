@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.p2p.reqresp import payload_by_number
+from tests.support.attacked_stage import MAX_LOG_BYTES_AN_HOUR
 from tests.support.leftovers import Leftovers
 from tests.support.p2p_attackers import FAILED, STOPPED, UNDER_WAY
 from tests.support.p2p_blocks import CHAIN_ID
@@ -24,7 +25,6 @@ from tests.support.stopwatch import Stopwatch
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 250 << 20
 DESCRIPTORS = 400
-LOG_BYTES_PER_HOUR = 1_000_000
 BLOCK_SECONDS = 5.0
 ATTACK_SECONDS = 1.5
 """How long an attack is measured once it is under way."""
@@ -50,23 +50,13 @@ class P2pProcess(Program):
         """The port of its discovery socket."""
         return self.wait_for_line(DISCOVERY_LINE).removeprefix(DISCOVERY_LINE)
 
-    @property
-    def peak_memory(self) -> int:
-        """The largest resident size so far, in bytes."""
-        return peak_memory(self.pid)
-
-    @property
-    def descriptors(self) -> int:
-        """How many are open."""
-        return open_descriptors(self.pid)
-
     @contextlib.asynccontextmanager
     async def counting_descriptors(self) -> AsyncIterator[None]:
         """Keeps `peak_descriptors` meanwhile."""
 
         async def count() -> None:
             while self.running:
-                self.peak_descriptors = max(self.peak_descriptors, self.descriptors)
+                self.peak_descriptors = max(self.peak_descriptors, open_descriptors(self.pid))
                 await asyncio.sleep(0.03)
 
         counting = asyncio.create_task(count())
@@ -127,14 +117,14 @@ class Attackers(Program):
     @contextlib.asynccontextmanager
     async def attacking(self, attack: str, process: P2pProcess) -> AsyncIterator[None]:
         """Attacks the process meanwhile; at the end the attackers are killed, and it has closed their connections."""
-        idle, self._seen = process.descriptors, len(self.out)
+        idle, self._seen = open_descriptors(process.pid), len(self.out)
         self._send(f"{attack} {process.address} {process.discovery_port}")
         try:
             yield
         finally:
             self._send("")
             await until(lambda: STOPPED in self.out[self._seen :])
-        await until(lambda: process.descriptors <= idle)
+        await until(lambda: open_descriptors(process.pid) <= idle)
 
     def _send(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -221,14 +211,14 @@ def attack_within_bounds(attacked: Attacked, attackers: Attackers, attack: str) 
                     begun = time.monotonic()
         written = len(process.err) - log
         figures = (
-            f"{attack}: peak {process.peak_memory >> 20} MiB, {process.peak_descriptors} descriptors,"
+            f"{attack}: peak {peak_memory(process.pid) >> 20} MiB, {process.peak_descriptors} descriptors,"
             f" {written} bytes of log, slowest block {honest.slowest:.2f} s"
         )
         print(figures)
         assert process.running, figures
-        assert process.peak_memory < MEMORY, figures
+        assert peak_memory(process.pid) < MEMORY, figures
         assert process.peak_descriptors < DESCRIPTORS, figures
-        assert written < LOG_BYTES_PER_HOUR / 60, f"{figures}\n{process.err[-2000:]}"
+        assert written < MAX_LOG_BYTES_AN_HOUR / 60, f"{figures}\n{process.err[-2000:]}"
         assert honest.slowest < BLOCK_SECONDS, figures
 
     attacked.run(scenario)

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block
@@ -18,8 +16,6 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log import Level, configure, get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.engine import PipelineStart
-from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block
 from rollup_node.tools.batcher.channels import batcher_data, frames
@@ -121,7 +117,7 @@ class FloodRun:
     """Derives from an L1 block with a flood, as the process does: parsed ahead, stepped, logged and counted."""
 
     def __init__(self, flood: Flood, count: int) -> None:
-        self._config = _config(flood.before)
+        self._config = synthetic_chain.config(flood.before)
         inbox = tuple(InboxTransaction(2, synthetic_chain.BATCHER, item, ()) for item in flood.make(count))
         first = synthetic_chain.L1_GENESIS
         self._blocks = {first: _block(first, ()), first + 1: _block(first + 1, inbox)}
@@ -170,12 +166,6 @@ class FloodRun:
 
 def _block(number: int, inbox: tuple[InboxTransaction, ...]) -> L1Block:
     return L1Block(synthetic_chain.l1_header(number), inbox, (), ())
-
-
-def _config(before: str | None) -> RollupConfig:
-    config = synthetic_chain.config()
-    names = FORK_NAMES[1 : FORK_NAMES.index(before)] if before else tuple(config.fork_times)
-    return msgspec.structs.replace(config, fork_times=dict.fromkeys(names, 0))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

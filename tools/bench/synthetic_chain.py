@@ -36,8 +36,9 @@ def l2_hash(number: int) -> Hash:
     return keccak256(b"L2" + number.to_bytes(8, "big"))
 
 
-def config() -> RollupConfig:
-    """The chain's rollup config: OP Mainnet's parameters with a genesis of its own."""
+def config(before: str | None = None) -> RollupConfig:
+    """The chain's rollup config: OP Mainnet's parameters with a genesis of its own, and all forks active at it, or
+    those before the one named."""
     mainnet = find_network("op-mainnet").config
     system = SystemConfig(BATCHER, bytes(32), b"\x01" + bytes(31), 60_000_000)
     return RollupConfig(
@@ -48,7 +49,7 @@ def config() -> RollupConfig:
         channel_timeout=300,
         l1_chain_id=1,
         l2_chain_id=10,
-        fork_times={name: 0 for name in ACTIVE},
+        fork_times=dict.fromkeys(FORK_NAMES[1 : FORK_NAMES.index(before)] if before else ACTIVE, 0),
         batch_inbox=INBOX,
         deposit_contract=mainnet.deposit_contract,
         l1_system_config=mainnet.l1_system_config,

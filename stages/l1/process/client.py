@@ -12,7 +12,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
-from rollup_node.stages.protocol.headers import HEADER_FIELDS
+from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.types import Address, Hash
 
@@ -22,9 +22,7 @@ MAX_RETRY_AFTER = 60.0
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
-_HeaderJson = msgspec.defstruct(
-    "_HeaderJson", [(name, str | None, None) for name in ("hash", *(field.json_name for field in HEADER_FIELDS))]
-)
+_HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 
 
 class _SlotProof(msgspec.Struct):

@@ -1,7 +1,7 @@
 // A js-libp2p node with gossipsub and the sync protocol set as op-node's are (docs/rules/node-p2p-gossip.md, node-p2p-sync.md).
 // Options: `gossip` overrides settings of gossipsub, `sync` are the ids under which the sync protocol is served.
 import { createHash } from 'node:crypto'
-import { announce, connecting, makeNode, peerId, readAll, sendAll, stop } from './host.mjs'
+import { announce, connecting, handle, makeNode, peerId, readAll, sendAll, stop } from './host.mjs'
 import { unframe, unpack } from './snappy.mjs'
 import { gossipsub } from '@libp2p/gossipsub'
 
@@ -78,18 +78,13 @@ export async function start (options, send) {
   const answers = new Map()
 
   for (const protocol of options.sync ?? []) {
-    await node.handle(protocol, async (stream, connection) => {
+    await handle(node, protocol, send, async (stream, connection) => {
       const request = await readAll(stream)
       const number = Number(request.readBigUInt64LE())
       send({ event: 'request', peer: String(connection.remotePeer), protocol, number, size: request.length })
       const { data, broken } = answers.get(number) ?? { data: Buffer.from([1]), broken: false }
-      try {
-        await (broken ? stream.send(data) : sendAll(stream, data))
-        if (broken) stream.abort(new Error('broken off'))
-      } catch (error) {
-        send({ event: 'failed', what: String(error) })
-        stream.abort(error)
-      }
+      await (broken ? stream.send(data) : sendAll(stream, data))
+      if (broken) stream.abort(new Error('broken off'))
     })
   }
 

@@ -58,6 +58,18 @@ export const connecting = node => ({
   }
 })
 
+// Lets a node handle a protocol; a failed exchange is an event, and its stream is aborted.
+export function handle (node, protocol, send, exchange) {
+  return node.handle(protocol, async (stream, connection) => {
+    try {
+      await exchange(stream, connection)
+    } catch (error) {
+      send({ event: 'failed', what: String(error) })
+      stream.abort(error)
+    }
+  })
+}
+
 export async function readAll (stream) {
   const parts = []
   for await (const part of stream) parts.push(Buffer.from(part.subarray()))

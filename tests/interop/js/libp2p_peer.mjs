@@ -1,20 +1,13 @@
 // A js-libp2p node that echoes: the transport alone.
 import { createHash } from 'node:crypto'
-import { announce, connecting, makeNode, peerId, readAll, sendAll, stop } from './host.mjs'
+import { announce, connecting, handle, makeNode, peerId, readAll, sendAll, stop } from './host.mjs'
 
 const ECHO = '/rollup-node/test/echo/1'
 
 export async function start ({ secret }, send) {
   const node = await makeNode(secret)
 
-  await node.handle(ECHO, async stream => {
-    try {
-      await sendAll(stream, await readAll(stream))
-    } catch (error) {
-      send({ event: 'failed', what: String(error) })
-      stream.abort(error)
-    }
-  })
+  await handle(node, ECHO, send, async stream => sendAll(stream, await readAll(stream)))
 
   announce(node, send)
 

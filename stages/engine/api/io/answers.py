@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.block_refs import l2_ref_from_json, payload_fro
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PAYLOAD_FIELDS, envelope_from_json
 from rollup_node.stages.protocol.foreign_json import decode_json, one_line
-from rollup_node.stages.protocol.headers import HEADER_FIELDS
+from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -94,14 +94,13 @@ class _Call(msgspec.Struct, gc=False):
     input: str | None = None
 
 
-_HEADER = [(name, str | None, None) for name in ("hash", *(field.json_name for field in HEADER_FIELDS))]
 Block: Any = msgspec.defstruct(
     "Block",
-    [*_HEADER, ("transactions", list[TransactionJson] | None, None), ("withdrawals", _NoWithdrawals, None)],
+    [*HEADER_MEMBERS, ("transactions", list[TransactionJson] | None, None), ("withdrawals", _NoWithdrawals, None)],
 )
 """A block with full transactions."""
 
-BlockWithCalls: Any = msgspec.defstruct("BlockWithCalls", [*_HEADER, ("transactions", list[_Call] | None, None)])
+BlockWithCalls: Any = msgspec.defstruct("BlockWithCalls", [*HEADER_MEMBERS, ("transactions", list[_Call] | None, None)])
 """The part of a block with full transactions that its reference is made of."""
 
 
