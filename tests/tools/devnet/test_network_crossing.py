@@ -3,7 +3,7 @@
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, call
+from tests.support.programs import CALLDATA, Devnet, call
 
 OFFSETS = {
     "canyon": 3,
@@ -23,7 +23,7 @@ SUCCESS = "0x1"
 
 def test_the_network_crosses_every_fork(leftovers: Leftovers) -> None:
     words = [word for fork, offset in OFFSETS.items() for word in ("--fork", f"{fork}={offset}")]
-    with Devnet(leftovers, *words) as net:
+    with Devnet(leftovers, *words, *CALLDATA) as net:
         for name in net.nodes:
             net.wait_for_safe(LAST, name, seconds=50)
         engine = net.node("verifier")["engine"]
