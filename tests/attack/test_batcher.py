@@ -77,7 +77,7 @@ def _one_byte_transactions(number: int) -> Posted:
 
 
 def _two_byte_transactions(number: int) -> Posted:
-    return _next_block(number, b"\x82ab", LARGEST // 6)
+    return _next_block(number, b"\x82ab", LARGEST // 12)
 
 
 def _empty_transactions(number: int) -> Posted:
