@@ -9,6 +9,7 @@ It fails when folders import each other in a cycle, and lists the imports that f
 
 import argparse
 import ast
+import functools
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,13 +45,19 @@ def imported_names(tree: ast.AST) -> set[str]:
     return names
 
 
+@functools.cache
+def _imported_by(source: str) -> frozenset[str]:
+    """The names that a file imports; several graphs in one program parse it once."""
+    return frozenset(imported_names(ast.parse(source)))
+
+
 def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
     """Which of the known modules each of them imports. Packages are left out: each module imports those above it."""
     graph = {}
     for name, path in known.items():
         inner = {
             imported.removeprefix(f"{NAMESPACE}.")
-            for imported in imported_names(ast.parse(path.read_text()))
+            for imported in _imported_by(path.read_text())
             if imported.startswith(f"{NAMESPACE}.")
         }
         # `from package import name` also gives the package, which has no code of its own.
