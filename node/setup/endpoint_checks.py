@@ -183,14 +183,16 @@ class _GenesisResponse(msgspec.Struct):
 
 
 async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The beacon node must return its genesis."""
+    """The beacon node must return its genesis. One whose check may fail is asked once: the start does not wait for
+    it."""
     url, header = endpoints.beacon or "", endpoints.beacon_header
     headers = {"Accept": "application/json", **({header[0]: header[1]} if header else {})}
     timeout = aiohttp.ClientTimeout(total=policy.timeout)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
         advice = "check --l1.beacon, or start without this check by --l1.beacon.ignore"
         try:
-            await _retry(lambda: _get_genesis(session, url), "the L1 beacon node", advice, policy)
+            total = 0.0 if endpoints.beacon_may_fail else policy.total
+            await _retry(lambda: _get_genesis(session, url), "the L1 beacon node", advice, policy._replace(total=total))
         except SetupError as error:
             if not endpoints.beacon_may_fail:
                 raise SetupError(f"failed to check L1 Beacon API version: {error}") from None

@@ -18,7 +18,6 @@ from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import encode_blob
@@ -27,7 +26,7 @@ from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, bl
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.l1_transactions import BLOB, SIGNER, signed
 from tests.conformance.kit.notation import item, names
-from tests.conformance.kit.processes import bounded, step_on_request
+from tests.conformance.kit.processes import blobs_running, bounded
 from tests.conformance.kit.streams import noise
 
 ECOTONE = forks_until("ecotone")
@@ -199,12 +198,12 @@ def one_that_was_not_requested(beacon: BeaconHarness) -> None:
 
 @case("src_no_beacon")
 def no_source_of_blobs() -> None:
-    """Blobs that derivation waits for stop the node, those that are only prefetched do not."""
+    request = BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), True)
 
-    def step(urgent: bool) -> None:
-        request = BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent)
-        bounded(lambda: step_on_request(request))
+    async def scenario() -> None:
+        async with blobs_running(None) as derivation:
+            found = await derivation.until(request, BlobsUnavailable)
+            assert not found.not_found
+            assert "no endpoint to fetch blobs from: give one with --l1.beacon" in found.error
 
-    with pytest.raises(CriticalError, match="no endpoint to fetch blobs from"):
-        step(urgent=True)
-    step(urgent=False)
+    bounded(scenario)

@@ -20,7 +20,6 @@ from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.foreign_json import one_line
 
 log = get_logger("blobs")
@@ -28,6 +27,7 @@ log = get_logger("blobs")
 MAX_FETCHES = 4
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+NO_ENDPOINT = "there is no endpoint to fetch blobs from: give one with --l1.beacon"
 _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
 
 
@@ -103,14 +103,11 @@ class BlobsStage:
         return pause if all_sent else RESEND_SECONDS
 
     def _start_fetch(self, pending: PendingRequest) -> None:
-        """Starts a fetch unless too many run; one more may run for an urgent request. Raises CriticalError if an
-        urgent request comes and no endpoint is configured [O6]."""
+        """Starts a fetch unless too many run; one more may run for an urgent request. Without an endpoint every fetch
+        fails, and is retried like any other [O6]."""
         if not self._endpoints.all:
-            if pending.urgent:
-                raise CriticalError(
-                    f"the batches in L1 block {pending.block} are in blobs, but there is no endpoint to fetch blobs "
-                    "from: give one with --l1.beacon"
-                )
+            self._record_failure(pending, NO_ENDPOINT, False)
+            self._respond(pending)
             return
         if len(self._fetches) < MAX_FETCHES + (1 if pending.urgent else 0):
             pending.is_fetching = True
@@ -146,7 +143,10 @@ class BlobsStage:
         if not isinstance(error, TaskFailed):
             self._endpoints.clock.doubt()
         not_found = isinstance(error, BlobsNotFoundError)
-        reason = one_line(f"{error} ({self._endpoints.clock})" if not_found else str(error))
+        self._record_failure(pending, f"{error} ({self._endpoints.clock})" if not_found else str(error), not_found)
+
+    def _record_failure(self, pending: PendingRequest, error: str, not_found: bool) -> None:
+        reason = one_line(error)
         pending.failed(f"blobs of L1 block {pending.block}: {reason}", not_found, time.monotonic())
         kind = "urgent" if pending.urgent else "prefetched"
         self._warnings.warn(kind, "could not fetch blobs", block=pending.block, urgent=pending.urgent, error=reason)

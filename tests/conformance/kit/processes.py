@@ -22,7 +22,6 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.messages.base import Message
-from rollup_node.stages.messages.blobs import BlobsRequest
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.devnet.l1 import beacon
@@ -88,34 +87,15 @@ async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Requester]:
 
 
 @asynccontextmanager
-async def blobs_running(app: web.Application) -> AsyncIterator[Requester]:
-    """The blobs process with this Beacon API, which must answer within 0.3 s."""
+async def blobs_running(app: web.Application | None) -> AsyncIterator[Requester]:
+    """The blobs process with this Beacon API, which must answer within 0.3 s, or with none."""
     async with AsyncExitStack() as stack:
-        url = await _serving(app, stack)
+        url = None if app is None else await _serving(app, stack)
         buses, meter = _buses(stack), Meter("blobs")
         stage = blobs_process.build(BlobsConfig(url, ROLLUP, timeout=TIMEOUT), buses["blobs"], meter)
         requester = Requester(buses["derivation"], "blobs.contents")
         async with _running(stage, buses, meter, "blobs", requester):
             yield requester
-
-
-async def step_on_request(request: BlobsRequest) -> None:
-    """One step of a blobs process without an endpoint, after it has received this request. Raises as the step does."""
-    async with AsyncExitStack() as stack:
-        buses = _buses(stack)
-        stage = blobs_process.build(BlobsConfig(None, ROLLUP), buses["blobs"], Meter("blobs"))
-        client = buses["derivation"].connect("blobs.contents", lambda message: None)
-        (task,) = stage.periodic_tasks
-        async with running_buses(buses):
-            while not task.wake.is_set():
-                client.send(request)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(REPEAT_SECONDS):
-                        await task.wake.wait()
-            try:
-                await task.step()
-            finally:
-                await stage.close()
 
 
 def bounded(use: Callable[[], Awaitable[None]]) -> None:

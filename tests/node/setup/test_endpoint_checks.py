@@ -44,6 +44,7 @@ class EndpointsServer:
         self.failures_first: list[Any] = []
         self.requests: list[tuple[str, list[Any]]] = []
         self.beacon_headers: dict[str, str] = {}
+        self.beacon_requests = 0
 
     async def rpc(self, request: web.Request) -> web.Response:
         layer = request.match_info["layer"]
@@ -64,6 +65,7 @@ class EndpointsServer:
 
     async def genesis(self, request: web.Request) -> web.Response:
         self.beacon_headers = dict(request.headers)
+        self.beacon_requests += 1
         if isinstance(self.beacon, int):
             return web.Response(status=self.beacon)
         return web.json_response(self.beacon)
@@ -239,6 +241,12 @@ def test_an_invalid_beacon_node_is_an_error_unless_ignored(server: EndpointsServ
     server.beacon = response
     assert server.error().startswith("failed to check L1 Beacon API version: ")
     server.check(beacon_may_fail=True)
+
+
+def test_a_beacon_node_that_is_ignored_does_not_delay_the_start(server: EndpointsServer) -> None:
+    server.beacon = 503
+    server.check(beacon_may_fail=True, policy=LONG)
+    assert server.beacon_requests == 1
 
 
 def test_no_beacon_node_is_not_checked(server: EndpointsServer) -> None:

@@ -15,12 +15,11 @@ from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.blob_codec import decode_blob
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
 from tests.support.http_listener import listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within, running_stage, started_stage
+from tests.support.stage_runner import run_within, running_stage
 
 BLOCK = L1BlockRef(b"\x11" * 32, 50, b"\x10" * 32, GENESIS + 12 * SLOT)
 RecordedBlobs = tuple[RecordedBlob, ...]
@@ -287,21 +286,19 @@ def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeac
     run(scenario)
 
 
-def test_without_an_endpoint_only_an_urgent_request_is_critical(recorded_blobs: RecordedBlobs) -> None:
+def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(recorded_blobs: RecordedBlobs) -> None:
     """[O6]"""
     config = BlobsConfig(None, PLAIN_ROLLUP)
+    reason = f"blobs of L1 block {BLOCK}: {blobs.NO_ENDPOINT}"
 
     async def scenario() -> None:
-        async with started_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as (stage, _, buses):
-            (task,) = stage.periodic_tasks
+        async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
             blobs_client = BlobsClient(buses, recorded_blobs)
             blobs_client.request([0], urgent=False)
-            await task.wake.wait()
-            task.wake.clear()
-            await task.step()
-            blobs_client.request([0], urgent=True)
-            await task.wake.wait()
-            with pytest.raises(CriticalError, match=r"give one with --l1\.beacon"):
-                await task.step()
+            await blobs_client.until(lambda: len(blobs_client.unavailable) == 1)
+            blobs_client.request([0])
+            await blobs_client.until(lambda: len(blobs_client.unavailable) > 1)
+            assert {(each.error, each.not_found) for each in blobs_client.unavailable} == {(reason, False)}
+            await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems == (reason,))
 
     run(scenario)
