@@ -227,7 +227,7 @@ def another_safe_head_while_resetting() -> None:
     """The walk starts again from the new one, and the deriver accepts no block that the old start needed."""
     l2 = OneBlockPerEpoch(early_forks(granite=0), 1000)
     search = BaseSearch(l2.config, l2.safe)
-    for _ in range(10):
+    for _ in range(2):
         need = search.next()
         assert isinstance(need, NeedBlock)
         search.add_block(need.number, l2.known(need.number))

@@ -5,7 +5,7 @@ safe block, and the base. One call at a time; any error ends the search, and the
 |-------|------------------------------------------------------------|--------------------------------|
 | heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
 | safe  | the block of the safe head                                 | its system config [SYS27]      |
-| base  | one block of each epoch below it [RS1]                     | the base and its system config |
+| base  | blocks below it, by number [RS1]                           | the base and its system config |
 """
 
 from collections.abc import Generator

@@ -1,54 +1,87 @@
-"""The walk to the base against a plain walk over every parent [RS1]."""
+"""The search for the base against a plain walk over every parent [RS1]."""
+
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError
-from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from tests.support.chain_fixture import GENESIS_L1, GENESIS_TIME, ChainFixture, make_rollup
+
+L1_TIME = 12
+EARLY = ("regolith", "canyon", "delta", "ecotone", "fjord")
 
 
-def plain_walk(chain: ChainFixture, refs: list[L2BlockRef], safe: L2BlockRef) -> Base:
+def chain_of_epochs(lengths: Iterable[int]) -> list[L2BlockInfo]:
+    """An L2 chain whose epochs have these numbers of blocks; the first is that of genesis."""
+    found: list[L2BlockInfo] = []
+    for epoch, length in enumerate(lengths):
+        origin = BlockId(GENESIS_L1 + epoch, bytes(28) + epoch.to_bytes(4, "big"))
+        for sequence_number in range(length):
+            number = len(found)
+            ref = L2BlockRef(number.to_bytes(32, "big"), number, bytes(32), 2 * number, origin, sequence_number)
+            found.append(
+                L2BlockInfo(ref, GENESIS_TIME + L1_TIME * epoch, SystemConfig(bytes(20), ref.hash, ref.hash, 0))
+            )
+    return found
+
+
+def plain_walk(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int) -> Base:
     """RS1 word by word."""
-    at = safe
-    genesis = chain.rollup.genesis
+    genesis, schedule, at = rollup.genesis, rollup.schedule(), chain[safe]
     while (
-        at.number > genesis.l2.number
-        and at.l1_origin.number > genesis.l1.number
-        and at.l1_origin.number
-        + chain.rollup.schedule().l1(chain.l1_ref(at.l1_origin.number).timestamp).channel_timeout
-        > safe.l1_origin.number
+        at.ref.number > genesis.l2.number
+        and at.ref.l1_origin.number > genesis.l1.number
+        and at.ref.l1_origin.number + schedule.l1(at.origin_time).channel_timeout > chain[safe].ref.l1_origin.number
     ):
-        at = refs[at.number - 1]
-    return Base(at.l1_origin, chain.known[at.hash].config)
+        at = chain[at.ref.number - 1]
+    return Base(at.ref.l1_origin, at.config)
 
 
-def search(chain: ChainFixture, refs: list[L2BlockRef], safe: L2BlockRef) -> tuple[Base, int]:
-    machine, steps = BaseSearch(chain.rollup, chain.known[safe.hash]), 0
+def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int) -> tuple[Base, int]:
+    machine, reads = BaseSearch(rollup, chain[safe]), 0
     while isinstance(need := machine.next(), NeedBlock):
-        steps += 1
-        machine.add_block(need.number, chain.known[refs[need.number].hash])
-    return need, steps
+        reads += 1
+        machine.add_block(need.number, chain[need.number])
+    return need, reads
 
 
-@settings(max_examples=40)
-@given(safe=st.integers(0, 150), per_epoch=st.integers(1, 8))
-def test_the_base_is_that_of_the_rule(safe: int, per_epoch: int, lasting_chain: ChainFixture) -> None:
-    refs = lasting_chain.build(safe, per_epoch)
-    found, steps = search(lasting_chain, refs, refs[safe])
-    assert found == plain_walk(lasting_chain, refs, refs[safe])
-    assert steps <= 50
+@settings(max_examples=200)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=200),
+    timeout=st.integers(1, 150),
+    granite=st.integers(0, 250),
+    data=st.data(),
+)
+def test_the_base_is_that_of_the_rule(lengths: list[int], timeout: int, granite: int, data: st.DataObject) -> None:
+    """Whatever the lengths of the epochs; the time of the walked-to origin decides which timeout counts [RS2]."""
+    chain = chain_of_epochs(lengths)
+    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}
+    rollup = make_rollup(times, channel_timeout=timeout)
+    safe = data.draw(st.integers(0, len(chain) - 1))
+    assert search(rollup, chain, safe)[0] == plain_walk(rollup, chain, safe)
 
 
-def test_around_a_change_of_the_timeout() -> None:
-    """The time of the walked-to origin decides which timeout counts [RS2]."""
-    early = ("regolith", "canyon", "delta", "ecotone", "fjord")
-    for change in range(0, 130, 7):
-        chain = chain_with({**dict.fromkeys(early, 0), "granite": 1_000 + 4 * change}, l1_step=4, channel_timeout=100)
-        refs = chain.build(240, 2)
-        assert search(chain, refs, refs[240])[0] == plain_walk(chain, refs, refs[240])
+@pytest.mark.parametrize(("timeout", "granite"), [(300, 10_000), (300, 0), (300, 1_960), (20, 1_960)])
+def test_few_blocks_are_read(timeout: int, granite: int) -> None:
+    """About ten on a chain of uneven epochs; only a timeout that grew at Granite takes one read for each epoch."""
+    chain = chain_of_epochs(6 + (epoch * epoch) % 5 - 2 for epoch in range(2_000))
+    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}
+    rollup = make_rollup(times, channel_timeout=timeout)
+    found, reads = search(rollup, chain, len(chain) - 1)
+    assert found == plain_walk(rollup, chain, len(chain) - 1)
+    assert reads <= (50 if timeout == 20 else 12)
+
+
+def test_real_blocks(chain: ChainFixture) -> None:
+    refs = chain.build(120)
+    blocks = [chain.known[ref.hash] for ref in refs]
+    assert search(chain.rollup, blocks, 120)[0] == plain_walk(chain.rollup, blocks, 120)
 
 
 def test_a_missing_or_foreign_block_resets(chain: ChainFixture) -> None:
