@@ -145,6 +145,7 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     shown += [
         r'op_node_default_refs_number{process="engine",layer="l2",type="l2_safe"} [1-9]\d*\.0',
         r'op_node_default_derived_batches_total{process="derivation",type="span"} [1-9]\d*\.0',
+        r'op_node_default_frame_added_total{process="derivation"} [1-9]\d*\.0',
         r'op_node_default_rpc_server_requests_total{process="rpc",.*method="optimism_syncStatus".*} [1-9]\d*\.0',
         r'op_node_default_l1_source_cache_size{process="blobs",type="blobs"} [1-9]\d*\.0',
         r'op_node_default_p2p_peer_count{process="p2p"} 1\.0',

@@ -78,6 +78,7 @@ class ChannelAssembler:
             self._events.drop(DropEffect.IGNORED, rejection)
             return
         staging.add(frame)
+        self._events.add_frame()
         limit = rules.max_rlp_bytes_per_channel
         if staging.size > limit:
             self._drop(DropEffect.DROPPED, StagingChannelTooLarge(staging.channel, staging.size, limit))

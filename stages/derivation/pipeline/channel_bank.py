@@ -125,6 +125,7 @@ class ChannelBank:
         for number in channel.add(frame):
             self._events.drop(DropEffect.DROPPED, FrameSuperseded(number, frame.channel, end=frame.number))
         self._size += channel.size
+        self._events.add_frame()
         if channel.is_ready():
             self._ready.add(frame.channel)
         self._prune(rules.max_channel_bank_size)

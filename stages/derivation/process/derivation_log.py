@@ -68,7 +68,7 @@ class DerivationLog:
         self._stall: tuple[Reason | None, int] = (None, 0)
         self._last_reset: tuple[str | None, int] = (None, 0)
         self.buffer = DropBuffer()
-        self._restarted_at = 0
+        self._restarted_at = self._frames_added = 0
         self._drops = Drops(0, ())
         self._kinds: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
         self._in_block: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
@@ -138,6 +138,12 @@ class DerivationLog:
         self._meter.set("refs_number", block.number, layer="l1", type="l1_derived")
         self._meter.set("refs_time", block.timestamp, layer="l1", type="l1_derived")
         self._log.trace("reading L1 block", block=block)
+
+    def frames_added(self, total: int) -> None:
+        """Counts frames added to channels; `total` since the process started."""
+        if total > self._frames_added:
+            self._meter.count("frame_added", total - self._frames_added)
+            self._frames_added = total
 
     def channel_decoded(self, need: NeedDecoded, result: DecodedChannel) -> None:
         """A channel, or a part of a long one, was decoded."""

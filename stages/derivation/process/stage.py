@@ -294,6 +294,7 @@ class DerivationStage:
         reset = 0 if self._start is None else self._start.reset
         idle = self._is_idle()
         self.derivation_log.idle(idle)
+        self.derivation_log.frames_added(self.deriver.events.frames_added)
         self._publisher.set(self.derivation_log.drops)
         self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived))
         need = None if idle or self._start is None else self._unmet

@@ -7,6 +7,7 @@ from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.chain import L1Blocks
 from tests.conformance.kit.notation import channel_id, frames
@@ -62,4 +63,6 @@ def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
         if channel is not None:
             found.append(channel.body)
     assert found == _channels(taken)
+    ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
+    assert events.frames_added == len(taken) - len(ignored)
     assert all(str(dropped) for dropped in events.drops)

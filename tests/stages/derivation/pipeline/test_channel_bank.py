@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.chain import L1Blocks
 from tests.conformance.kit.notation import channel_id, frames, parts
@@ -74,7 +75,8 @@ def _read(taken: list[Frame], any_ready: bool) -> list[bytes]:
 @given(st.lists(FRAMES, max_size=16), st.booleans())
 def test_frames_make_channels_in_any_order(taken: list[Frame], any_ready: bool) -> None:
     rules = L1Rules(read_any_ready_channel=any_ready)
-    bank = ChannelBank(PipelineEvents())
+    events = PipelineEvents()
+    bank = ChannelBank(events)
     found: list[bytes] = []
 
     def read() -> None:
@@ -86,3 +88,5 @@ def test_frames_make_channels_in_any_order(taken: list[Frame], any_ready: bool) 
         bank.ingest_frame(frame, ORIGIN, rules)
     read()
     assert found == _read(taken, any_ready)
+    ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
+    assert events.frames_added == len(taken) - len(ignored)

@@ -61,6 +61,13 @@ def logged() -> Logged:
     return Logged(DerivationLog(meter, lines), lines, meter)
 
 
+def test_added_frames_are_counted(logged: Logged) -> None:
+    """[MET11]"""
+    for total in (0, 3, 3, 5):
+        logged.log.frames_added(total)
+    assert "frame_added_total 5.0" in logged.meter.text().decode()
+
+
 def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
     origin = L1Blocks().last.ref
     logged.log.dropped(Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(H, 1, 2), origin))
