@@ -19,6 +19,7 @@ from rollup_node.tools.devnet.chain.responses import (
 from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.fees import blob_fee
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult
@@ -27,6 +28,7 @@ from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 REVERTED = 3
 TIP = 1_000_000
+MIN_BLOB_FEE = 1
 _MAX_LOGS = 10_000
 _MAX_HISTORY = 1024
 
@@ -67,6 +69,8 @@ class EthApi:
         """The method table."""
         return {
             "web3_clientVersion": lambda: self._version,
+            "net_listening": lambda: True,
+            "net_peerCount": lambda: "0x0",
             "net_version": lambda: str(self._backend.chain_id),
             "eth_chainId": lambda: hex(self._backend.chain_id),
             "eth_syncing": lambda: False,
@@ -75,8 +79,12 @@ class EthApi:
             "eth_getBlockByNumber": self.block_by_tag,
             "eth_getBlockByHash": self.block_by_hash,
             "eth_getBlockTransactionCountByNumber": self.transaction_count_of_block,
+            "eth_getBlockTransactionCountByHash": self.transaction_count_of_block,
             "eth_getBlockReceipts": self.block_receipts,
             "eth_getTransactionByHash": self.transaction,
+            "eth_getTransactionByBlockNumberAndIndex": self.transaction_of_block,
+            "eth_getTransactionByBlockHashAndIndex": self.transaction_of_block,
+            "eth_getRawTransactionByHash": self.raw_transaction,
             "eth_getTransactionReceipt": self.receipt,
             "eth_getLogs": self.logs,
             "eth_getBalance": self.balance,
@@ -88,6 +96,7 @@ class EthApi:
             "eth_estimateGas": self.estimate_gas,
             "eth_gasPrice": self.gas_price,
             "eth_maxPriorityFeePerGas": lambda: hex(TIP),
+            "eth_blobBaseFee": self.blob_base_fee,
             "eth_feeHistory": self.fee_history,
             "eth_sendRawTransaction": self.send,
             "debug_getRawHeader": lambda tag: to_hex(encode_header(self.require(tag).header)),
@@ -140,7 +149,7 @@ class EthApi:
         return None if block is None else block_json(block, full)
 
     def transaction_count_of_block(self, tag: Any) -> str | None:
-        """eth_getBlockTransactionCountByNumber."""
+        """eth_getBlockTransactionCountByNumber and eth_getBlockTransactionCountByHash."""
         block = self.find(tag)
         return None if block is None else hex(len(block.executed))
 
@@ -157,6 +166,11 @@ class EthApi:
             return transaction_json(location.block, location.position)
         waiting = self._backend.pool.get(wanted)
         return None if waiting is None else bare_transaction_json(waiting)
+
+    def transaction_of_block(self, tag: Any, index: Any) -> dict[str, Any] | None:
+        """eth_getTransactionByBlockNumberAndIndex and eth_getTransactionByBlockHashAndIndex."""
+        block, position = self.find(tag), from_quantity(index)
+        return None if block is None or position >= len(block.executed) else transaction_json(block, position)
 
     def receipt(self, transaction_hash: Any) -> dict[str, Any] | None:
         """eth_getTransactionReceipt."""
@@ -176,7 +190,7 @@ class EthApi:
         return to_hex(rlp.encode_list(parts))
 
     def raw_transaction(self, transaction_hash: Any) -> str:
-        """debug_getRawTransaction."""
+        """debug_getRawTransaction and eth_getRawTransactionByHash."""
         found = self._backend.chain.locate(hash_from_hex(transaction_hash))
         return "0x" if found is None else to_hex(found.block.executed[found.position].transaction.raw)
 
@@ -292,6 +306,14 @@ class EthApi:
     def gas_price(self) -> str:
         """eth_gasPrice."""
         return hex((self._backend.chain.head.header.base_fee or 0) + TIP)
+
+    def blob_base_fee(self) -> str | None:
+        """eth_blobBaseFee: the price of blob gas in the head; None where blocks have no blob fields."""
+        header = self._backend.chain.head.header
+        rules = self._backend.evm_rules(header.timestamp).blobs
+        if header.excess_blob_gas is None:
+            return None
+        return hex(MIN_BLOB_FEE if rules is None else blob_fee(rules, header.excess_blob_gas))
 
     def fee_history(self, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
         """eth_feeHistory; every reward is the tip of eth_maxPriorityFeePerGas."""

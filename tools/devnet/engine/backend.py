@@ -9,6 +9,7 @@ from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.engine.execution import (
     BlockAttributes,
+    DaLimits,
     InvalidBlock,
     L2Execution,
     block_attributes,
@@ -30,6 +31,7 @@ class L2Backend:
         self.store = genesis.store
         self.chain = BlockChain(genesis.block)
         self.pool = TransactionPool()
+        self.da_limits = DaLimits()
 
     def evm_rules(self, timestamp: int) -> EvmRules:
         """The EVM rules of a block with this timestamp."""
@@ -56,6 +58,7 @@ class L2Backend:
 
     def fill(self, execution: L2Execution) -> None:
         """Adds pending transactions while they fit; after an invalid one, the rest of that sender's are skipped."""
+        execution.limit_da(self.da_limits)
         self.pool.fill(execution)
 
     def check(self, parent: Block, payload: ExecutionPayload) -> Block:

@@ -118,6 +118,14 @@ def l2_base_fee(chain: ChainSpec, parent: Header, timestamp: int) -> int:
     return max(next_base_fee(parent.gas_limit, gas, parent.base_fee or 0, elasticity, denominator), minimum)
 
 
+class DaLimits(NamedTuple):
+    """What a built block may take of data availability by Fjord's estimate, in bytes: one transaction, and all of the
+    block. 0 is no limit."""
+
+    transaction: int = 0
+    block: int = 0
+
+
 class L2Execution(BlockExecution):
     """An L2 block in execution on top of `parent`. Raises InvalidBlock where it cannot start."""
 
@@ -136,6 +144,7 @@ class L2Execution(BlockExecution):
         self._parent = parent
         self._attributes = attributes
         self._da_footprint = 0
+        self._da_limits, self._da_size = DaLimits(), 0
         self._parameters: FeeParameters | None = None
         context = BlockContext(
             number=parent.number + 1,
@@ -166,10 +175,27 @@ class L2Execution(BlockExecution):
         if isinstance(transaction, Deposit):
             self._parameters = None  # the L1 attributes deposit writes them
             return self._apply_deposit(transaction)
-        footprint = self._footprint_with(transaction)
+        footprint, size = self._footprint_with(transaction), self._da_size_with(transaction)
         entry = super().apply(transaction)
-        self._da_footprint = footprint
+        self._da_footprint, self._da_size = footprint, size
         return entry
+
+    def limit_da(self, limits: DaLimits) -> None:
+        """Limits the transactions that are applied from now on."""
+        self._da_limits = limits
+
+    def _da_size_with(self, transaction: SignedTransaction) -> int:
+        """The estimated size of the block's signed transactions with one more. Raises InvalidTransaction above a
+        limit."""
+        limits = self._da_limits
+        if limits == DaLimits():
+            return self._da_size
+        size = estimated_size_scaled(transaction.raw) // SIZE_SCALE
+        if limits.transaction and size > limits.transaction:
+            raise InvalidTransaction(f"estimated size of {size} bytes exceeds the limit of {limits.transaction}")
+        if limits.block and self._da_size + size > limits.block:
+            raise InvalidTransaction(f"estimated size of {size} bytes exceeds what is left of {limits.block}")
+        return self._da_size + size
 
     def seal(self) -> Block:
         """Commits the state; the sealed block. Raises InvalidBlock without the deposit that the fork requires."""

@@ -3,13 +3,15 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
-from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
+from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
@@ -36,9 +38,16 @@ class EngineServer:
         if self._journal is not None:
             restore(self.backend, self._journal)
         public = EthApi(self.backend, CLIENT_VERSION).methods()
+        public["miner_setMaxDASize"] = self.set_max_da_size
         private = public | EngineApi(self.backend, self._journal).methods()
         self.http = Listener(application(JsonRpc(public)), http_port)
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
+
+    def set_max_da_size(self, transaction: Any, block: Any) -> bool:
+        """miner_setMaxDASize, by which a batcher slows the chain down: the limits of a transaction and of a block that
+        is built from now on, in bytes by Fjord's estimate; 0 removes one."""
+        self.backend.da_limits = DaLimits(from_quantity(transaction), from_quantity(block))
+        return True
 
     async def start(self) -> None:
         """Binds both ports. Raises OSError where one is in use."""

@@ -163,3 +163,15 @@ def test_fees(api: EthApiHarness) -> None:
     assert history["oldestBlock"] == "0x2" and len(history["baseFeePerGas"]) == 3 and len(history["reward"]) == 2
     assert history["baseFeePerGas"][1] == api("eth_getBlockByNumber", "latest")["baseFeePerGas"]
     assert int(api("eth_gasPrice"), 16) > int(history["baseFeePerGas"][1], 16)
+    assert api("eth_blobBaseFee") == "0x1"
+
+
+def test_transactions_of_a_block_by_their_index(api: EthApiHarness) -> None:
+    block = api("eth_getBlockByNumber", "latest", True)
+    count = len(block["transactions"])
+    for name, tag in (("Number", "latest"), ("Hash", block["hash"])):
+        assert api(f"eth_getBlockTransactionCountBy{name}", tag) == hex(count)
+        found = [api(f"eth_getTransactionByBlock{name}AndIndex", tag, hex(index)) for index in range(count + 1)]
+        assert found == [*block["transactions"], None]
+    last = block["transactions"][-1]["hash"]
+    assert api("eth_getRawTransactionByHash", last) == api("debug_getRawTransaction", last) != "0x"

@@ -1,11 +1,13 @@
 """The engine's chain: building blocks, filling them from the pool, executing payloads, following heads."""
 
+from random import Random
+
 import msgspec
 import pytest
 
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.tools.devnet.engine.backend import payload_of
-from rollup_node.tools.devnet.engine.execution import InvalidBlock
+from rollup_node.tools.devnet.engine.execution import DaLimits, InvalidBlock
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction
 from tests.support.l2_test_chain import L2TestChain
 
@@ -51,6 +53,26 @@ def test_blocks_are_filled_from_the_pool_in_nonce_order() -> None:
     assert len(backend.pool) == 1
     backend.set_head(backend.chain.genesis)
     assert len(backend.pool) == 4
+
+
+def test_a_built_block_keeps_the_limits_of_its_size() -> None:
+    """A sender whose transaction is too large waits, and the block takes as many as fit."""
+    l2 = L2TestChain()
+    backend = l2.backend()
+    large = l2.transfer(2, 0, data=Random(1).randbytes(1900), gas=200_000)
+    for raw in (l2.transfer(0, 0), l2.transfer(0, 1), l2.transfer(1, 0), large):
+        backend.send(raw)
+
+    def included(limits: DaLimits) -> int:
+        backend.da_limits = limits
+        execution = backend.begin(backend.chain.head, l2.attributes(backend.chain.head.header, pool=True))
+        backend.fill(execution)
+        return len(execution.executed) - 1
+
+    assert included(DaLimits()) == 4
+    assert included(DaLimits(transaction=1_000)) == 3
+    assert included(DaLimits(block=250)) == 2
+    assert included(DaLimits(transaction=50)) == 0
 
 
 def test_the_pool_refuses_invalid_transactions() -> None:

@@ -17,6 +17,7 @@ from rollup_node.stages.protocol.engine_json import attributes_to_json
 from rollup_node.stages.protocol.headers import Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.mpt import verify_account
+from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.server import EngineServer
 from tests.support.l2_test_chain import L2TestChain
 
@@ -93,6 +94,8 @@ def test_sequencer_verifier_and_deriver_over_http() -> None:
                 account = verify_account(from_hex(block["stateRoot"]), from_hex(PASSER), nodes)
                 assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
                 assert proof["storageHash"] == block["withdrawalsRoot"]
+                assert await public("miner_setMaxDASize", "0x3e8", "0x0") is True
+                assert servers[1].backend.da_limits == DaLimits(transaction=1000)
                 async with session.post(servers[0].auth.url, json={}) as refused:
                     assert refused.status == 401
                 async with session.post(

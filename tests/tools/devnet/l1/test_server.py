@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.evm.fees import blob_fee
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1 import server
 from rollup_node.tools.devnet.l1.backend import L1Backend
@@ -32,6 +33,9 @@ def test_evm_mine_and_dev_reorg(backend: L1Backend) -> None:
     assert methods["eth_getBlockByNumber"]("latest")["hash"] == head
     assert methods["eth_getBlockByNumber"]("0x1")["hash"] == hashes[0]
     assert methods["eth_getBlockByNumber"]("0x2")["hash"] != hashes[1]
+    excess = int(methods["eth_getBlockByNumber"]("latest")["excessBlobGas"], 16)
+    rules = backend.evm_rules(backend.chain.head.header.timestamp).blobs
+    assert rules is not None and methods["eth_blobBaseFee"]() == hex(blob_fee(rules, excess))
     for depth in (0, 65, "0x0"):
         with pytest.raises(JsonRpcError, match="a reorg replaces 1 to 64 blocks"):
             methods["dev_reorg"](depth)
