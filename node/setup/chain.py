@@ -1,9 +1,10 @@
 """The chain that the options choose: a built-in network or a rollup.json, with overrides and its L1 chain; and the
 checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 to OPT65]."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -23,26 +24,30 @@ from rollup_node.stages.protocol.l1_chains import (
     parse_l1_chain,
     pectra_schedule_probably_missing,
 )
+from rollup_node.stages.rpc.config import DependencySet
 
 MAX_FILE = 4 << 20
 MAX_TIMESTAMP = (1 << 64) - 1
 
 LogLine = Callable[[str], None]
+_CHAIN_ID = re.compile("[0-9]{1,78}")
 
 
 class ChosenChain(NamedTuple):
-    """The chain and its L1; `name` is that of the network, or of the file."""
+    """The chain and its L1; `name` is that of the network, or of the file. `dependencies` is None where neither option
+    nor registry has a dependency set."""
 
     name: str
     config: RollupConfig
     l1_chain: L1Chain
+    dependencies: DependencySet | None = None
 
 
-class DependencySet(msgspec.Struct, frozen=True):
+class _DependencySetFile(msgspec.Struct, frozen=True):
     """The file of `interop.dependency-set`: decimal chain ids, each with an empty object [IOP25]."""
 
     dependencies: dict[str, dict[str, object]]
-    overrideMessageExpiryWindow: int = 0
+    overrideMessageExpiryWindow: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenChain:
@@ -56,8 +61,11 @@ def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenCha
             check_config(overridden)
         except ConfigError as error:
             raise OptionError(f"rollup config error: {error} ({name})") from None
-    config = _with_dependencies(_with_constants(overridden, name), values)
-    chain = ChosenChain(name, config, _l1_chain(config, values))
+    dependencies = _dependency_set(overridden, values)
+    config = _with_constants(overridden, name)
+    if dependencies is not None:
+        config = msgspec.structs.replace(config, dependency_set_size=len(dependencies.chains))
+    chain = ChosenChain(name, config, _l1_chain(config, values), dependencies)
     _check_blob_schedule(chain, values)
     _check_beacon(chain, values)
     if config.alt_da is not None:
@@ -118,32 +126,31 @@ def _with_constants(config: RollupConfig, name: str) -> RollupConfig:
     return msgspec.structs.replace(config, chain_op_config=known.config.chain_op_config)
 
 
-def _with_dependencies(config: RollupConfig, values: Values) -> RollupConfig:
-    size = _dependency_count(config, values)
-    if size is not None:
-        return msgspec.structs.replace(config, dependency_set_size=size)
+def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | None:
+    path = values["interop.dependency-set"]
+    known = network_of_chain(config.l2_chain_id)
+    if path:
+        return _dependencies_of_file(path)
+    if known is not None:
+        return DependencySet(known.dependencies or (config.l2_chain_id,))
     needed_from = dependency_set_needed_from(config.fork_times)
     if needed_from is not None:
         raise OptionError(
             f"the Lagoon upgrade is scheduled (at {needed_from}) but not dependency set is configured: give"
             " --interop.dependency-set"
         )
-    return config
+    return None
 
 
-def _dependency_count(config: RollupConfig, values: Values) -> int | None:
-    path = values["interop.dependency-set"]
-    if not path:
-        known = network_of_chain(config.l2_chain_id)
-        return None if known is None else known.config.dependency_set_size
+def _dependencies_of_file(path: str) -> DependencySet:
     error_prefix = "failed to read dependency set"
     try:
-        found = msgspec.json.decode(_read(path, error_prefix), type=DependencySet)
+        found = msgspec.json.decode(_read(path, error_prefix), type=_DependencySetFile)
     except msgspec.MsgspecError as error:
         raise OptionError(f"{error_prefix}: {path}: {error}") from None
-    if not found.dependencies or not all(chain.isascii() and chain.isdigit() for chain in found.dependencies):
+    if not found.dependencies or not all(map(_CHAIN_ID.fullmatch, found.dependencies)):
         raise OptionError(f"{error_prefix}: {path}: its keys must be decimal chain ids")
-    return len(found.dependencies)
+    return DependencySet(tuple(map(int, found.dependencies)), found.overrideMessageExpiryWindow)
 
 
 def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:

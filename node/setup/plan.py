@@ -120,6 +120,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             version=version(),
             metrics_dir=str(plan.runtime_dir / METRICS),
             rollup=rollup,
+            dependency_set=chain.dependencies,
             p2p=has_p2p,
             jwt_secret=node_secrets.rpc_jwt,
         ),

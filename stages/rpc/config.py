@@ -5,12 +5,20 @@ import msgspec
 from rollup_node.stages.protocol.config import RollupConfig
 
 
+class DependencySet(msgspec.Struct, frozen=True):
+    """The L2 chain ids whose messages the chain may execute [IOP25]; `message_expiry_window` in seconds, 0 for the
+    default."""
+
+    chains: tuple[int, ...]
+    message_expiry_window: int = 0
+
+
 class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*` and `metrics.*`. A port of 0 is any free one.
 
-    `version` is what `optimism_version` answers, `metrics_dir` the directory in which every process writes
-    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`. Who may call what is explained
-    in Access."""
+    `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
+    one. In `metrics_dir` every process writes `<process>.prom`. Without `p2p` there is no p2p process, and so no
+    namespace `opp2p`. Who may call what is explained in Access."""
 
     addr: str
     port: int
@@ -21,6 +29,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     metrics_port: int
     metrics_dir: str
     rollup: RollupConfig
+    dependency_set: DependencySet | None = None
     p2p: bool = False
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()

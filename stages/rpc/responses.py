@@ -9,11 +9,18 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import DependencySet
 
 
 def block_id(block: BlockId) -> dict[str, Any]:
     """A BlockID [RPC21]."""
     return {"hash": to_hex(block.hash), "number": block.number}
+
+
+def dependency_set(found: DependencySet) -> dict[str, Any]:
+    """The result of optimism_dependencySet [IOP25]; the window only where it is not the default."""
+    window = {"overrideMessageExpiryWindow": found.message_expiry_window} if found.message_expiry_window else {}
+    return {"dependencies": {str(chain): {} for chain in found.chains}, **window}
 
 
 def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:

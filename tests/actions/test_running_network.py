@@ -77,6 +77,7 @@ def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
 @pytest.mark.parametrize("name", Devnet.nodes)
 def test_read_methods(net: Devnet, name: str) -> None:
     ours = json.loads((net.root / "rollup.json").read_text())
+    assert ask(net, name, "optimism_dependencySet") == {"dependencies": {"901": {}}}
     config = ask(net, name, "optimism_rollupConfig")
     assert config["genesis"]["l1"] == ours["genesis"]["l1"] and config["genesis"]["l2"] == ours["genesis"]["l2"]
     names = ("block_time", "seq_window_size", "l1_chain_id", "l2_chain_id", "batch_inbox_address", "jovian_time")

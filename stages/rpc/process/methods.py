@@ -130,7 +130,9 @@ async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
 
 
 async def _dependency_set(node: NodeView) -> Any:
-    raise JsonRpcError(SERVER_ERROR, "not found")
+    if node.config.dependency_set is None:
+        raise JsonRpcError(SERVER_ERROR, "not found")
+    return responses.dependency_set(node.config.dependency_set)
 
 
 # --- explain -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.rpc.config import DependencySet
 
 SEPOLIA = find_network("op-sepolia").config
 OWN_L1 = {"chainId": 900, "cancunTime": 0, "blobSchedule": {"cancun": {"baseFeeUpdateFraction": 3338477}}}
@@ -160,7 +161,13 @@ def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
     file = tmp_path / "set.json"
     option = f"--interop.dependency-set={file}"
     file.write_text('{"dependencies":{"901":{},"902":{}},"overrideMessageExpiryWindow":7}')
-    assert choose(rollup, option).config.dependency_set_size == 2
+    chosen = choose(rollup, option)
+    assert chosen.config.dependency_set_size == 2
+    assert chosen.dependencies == DependencySet((901, 902), 7)
+    long = "9" * 5000
+    for text in (f'{{"dependencies":{{"{long}":{{}}}}}}', '{"dependencies":{"1":{}},"overrideMessageExpiryWindow":-1}'):
+        file.write_text(text)
+        assert error_of(rollup, option).startswith("failed to read dependency set")
     for text in ("{}", '{"dependencies":{}}', '{"dependencies":{"x":{}}}', "[", '{"dependencies":[901]}'):
         file.write_text(text)
         assert error_of(rollup, option).startswith("failed to read dependency set")
@@ -168,4 +175,5 @@ def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
 
 def test_a_registry_chain_depends_on_itself_or_on_its_set() -> None:
     assert choose("--network=op-sepolia", "--override.lagoon=1900000000").config.dependency_set_size == 1
+    assert choose("--network=op-sepolia").dependencies == DependencySet((11155420,))
     assert choose("--network=rehearsal-0-bn-0-rehearsal-0-bn").config.dependency_set_size == 2

@@ -5,7 +5,8 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.responses import l1_ref, l2_ref, output, sync_status
+from rollup_node.stages.rpc.config import DependencySet
+from rollup_node.stages.rpc.responses import dependency_set, l1_ref, l2_ref, output, sync_status
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
@@ -66,3 +67,9 @@ def test_outputs() -> None:
         "stateRoot": "0x" + "0b" * 32,
         "syncStatus": {"x": 1},
     }
+
+
+def test_dependency_sets() -> None:
+    """[RPC29, IOP25]"""
+    assert dependency_set(DependencySet((901, 902))) == {"dependencies": {"901": {}, "902": {}}}
+    assert dependency_set(DependencySet((10,), 7)) == {"dependencies": {"10": {}}, "overrideMessageExpiryWindow": 7}
