@@ -36,6 +36,8 @@ class BaseSearch:
         self.found: L2BlockInfo | None = None
         self.reads = 0
         self.steps_by_epoch = False
+        self.above, self.below = safe, (rollup.genesis.l2.number, rollup.genesis.l1.number)
+        self.timeout = self.origin = 0
         self._walk_from(safe)
 
     def next(self) -> NeedBlock | Base:
