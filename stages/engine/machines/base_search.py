@@ -74,8 +74,7 @@ class BaseSearch:
 
     def _take_end(self, block: L2BlockInfo) -> None:
         """With the timeout of the block at which the walk would end, it may go on, or end above it."""
-        timeout = self.schedule.l1(block.origin_time).channel_timeout
-        if timeout < self.timeout and not self._is_genesis_epoch(block):
+        if self.schedule.l1(block.origin_time).channel_timeout < self.timeout:
             self.steps_by_epoch = True
             self._walk_from(self.safe)
         else:

@@ -51,7 +51,7 @@ def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int) -> tup
     return need, reads
 
 
-@settings(max_examples=200)
+@settings(max_examples=500)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=200),
     timeout=st.integers(1, 150),
@@ -76,6 +76,15 @@ def test_few_blocks_are_read(timeout: int, granite: int) -> None:
     found, reads = search(rollup, chain, len(chain) - 1)
     assert found == plain_walk(rollup, chain, len(chain) - 1)
     assert reads <= (50 if timeout == 20 else 12)
+
+
+def test_a_shorter_timeout_before_granite_ends_the_walk_above_genesis() -> None:
+    chain = chain_of_epochs([1, 1, 1])
+    times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + 2 * L1_TIME}
+    rollup = make_rollup(times, channel_timeout=1)
+    found = search(rollup, chain, 2)[0]
+    assert found == plain_walk(rollup, chain, 2)
+    assert found.base.number == GENESIS_L1 + 1
 
 
 def test_real_blocks(chain: ChainFixture) -> None:
