@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from rollup_node.node.options.durations import parse_duration
-from rollup_node.node.system.log_formats import FORMATS, parse_level
-from rollup_node.stages.io.log import Level
+from rollup_node.node.system.log_formats import FORMATS
+from rollup_node.stages.io.log import Level, parse_level
 
 T = TypeVar("T")
 

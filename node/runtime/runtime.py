@@ -16,10 +16,11 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.shared_memory.shared_word import SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.node.system.library_logs import capture_library_logs
+from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.metrics_file import MetricsFile
@@ -41,7 +42,8 @@ Build = Callable[[object, Bus, Meter], Stage]
 
 @dataclass(frozen=True)
 class SharedResources:
-    """What all processes of a node share, created before the first fork. `sockets` and `metrics` are folders."""
+    """What all processes of a node share, created before the first fork. `sockets` and `metrics` are folders;
+    `log_level` is the level in force, which starts as that of `log`."""
 
     liveness: LivenessTable
     arenas: Mapping[int, Arena]
@@ -50,6 +52,7 @@ class SharedResources:
     sockets: Path
     metrics: Path
     log: LogSettings
+    log_level: SharedWord
 
 
 @dataclass(frozen=True)
@@ -61,16 +64,31 @@ class ProcessIdentity:
     process_id: ProcessId
 
 
-def take_over_output(name: str, settings: LogSettings) -> LineWriter:
-    """Configures this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too."""
+def take_over_output(name: str, settings: LogSettings, shared_level: SharedWord | None = None) -> LineWriter:
+    """Configures this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too. The
+    level is that of `shared_level`, which this process may change for the others as well, or else of the settings."""
     to_line = formatter(settings)
     writer = LineWriter(1, lambda lines: to_line(dropped_lines(name, lines)))
-    log.configure(name, settings.level, lambda record: writer.write(to_line(record)))
+    level, share = (settings.level, None) if shared_level is None else (level_in(shared_level), shared_level.set)
+    log.configure(name, level, lambda record: writer.write(to_line(record)), share)
     sys.stdout, sys.stderr = cast(TextIO, LineStream(writer, 1)), cast(TextIO, LineStream(writer, 2))
-    capture_library_logs(settings.level)
+    capture_library_logs(level)
     faulthandler.enable(file=2, all_threads=True)
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
     return writer
+
+
+def level_in(shared_level: SharedWord) -> Level:
+    """The level that all processes share."""
+    return Level(min(shared_level.get(), max(Level)))
+
+
+def adopt_level(shared_level: SharedWord) -> None:
+    """Takes over a level that another process of the node has set."""
+    level = level_in(shared_level)
+    if level is not log.configuration().level:
+        log.set_level(level)
+        set_library_level(level)
 
 
 def dropped_lines(process: str, lines: int) -> Record:
@@ -81,7 +99,7 @@ def dropped_lines(process: str, lines: int) -> Record:
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
     """Runs a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
-    writer = take_over_output(identity.name, shared.log)
+    writer = take_over_output(identity.name, shared.log, shared.log_level)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -170,6 +188,7 @@ class StageProcess:
     async def _beat(self) -> None:
         while True:
             self._shared.liveness.beat(self._slot)
+            adopt_level(self._shared.log_level)
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _run_tasks(self, group: asyncio.TaskGroup, runner: TaskRunner) -> None:

@@ -15,8 +15,9 @@ from setproctitle import setproctitle
 
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.shared_memory.shared_word import SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, dropped_lines, run_process
+from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
 from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
@@ -89,8 +90,10 @@ class Supervisor:
             sockets=directory.sockets,
             metrics=directory.metrics,
             log=settings.log,
+            log_level=SharedWord("log_level", settings.log.level),
         )
-        self._keep_fds = frozenset({self._liveness.fd, *(arena.fd for arena in self._shared.arenas.values())})
+        arena_fds = {arena.fd for arena in self._shared.arenas.values()}
+        self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
         self._format = formatter(settings.log)
         self._output = Output(settings.log_output, lambda lines: self._format(dropped_lines(SUPERVISOR, lines)))
         self._log = get_logger(SUPERVISOR)
@@ -157,6 +160,7 @@ class Supervisor:
 
     def _tick(self, now: float) -> None:
         self._handle_signals()
+        adopt_level(self._shared.log_level)
         self._sweeper.tick(now)
         if self._stop_groups is None:
             self._start_due(now)

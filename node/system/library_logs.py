@@ -23,7 +23,12 @@ class LibraryHandler(logging.Handler):
 
 def capture_library_logs(level: Level) -> None:
     """Replaces the handlers of the root logger by ours, for lines up to `level`, and logs Python's warnings."""
-    root = logging.getLogger()
-    root.handlers[:] = [LibraryHandler()]
-    root.setLevel(logging.DEBUG if level is Level.TRACE else logging.INFO if level is Level.DEBUG else logging.WARNING)
+    logging.getLogger().handlers[:] = [LibraryHandler()]
+    set_library_level(level)
     logging.captureWarnings(True)
+
+
+def set_library_level(level: Level) -> None:
+    """Spares libraries the records that `level` does not let through."""
+    known = {Level.TRACE: logging.DEBUG, Level.DEBUG: logging.INFO}
+    logging.getLogger().setLevel(known.get(level, logging.WARNING))

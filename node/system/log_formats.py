@@ -1,4 +1,4 @@
-"""How log lines look: the five formats and the names of the levels [LOG2 to LOG6]."""
+"""How log lines look: the five formats [LOG4 to LOG6]."""
 
 import json
 import math
@@ -11,15 +11,6 @@ import msgspec
 from rollup_node.stages.io.log import Level, Record
 
 FORMATS = ("text", "terminal", "logfmt", "json", "json-pretty")
-
-ALIASES = {
-    "trace": Level.TRACE,
-    "trce": Level.TRACE,
-    "dbug": Level.DEBUG,
-    "eror": Level.ERROR,
-    "crit": Level.ERROR,
-}
-"""op-node's names of levels that have another name here [LOG3]."""
 
 _RESERVED = frozenset({"t", "lvl", "process", "component", "pid", "msg", "trace"})
 _COLORS = {Level.ERROR: 31, Level.WARN: 33, Level.INFO: 32, Level.DEBUG: 36, Level.TRACE: 34}
@@ -36,20 +27,6 @@ class LogSettings(msgspec.Struct, frozen=True):
     format: str = "text"
     color: bool = False
     pid: bool = False
-
-
-def parse_level(text: str) -> Level:
-    """The level of a name, a number or an op-node name, in any case [LOG2, LOG3].
-
-    Raises ValueError with the allowed names for any other text."""
-    name = text.strip().lower()
-    if name in ALIASES:
-        return ALIASES[name]
-    for level in Level:
-        if name in (level.label, str(int(level))):
-            return level
-    allowed = ", ".join(level.label for level in Level)
-    raise ValueError(f"unknown log level {text!r}: use one of {allowed}, or 0 to {max(Level):d}")
 
 
 def formatter(settings: LogSettings) -> Formatter:

@@ -27,6 +27,30 @@ class Level(IntEnum):
         return "detail" if self is Level.TRACE else self.name.lower()
 
 
+ALIASES = {
+    "trace": Level.TRACE,
+    "trce": Level.TRACE,
+    "dbug": Level.DEBUG,
+    "eror": Level.ERROR,
+    "crit": Level.ERROR,
+}
+"""op-node's names of levels that have another name here [LOG3]."""
+
+
+def parse_level(text: str) -> Level:
+    """The level of a name, a number or an op-node name, in any case [LOG2, LOG3].
+
+    Raises ValueError with the allowed names for any other text."""
+    name = text.strip().lower()
+    if name in ALIASES:
+        return ALIASES[name]
+    for level in Level:
+        if name in (level.label, str(int(level))):
+            return level
+    allowed = ", ".join(level.label for level in Level)
+    raise ValueError(f"unknown log level {text!r}: use one of {allowed}, or 0 to {max(Level):d}")
+
+
 class Record(NamedTuple):
     """One line before formatting. `time` in Unix seconds; `process` is the process's name, `component` the logger's;
     `traceback` has one or more lines, which stay with this one."""
@@ -41,6 +65,7 @@ class Record(NamedTuple):
 
 
 Sink = Callable[[Record], None]
+ShareLevel = Callable[[Level], None]
 
 
 def write_to_stderr(record: Record) -> None:
@@ -51,21 +76,35 @@ def write_to_stderr(record: Record) -> None:
 
 
 class Configuration(NamedTuple):
-    """The name of this process, the most verbose level that is written, and the function that writes."""
+    """The name of this process, the most verbose level that is written, the function that writes, and one that passes
+    a new level on to all processes of the node."""
 
     process: str
     level: Level
     sink: Sink
+    share_level: ShareLevel | None = None
 
 
 _UNCONFIGURED = Configuration("", Level.WARN, write_to_stderr)
 _configuration = _UNCONFIGURED
 
 
-def configure(process: str, level: Level, sink: Sink) -> None:
+def configure(process: str, level: Level, sink: Sink, share_level: ShareLevel | None = None) -> None:
     """Sets the configuration of this process, for loggers that exist already as well."""
     global _configuration
-    _configuration = Configuration(process, level, sink)
+    _configuration = Configuration(process, level, sink, share_level)
+
+
+def set_level(level: Level) -> None:
+    """Changes the level of this process alone."""
+    configure(*_configuration._replace(level=level))
+
+
+def set_level_of_node(level: Level) -> None:
+    """Changes the level of all processes of the node: of this one now, of the others with their next heartbeat."""
+    set_level(level)
+    if _configuration.share_level is not None:
+        _configuration.share_level(level)
 
 
 def configuration() -> Configuration:
@@ -108,7 +147,7 @@ class Logger:
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
         """Writes one line, with a traceback if `trace` is given, unless its level is too verbose."""
         if level <= _configuration.level:
-            process, _, sink = _configuration
+            process, sink = _configuration.process, _configuration.sink
             sink(Record(time.time(), level, process, self.component, message, fields, trace))
 
 

@@ -45,6 +45,10 @@ def refused(net: Devnet, name: str, method: str, *params: Any) -> str:
     return refusal.value.message
 
 
+def log_has(net: Devnet, name: str, text: str) -> bool:
+    return text in net.log(name)
+
+
 def wait_active(net: Devnet, active: bool) -> None:
     """Waits until admin_sequencerActive has this value: it follows the engine's status with a delay."""
     net.wait(lambda: ask(net, "sequencer", "admin_sequencerActive") is active, f"sequencer active: {active}")
@@ -138,6 +142,16 @@ def test_the_nodes_are_each_others_peers(net: Devnet) -> None:
         assert refused(net, name, "opp2p_blockPeer", "unknown").startswith(
             "invalid argument 0: failed to parse peer ID"
         )
+
+
+def test_the_log_level_is_changed_in_a_running_node(net: Devnet) -> None:
+    assert "lvl=debug" not in net.log("verifier")
+    assert ask(net, "verifier", "admin_setLogLevel", "debug") is None
+    for role in ("engine", "derivation"):
+        line = f"lvl=debug process={role}"
+        net.wait(partial(log_has, net, "verifier", line), line)
+    assert ask(net, "verifier", "admin_setLogLevel", "info") is None
+    assert refused(net, "verifier", "admin_setLogLevel", "loud") == "unknown level: loud"
 
 
 @pytest.mark.parametrize("name", Devnet.nodes)

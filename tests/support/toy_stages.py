@@ -11,7 +11,7 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.log import Level, get_logger, set_level_of_node
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
@@ -135,6 +135,10 @@ class ToyStage:
             case "finish":
                 os.write(self.config.output, b"the result\n")
                 raise ExitRequested(self.config.code)
+            case "log everything":
+                set_level_of_node(Level.TRACE)
+            case "trace":
+                self.log.trace("toy traces")
             case starve if starve.startswith("starve "):
                 self.starve(int(starve.split()[1]))
             case "print":

@@ -12,6 +12,7 @@ import orjson
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
+from rollup_node.stages.io.log import get_logger, parse_level, set_level_of_node
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -42,6 +43,9 @@ from rollup_node.stages.rpc.process.process_client import ProcessClient
 
 SEQUENCER_NOT_ENABLED = "sequencer is not enabled"
 STATUS_SECONDS = 1.0
+MAX_SHOWN = 100
+
+log = get_logger("rpc")
 
 
 class NodeView:
@@ -184,6 +188,15 @@ async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any
     await _control(node, lambda request_id: PostUnsafePayloadRequest(request_id, payload))
 
 
+async def _set_log_level(node: NodeView, name: str) -> Any:
+    try:
+        level = parse_level(name)
+    except ValueError:
+        raise JsonRpcError(SERVER_ERROR, f"unknown level: {name[:MAX_SHOWN]}") from None
+    log.info("log level changed", level=level.label)
+    set_level_of_node(level)
+
+
 async def _override_leader(node: NodeView) -> Any:
     if node.engine is None or not node.engine.sequencer_enabled:
         raise JsonRpcError(SERVER_ERROR, SEQUENCER_NOT_ENABLED)
@@ -244,6 +257,7 @@ METHODS: tuple[Method, ...] = (
     Method("admin_sequencerActive", _sequencer_active),
     Method("admin_resetDerivationPipeline", _reset_derivation_pipeline),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
+    Method("admin_setLogLevel", _set_log_level, (string,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),
     *(

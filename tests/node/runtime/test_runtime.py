@@ -51,6 +51,24 @@ def test_prints_and_fault_dumps_reach_the_log(start: StartNode) -> None:
     node.stop()
 
 
+def test_a_new_log_level_holds_in_all_processes_and_after_a_restart(start: StartNode) -> None:
+    """[RPC54]"""
+    node = start().wait_until_ready()
+    node.order("left", "log everything")
+
+    def traced() -> object:
+        node.order("right", "trace")
+        return node.logged("toy traces", "right")
+
+    node.wait(traced, "the level in another process")
+    node.order("right", "crash")
+    node.wait_for_restart("right")
+    count = len(node.logged("toy traces"))
+    node.order("right", "trace")
+    node.wait_for_line("toy traces", "right", count=count + 1)
+    node.stop()
+
+
 @pytest.mark.parametrize("code", [0, 5])
 def test_a_one_shot_process_ends_the_node_with_its_code(start: StartNode, code: int) -> None:
     node = start({"job": code})

@@ -1,13 +1,12 @@
-"""The formats of log lines and the names of levels."""
+"""The formats of log lines."""
 
 import json
 import os
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter, parse_level
+from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter
 from rollup_node.stages.io.log import Level, Record
 
 MOMENT = 1_724_000_000.125
@@ -15,37 +14,6 @@ MOMENT = 1_724_000_000.125
 
 def record(message: str = "new head", traceback: str | None = None, component: str = "l1", **fields: object) -> Record:
     return Record(MOMENT, Level.INFO, "l1", component, message, fields, traceback)
-
-
-@pytest.mark.parametrize(
-    ("text", "level"),
-    [
-        ("silent", Level.SILENT),
-        ("0", Level.SILENT),
-        ("error", Level.ERROR),
-        ("eror", Level.ERROR),
-        ("crit", Level.ERROR),
-        ("1", Level.ERROR),
-        ("WARN", Level.WARN),
-        ("2", Level.WARN),
-        ("info", Level.INFO),
-        ("3", Level.INFO),
-        ("dbug", Level.DEBUG),
-        ("debug", Level.DEBUG),
-        ("4", Level.DEBUG),
-        ("Detail", Level.TRACE),
-        ("trace", Level.TRACE),
-        ("trce", Level.TRACE),
-        ("5", Level.TRACE),
-    ],
-)
-def test_levels_have_names_numbers_and_aliases(text: str, level: Level) -> None:
-    assert parse_level(text) is level
-
-
-def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
-        parse_level("loud")
 
 
 def test_text_is_logfmt() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io import log
-from rollup_node.stages.io.log import Level, Record, get_logger
+from rollup_node.stages.io.log import Level, Record, get_logger, parse_level, set_level_of_node
 
 
 @pytest.fixture
@@ -63,3 +63,46 @@ def test_a_configuration_can_be_restored(lines: list[Record]) -> None:
     log.configure(*before)
     get_logger("heads").info("restored")
     assert [line.process for line in lines] == ["l1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("silent", Level.SILENT),
+        ("0", Level.SILENT),
+        ("error", Level.ERROR),
+        ("eror", Level.ERROR),
+        ("crit", Level.ERROR),
+        ("1", Level.ERROR),
+        ("WARN", Level.WARN),
+        ("2", Level.WARN),
+        ("info", Level.INFO),
+        ("3", Level.INFO),
+        ("dbug", Level.DEBUG),
+        ("debug", Level.DEBUG),
+        ("4", Level.DEBUG),
+        ("Detail", Level.TRACE),
+        ("trace", Level.TRACE),
+        ("trce", Level.TRACE),
+        ("5", Level.TRACE),
+    ],
+)
+def test_levels_have_names_numbers_and_aliases(text: str, level: Level) -> None:
+    assert parse_level(text) is level
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
+        parse_level("loud")
+
+
+def test_a_new_level_is_passed_on() -> None:
+    written: list[Record] = []
+    shared: list[Level] = []
+    log.configure("rpc", Level.INFO, written.append, shared.append)
+    set_level_of_node(Level.DEBUG)
+    get_logger("rpc").debug("yes")
+    assert shared == [Level.DEBUG]
+    log.set_level(Level.WARN)
+    get_logger("rpc").info("no")
+    assert [line.message for line in written] == ["yes"] and shared == [Level.DEBUG]

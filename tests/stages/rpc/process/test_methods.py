@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -84,6 +86,20 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
         assert rpc.control_requests[0] == StartSequencerRequest(1, L2.hash)
         assert len({request.id for request in rpc.control_requests}) == 3
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
+
+    with_rpc(scenario)
+
+
+def test_the_log_level_is_set_for_all_processes(with_rpc: RunWithRpc) -> None:
+    """[RPC54]"""
+    shared: list[Level] = []
+
+    async def scenario(rpc: RpcHarness) -> None:
+        log.configure("rpc", Level.SILENT, lambda record: None, shared.append)
+        assert await rpc.call("admin_setLogLevel", "dbug") is None
+        assert shared == [log.configuration().level] == [Level.DEBUG]
+        assert await rpc.call("admin_setLogLevel", "loud") == (-32000, "unknown level: loud")
+        assert (await rpc.call("admin_setLogLevel", 3))[0] == -32602
 
     with_rpc(scenario)
 
