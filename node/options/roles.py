@@ -246,7 +246,7 @@ INTEROP = Section(
             default=None,
             variable="NODE_INTEROP_DEPENDENCY_SET",
             help="JSON file with the chains this chain takes messages from.",
-            used_by=("setup.chain:_dependency_count",),
+            used_by=("setup.chain:_dependency_set",),
         ),
         Option(
             name="interop.jwt-secret",

@@ -187,7 +187,7 @@ def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEngine, r
             await node.derive(start, sequence, parent, chain.attributes(parent, 100), 100 + sequence)
         node.move_l1(105, 102)
         await node.until(lambda: engine.finalized == refs[2].hash)
-        assert node.status is not None and node.status.finalized == refs[2]
+        await node.until(lambda: node.status is not None and node.status.finalized == refs[2])
         node.move_l1(106, 101)
         node.move_l1(107, 105)
         await node.until(lambda: engine.finalized == refs[3].hash)

@@ -14,6 +14,7 @@ def test_diagnosis(tmp_path: Path) -> None:
         options: dict[str, Any] = {"no_discovery": False, "static": (unreachable,), "sequencer_key": KEY}
         async with P2pNode(2, rollup, tmp_path, **options).running() as node:
             await node.until(lambda: node.stage.host.dialer.last_errors)
+            await node.until(lambda: node.stage.signers.current)
             found = await node.call("diagnosis")
             assert (found["peer"], found["chain_id"], found["is_listening"]) == (node.peer, 901, True)
             assert list(found["dial_problems"].values()) == ["/ip4/127.0.0.1/tcp/1: Connection refused"]
