@@ -70,6 +70,7 @@ CHANNELS: tuple[Channel, ...] = (
         ("rpc",),
         up=control.StartSequencerRequest
         | control.StopSequencerRequest
+        | control.SetRecoverModeRequest
         | control.ResetDerivationRequest
         | control.OutputRequest
         | control.PostUnsafePayloadRequest,

@@ -25,6 +25,13 @@ class ResetDerivationRequest(Message, frozen=True, tag="ResetDerivationRequest")
     id: int
 
 
+class SetRecoverModeRequest(Message, frozen=True, tag="SetRecoverModeRequest"):
+    """admin_setRecoverMode."""
+
+    id: int
+    mode: bool
+
+
 class OutputRequest(Message, frozen=True, tag="OutputRequest"):
     """optimism_outputAtBlock."""
 

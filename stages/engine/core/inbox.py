@@ -11,6 +11,7 @@ from rollup_node.stages.messages.control import (
     OutputRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -25,7 +26,13 @@ MAX_OUTPUT_REQUESTS = 64
 MAX_PAYLOAD_REQUESTS = 64
 
 DerivationRequest = StartRequest | AttributesReady | L2BlocksRequest
-AdminRequest = StartSequencerRequest | StopSequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest
+AdminRequest = (
+    StartSequencerRequest
+    | StopSequencerRequest
+    | ResetDerivationRequest
+    | PostUnsafePayloadRequest
+    | SetRecoverModeRequest
+)
 PeerRequest = DerivationRequest | AdminRequest | OutputRequest | PayloadRequest
 News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
 
@@ -105,6 +112,9 @@ class Inbox:
                     self._state.request_reset("requested by admin_resetDerivationPipeline", now)
             case PostUnsafePayloadRequest():
                 self._state.add_unsafe(message.payload)
+                self._respond(peer, message.id, None)
+            case SetRecoverModeRequest():
+                self._state.production.set_recover(message.mode)
                 self._respond(peer, message.id, None)
 
     def _start_sequencer(self, peer: ProcessId, message: StartSequencerRequest, now: Instant) -> None:

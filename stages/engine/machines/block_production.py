@@ -50,6 +50,15 @@ class BlockProduction:
         self._retry_reason: str | None = None
 
     @property
+    def recover(self) -> bool:
+        """Whether blocks are built without transactions of the pool [SEQ19], on origins that are surely the next."""
+        return self.selector.recover
+
+    def set_recover(self, recover: bool) -> None:
+        """Sets the mode for the next blocks, until the process ends."""
+        self.selector.recover = recover
+
+    @property
     def problem(self) -> str | None:
         """Why no block is sequenced now, as a line for operators; None while nothing is wrong."""
         return self._retry_reason or self.sequencer.problem
@@ -84,7 +93,7 @@ class BlockProduction:
             return GetBlock(need.parent.hash)
         config = self.config
         attributes = sequencer_attributes(
-            config.rollup, config.l1_chain, need.parent, self.tip_config[1], chosen.block, config.sequencer_recover
+            config.rollup, config.l1_chain, need.parent, self.tip_config[1], chosen.block, self.recover
         )
         self.sequencer.set_attributes(need, attributes)
         call = self.sequencer.next(now)

@@ -20,6 +20,7 @@ from rollup_node.stages.messages.control import (
     OutputResponse,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -188,6 +189,10 @@ async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any
     await _control(node, lambda request_id: PostUnsafePayloadRequest(request_id, payload))
 
 
+async def _set_recover_mode(node: NodeView, mode: bool) -> Any:
+    await _control(node, lambda request_id: SetRecoverModeRequest(request_id, mode))
+
+
 async def _set_log_level(node: NodeView, name: str) -> Any:
     try:
         level = parse_level(name)
@@ -257,6 +262,7 @@ METHODS: tuple[Method, ...] = (
     Method("admin_sequencerActive", _sequencer_active),
     Method("admin_resetDerivationPipeline", _reset_derivation_pipeline),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
+    Method("admin_setRecoverMode", _set_recover_mode, (boolean,)),
     Method("admin_setLogLevel", _set_log_level, (string,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate
 from rollup_node.stages.engine.core.actions import (
     L1FinalityRegressed,
     ResetRequested,
@@ -19,6 +20,7 @@ from rollup_node.stages.messages.control import (
     ControlResponse,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -138,3 +140,34 @@ def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: 
     harness.wait(1)
     harness.run_until_idle()
     assert harness.responses == [ControlResponse(1, None, None), ControlResponse(2, None, None)]
+
+
+def test_recover_mode_has_no_effect_on_a_verifier(chain: ChainFixture) -> None:
+    """[RPC53]"""
+    harness = started(chain)
+    harness.request(SetRecoverModeRequest(1, True))
+    assert harness.responses == [ControlResponse(1, None, None)]
+
+
+def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> None:
+    """[RPC53, SEQ19]"""
+    harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.move_l1(105)
+    assert not builds_without_pool(harness)
+    harness.request(SetRecoverModeRequest(1, True))
+    assert builds_without_pool(harness)
+    harness.request(SetRecoverModeRequest(2, False))
+    assert not builds_without_pool(harness)
+
+
+def builds_without_pool(harness: CoreHarness) -> bool:
+    """Whether the next block that is begun takes no transactions from the pool."""
+    for _ in range(100):
+        harness.step()
+        for pending in tuple(harness.open):
+            harness.answer(pending)
+            if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
+                return pending.call.attributes.no_tx_pool
+        if not harness.open:
+            harness.sleep()
+    raise AssertionError("no block is begun")

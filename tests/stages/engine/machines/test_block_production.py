@@ -67,6 +67,19 @@ def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     assert machine.wait_until() == NOW + 2 - 0.05
 
 
+@pytest.mark.parametrize("recover", [False, True])
+def test_blocks_in_recover_mode_have_deposits_alone(chain: ChainFixture, recover: bool) -> None:
+    """The mode is changed while the sequencer runs."""
+    machine = production(chain)
+    machine.set_recover(recover)
+    give_l1(machine, chain, 101, 100, 101)
+    call = machine.next(None, NOW)
+    machine.answer(call, ModelEngine(chain).answer(call), NOW)
+    call = machine.next(None, NOW)
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert call.attributes.no_tx_pool is recover
+
+
 def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> None:
     machine = production(chain)
     call = GetBlock(chain.genesis.hash)

@@ -15,6 +15,7 @@ from rollup_node.stages.messages.control import (
     OutputResponse,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -70,11 +71,12 @@ def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> Non
 
 
 def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc) -> None:
-    """[RPC46 to RPC48]"""
+    """[RPC46 to RPC48, RPC53]"""
     responses: dict[type[Any], Callable[[Any], ControlResponse]] = {
         StartSequencerRequest: lambda request: ControlResponse(request.id, "sequencer already running", None),
         StopSequencerRequest: lambda request: ControlResponse(request.id, None, L2.hash),
         ResetDerivationRequest: lambda request: ControlResponse(request.id, None, None),
+        SetRecoverModeRequest: lambda request: ControlResponse(request.id, None, None),
     }
 
     async def scenario(rpc: RpcHarness) -> None:
@@ -83,8 +85,10 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
         assert await rpc.call("admin_startSequencer", head) == (-32000, "sequencer already running")
         assert await rpc.call("admin_stopSequencer") == head
         assert await rpc.call("admin_resetDerivationPipeline") is None
+        assert await rpc.call("admin_setRecoverMode", True) is None
         assert rpc.control_requests[0] == StartSequencerRequest(1, L2.hash)
-        assert len({request.id for request in rpc.control_requests}) == 3
+        assert rpc.control_requests[-1] == SetRecoverModeRequest(4, True)
+        assert len({request.id for request in rpc.control_requests}) == 4
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
 
     with_rpc(scenario)
