@@ -74,6 +74,7 @@ def test_blocks_in_recover_mode_have_deposits_alone(chain: ChainFixture, recover
     machine.set_recover(recover)
     give_l1(machine, chain, 101, 100, 101)
     call = machine.next(None, NOW)
+    assert call is not None
     machine.answer(call, ModelEngine(chain).answer(call), NOW)
     call = machine.next(None, NOW)
     assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
