@@ -62,7 +62,13 @@ CHANNELS: tuple[Channel, ...] = (
         up=engine.StartRequest | engine.AttributesReady | engine.L2BlocksRequest,
         down=engine.PipelineStart | engine.AttributesResult | engine.L2BlocksResponse,
     ),
-    Channel("status.engine", Pattern.STATUS, "engine", ("derivation", "rpc"), down=engine.EngineStatus | base.Health),
+    Channel(
+        "status.engine",
+        Pattern.STATUS,
+        "engine",
+        ("derivation", "rpc"),
+        down=engine.EngineStatus | engine.Halting | base.Health,
+    ),
     Channel(
         "engine.control",
         Pattern.REQUEST,

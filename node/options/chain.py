@@ -34,8 +34,8 @@ NETWORK = Section(
             default=None,
             variable="NODE_ROLLUP_HALT",
             help="Halt when L1 signals a required protocol version that is newer than ours by this level.",
-            missing_feature="halting on protocol versions",
-            without_feature=("none",),
+            field=EngineConfig.halt,
+            used_by=("setup.chain:wants_protocol_versions",),
         ),
         Option(
             name="rollup.load-protocol-versions",
@@ -44,7 +44,7 @@ NETWORK = Section(
             variable="NODE_ROLLUP_LOAD_PROTOCOL_VERSIONS",
             help="Read the protocol versions that L1 signals; rollup.halt does so by itself.",
             hidden=True,
-            missing_feature="reading protocol versions",
+            used_by=("setup.chain:wants_protocol_versions",),
         ),
         Option(
             name="rollup.l1-chain-config",

@@ -30,7 +30,7 @@ from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record, get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
-from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.errors import CriticalError, HaltError
 
 BEAT_SECONDS = 0.5
 FINISH_SECONDS = 0.5
@@ -115,6 +115,9 @@ def _log_failure(error: BaseException) -> int:
     logger = get_logger("runtime")
     bugs = []
     for leaf in _leaves(error):
+        if isinstance(leaf, HaltError):
+            logger.error("halted", reason=leaf)
+            return ExitCode.HALT
         if isinstance(leaf, CriticalError):
             logger.error("critical error", error=leaf)
             return ExitCode.CRITICAL

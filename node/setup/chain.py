@@ -24,6 +24,7 @@ from rollup_node.stages.protocol.l1_chains import (
     parse_l1_chain,
     pectra_schedule_probably_missing,
 )
+from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import DependencySet
 
 MAX_FILE = 4 << 20
@@ -68,9 +69,16 @@ def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenCha
     chain = ChosenChain(name, config, _l1_chain(config, values), dependencies)
     _check_blob_schedule(chain, values)
     _check_beacon(chain, values)
+    if wants_protocol_versions(values) and config.protocol_versions == ZERO_ADDRESS:
+        warn(f"the protocol versions are not read: {name} has no protocol_versions_address")
     if config.alt_da is not None:
         raise OptionError(f"not available yet: Alt-DA (the batches of {name} are kept by a DA server)")
     return chain
+
+
+def wants_protocol_versions(values: Values) -> bool:
+    """Whether the versions that L1 signals are read [PRV2]."""
+    return bool(values["rollup.load-protocol-versions"]) or values["rollup.halt"] not in (None, "none")
 
 
 def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str, RollupConfig, bool]:

@@ -19,6 +19,15 @@ FROM_GENESIS = {"regolith": 0}
 """Fork times that every chain of the registry has and no file states [CFG28]."""
 
 
+PROTOCOL_VERSIONS = {
+    "-mainnet": "0x8062AbC286f5e7D9428a0Ccb9AbD71e50d93b935",
+    "-sepolia": "0x79ADD5713B383DAa0a138d3C4780C7A1804a8090",
+    "-sepolia-dev-0": "0x252CbE9517F731C618961D890D534183822dcC8d",
+}
+"""The ProtocolVersions contract on L1 of the superchain that ends a network's name, from the registry's superchain.toml
+before it dropped `protocol_versions_addr`; other superchains have none."""
+
+
 class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One network in networks.json. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
     blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon."""
@@ -62,7 +71,7 @@ def find_network(name: str) -> BuiltInNetwork:
         hint = did_you_mean(name, (*_entries(), *ALIASES), count=3)
         raise OptionError(f"invalid network: {shown(name)}{hint}")
     entry = _entries()[wanted]
-    return BuiltInNetwork(wanted, entry.title, _config(entry), entry.dependencies)
+    return BuiltInNetwork(wanted, entry.title, _config(wanted, entry), entry.dependencies)
 
 
 def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
@@ -70,7 +79,8 @@ def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 
-def _config(entry: NetworkEntry) -> RollupConfig:
+def _config(name: str, entry: NetworkEntry) -> RollupConfig:
+    versions = next((found for end, found in PROTOCOL_VERSIONS.items() if name.endswith(end)), None)
     block_time, window, drift = entry.timing
     batcher, overhead, scalar, gas_limit = entry.system_config
     l2_number, l2_hash, l2_time = entry.genesis_l2
@@ -93,6 +103,7 @@ def _config(entry: NetworkEntry) -> RollupConfig:
         batch_inbox=address_from_hex(entry.batch_inbox),
         deposit_contract=address_from_hex(entry.deposit_contract),
         l1_system_config=address_from_hex(entry.l1_system_config),
+        protocol_versions=ZERO_ADDRESS if versions is None else address_from_hex(versions),
         chain_op_config=ChainOpConfig(*entry.eip1559),
         alt_da=None if entry.alt_da is None else _alt_da(*entry.alt_da),
         pectra_blob_schedule_time=entry.pectra_blob_schedule_time,

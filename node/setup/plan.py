@@ -12,7 +12,7 @@ import msgspec
 
 from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring
 from rollup_node.node.options.values import Values
-from rollup_node.node.setup.chain import ChosenChain, choose_chain
+from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import Endpoints, ListenAddress, check_endpoints
 from rollup_node.node.setup.notices import Notice
@@ -29,10 +29,14 @@ from rollup_node.stages.io.log import Level
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
+from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import RpcConfig
 
 CLIENTS = 64
 """Clients of the RPC server that a node can serve at once at least."""
+
+HALT_SECONDS = 300.0
+"""How long the metrics are served after the node has halted [PRV6]."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,12 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
 
 
 def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool) -> L1Config:
-    """The configuration of the l1 process; with `runtime_config` it reads the runtime config from L1."""
-    return build_config(L1Config, values, rollup=chain.config, runtime_config=runtime_config)
+    """The configuration of the l1 process; with `runtime_config` it reads the runtime config from L1, and so it does
+    for the protocol versions."""
+    versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
+    return build_config(
+        L1Config, values, rollup=chain.config, runtime_config=runtime_config or versions, protocol_versions=versions
+    )
 
 
 def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
@@ -180,6 +188,7 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         runtime_dir=plan.runtime_dir,
         precheck=partial(check_endpoints, endpoints),
         connections=_connections(configs),
+        halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
     )
 
 

@@ -112,7 +112,7 @@ class Supervisor:
         self._signals: deque[int] = deque()
         self._stop_signalled = False
         self._stop_groups: deque[list[SupervisedProcess]] | None = None
-        self._stop_deadline = 0.0
+        self._stop_deadline = self._held_until = 0.0
         self._code: int = ExitCode.OK
         self._error = ""
 
@@ -251,7 +251,8 @@ class Supervisor:
             self._log.info("process ended", name=process.name, reason=reason)
         elif code in FATAL_EXIT_CODES:
             self._log.error("process ends the node", name=process.name, reason=reason)
-            self._fail(code, f"process {process.name} failed with a critical error: see its last log lines")
+            failed = "halted the node" if code == ExitCode.HALT else "failed with a critical error"
+            self._fail(code, f"process {process.name} {failed}: see its last log lines")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)
@@ -320,8 +321,11 @@ class Supervisor:
 
     def _begin_stop(self) -> None:
         if self._stop_groups is None:
-            self._stop_groups = deque(reversed(self._groups))
-            self._stop_deadline = time.monotonic() + self._policy.stop_total
+            now, halted = time.monotonic(), self._code == ExitCode.HALT
+            last = [group for group in self._groups if halted and group[0].spec.outlives_halt]
+            self._stop_groups = deque([group for group in reversed(self._groups) if group not in last] + last)
+            self._held_until = now + self._settings.halt_seconds if last else 0.0
+            self._stop_deadline = max(now, self._held_until) + self._policy.stop_total
             self._precheck.kill()
 
     def _stop_next(self, now: float) -> None:
@@ -331,6 +335,8 @@ class Supervisor:
             self._stop_deadline = now + self._policy.stop_total
             self._kill_all(f"the stop took more than {self._policy.stop_total:g} s")
         while groups:
+            if groups[0][0].spec.outlives_halt and now < self._held_until and not self._stop_signalled:
+                return
             running = [process for process in groups[0] if process.child is not None]
             for process in running:
                 if not process.stop_requested and process.child is not None:

@@ -13,7 +13,8 @@ class ProcessSpec:
     supervisor imports that module and those of `preload`, so that every later start is a bare fork. Each of the
     `copies` has a slot of its own; `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly
     stop. `max_cpu` are the seconds of CPU time without a heartbeat after which it counts as hung, None for those of the
-    restart policy. A `one_shot` process ends the node with its own exit code instead of being restarted. `keep_fds` are
+    restart policy. One that `outlives_halt` is stopped last when the node halts. A `one_shot` process ends the node
+    with its own exit code instead of being restarted. `keep_fds` are
     descriptors of the supervisor that the process inherits, such as the output of a command."""
 
     role: str
@@ -24,6 +25,7 @@ class ProcessSpec:
     preload: tuple[str, ...] = ()
     stop_timeout: float = 3.0
     max_cpu: float | None = None
+    outlives_halt: bool = False
     one_shot: bool = False
     keep_fds: tuple[int, ...] = ()
 
@@ -42,6 +44,7 @@ class ProcessTemplate:
     max_cpu: float | None = None
     numbered: bool = False
     optional: bool = False
+    outlives_halt: bool = False
 
     @property
     def build(self) -> str:
@@ -58,6 +61,7 @@ class ProcessTemplate:
             numbered=self.numbered,
             preload=self.preload,
             max_cpu=self.max_cpu,
+            outlives_halt=self.outlives_halt,
         )
 
 
@@ -71,7 +75,7 @@ PROCESSES: tuple[ProcessTemplate, ...] = (
     ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
     ProcessTemplate("engine", preload=("aiohttp", "jwt")),
     ProcessTemplate("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
-    ProcessTemplate("rpc", preload=("aiohttp.web",)),
+    ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
 
 

@@ -10,9 +10,10 @@ class EngineConfig(msgspec.Struct, frozen=True):
     """The execution engine's endpoint, the chain, and how to sequence.
 
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
-    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `sequencer_state_file` keeps
-    whether an admin call started or stopped the sequencer, for the life of the node. `p2p`: there is a p2p process;
-    `fill_gaps`: blocks that the unsafe chain lacks are requested from it."""
+    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `halt` is the level at which an
+    outdated protocol version halts the node. `sequencer_state_file` keeps whether an admin call started or stopped the
+    sequencer, for the life of the node. `p2p`: there is a p2p process; `fill_gaps`: blocks that the unsafe chain lacks
+    are requested from it."""
 
     url: str
     jwt_secret: bytes
@@ -30,6 +31,7 @@ class EngineConfig(msgspec.Struct, frozen=True):
     finality_delay: int | None = None
     withdrawal_root_from_state: bool = False
     skip_sync_start_check: bool = False
+    halt: str | None = None
     sequencer_state_file: str = ""
     p2p: bool = False
     fill_gaps: bool = True

@@ -10,6 +10,9 @@ from rollup_node.stages.protocol.types import Address, Hash
 
 SIGNER_SLOT: Hash = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
 """Of the SystemConfig contract: the unsafe block signer."""
+REQUIRED_SLOT: Hash = bytes.fromhex("4aaefe95bd84fd3f32700cf3b7566bc944b73138e41958b5785826df2aecace0")
+RECOMMENDED_SLOT: Hash = bytes.fromhex("e314dfc40f0025322aacc0ba8ef420b62fb3b702cf01e0cdf3d829117ac2ff1a")
+"""Of the ProtocolVersions contract."""
 
 
 def stored_value(answer: Any) -> bytes:

@@ -79,6 +79,10 @@ class L2BlocksResponse(Message, frozen=True, tag="L2BlocksResponse"):
     error: str | None
 
 
+class Halting(Message, frozen=True, tag="Halting"):
+    """The node halts: L1 requires a protocol version that it does not support [PRV6]."""
+
+
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     """The L2 heads; None while the engine process searches for a start. `reset` numbers the current start."""
 

@@ -1,7 +1,7 @@
 """What the l1 process publishes (`status.l1`) and answers (`l1.blocks` to derivation, `l1.origins` to engine)."""
 
 from rollup_node.stages.messages.base import Message
-from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, Address, Hash, L1Block, L1BlockRef
 
 
 class L1Heads(Message, frozen=True, tag="L1Heads"):
@@ -13,9 +13,12 @@ class L1Heads(Message, frozen=True, tag="L1Heads"):
 
 
 class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
-    """The runtime config as L1's contracts hold it now [RTC4]; the zero address if no unsafe block signer is set."""
+    """The runtime config as L1's contracts hold it now [RTC4]; the zero address if no unsafe block signer is set, and
+    zero for versions that are not set or not read [PRV2]."""
 
     unsafe_block_signer: Address
+    required_version: Hash = ZERO_HASH
+    recommended_version: Hash = ZERO_HASH
 
 
 class L1BlocksRequest(Message, frozen=True, tag="L1BlocksRequest"):

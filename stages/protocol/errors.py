@@ -15,3 +15,7 @@ class ResetError(StageError):
 
 class CriticalError(StageError):
     """The node cannot go on: the process exits and the supervisor stops all others."""
+
+
+class HaltError(CriticalError):
+    """The node must not go on: L1 requires a protocol version that it does not support."""

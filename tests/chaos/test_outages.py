@@ -8,7 +8,7 @@ from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, Program, reports_problem
 from tests.support.tcp_relay import TcpRelay
 
-L1_SECONDS = ("--slot-time", "1")
+L1_FLAGS = ("--slot-time", "1", "--expect-blobs")
 
 
 def port_of(url: str) -> int:
@@ -20,7 +20,7 @@ def test_l1_and_beacon_outages_of_all_nodes(leftovers: Leftovers) -> None:
     with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
         assert prepare.wait_for_exit().code == 0
     genesis = directory / "l1-genesis.json"
-    with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_SECONDS) as l1_program:
+    with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_FLAGS) as l1_program:
         words = l1_program.wait_for_line("L1 ").split()
         l1, beacon = (TcpRelay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
         with l1, beacon, Devnet(leftovers, "--l1", l1.url, "--beacon", beacon.url) as net:

@@ -36,7 +36,11 @@ def main(folder: str, given: dict[str, Any]) -> int:
         config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
         timeout = given.get("stop_timeout", {}).get(role, 30.0)
         build = given.get("build", build)
-        return ProcessSpec(role, build, config, copies, numbered=copies > 1, stop_timeout=timeout)
+        outlives_halt = role == given.get("outlives_halt")
+        numbered = copies > 1
+        return ProcessSpec(
+            role, build, config, copies, numbered=numbered, stop_timeout=timeout, outlives_halt=outlives_halt
+        )
 
     specs = [spec("left"), spec("right"), spec("copy", copies=2)]
     if "job" in given:
@@ -50,6 +54,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
         precheck=precheck if "precheck" in given else None,
         channels=CHANNELS,
         log_output=2 if "job" in given else 1,
+        halt_seconds=given.get("halt_seconds", 0.0),
         restart_policy=RestartPolicy(**RESTART_POLICY | given.get("restart_policy", {})),
     )
     return run_node(specs, settings)

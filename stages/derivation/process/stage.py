@@ -31,6 +31,7 @@ from rollup_node.stages.messages.engine import (
     AttributesReady,
     AttributesResult,
     EngineStatus,
+    Halting,
     L2BlocksResponse,
     PipelineStart,
 )
@@ -131,7 +132,7 @@ class DerivationStage:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._task.wake.set()
 
-    def _on_engine_status(self, message: EngineStatus | Health) -> None:
+    def _on_engine_status(self, message: EngineStatus | Halting | Health) -> None:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
 

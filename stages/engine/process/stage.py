@@ -19,6 +19,7 @@ from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.crash_log import stimuli_logged
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
+from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
@@ -84,6 +85,10 @@ class EngineStage:
         )
         if self._p2p is not None:
             self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
+        self._versions = ProtocolVersions(
+            config.halt, self._reading_client.signal_versions, self._status.announce_halt, meter
+        )
+        self.periodic_tasks.append(self._versions.task)
         bus.subscribe("status.l1", self._on_l1_status)
         bus.subscribe("status.derivation", self._on_derivation_status)
         self._actions.perform(self.core.take_actions())
@@ -155,6 +160,8 @@ class EngineStage:
     def _on_l1_status(self, message: L1Heads | RuntimeConfig | Health) -> None:
         if isinstance(message, L1Heads):
             self._news(message)
+        elif isinstance(message, RuntimeConfig):
+            self._versions.update(message)
 
     def _on_derivation_status(self, message: DerivationStatus | Drops | Health) -> None:
         if isinstance(message, DerivationStatus):

@@ -6,7 +6,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -36,6 +36,10 @@ class StatusPublisher:
             if ref is not None and self._shown.get(name) != ref:
                 self._shown[name] = ref
                 show_head(self._meter, name, ref)
+
+    def announce_halt(self) -> None:
+        """Publishes that the node halts."""
+        self._publisher.set(Halting())
 
     def set_runtime_problems(self, problems: tuple[str, ...]) -> None:
         """Sets the problems that the runtime reports: those of periodic tasks."""

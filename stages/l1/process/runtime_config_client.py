@@ -6,12 +6,20 @@ from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.runtime_config import SIGNER_SLOT, address_in, proven_value, stored_value
+from rollup_node.stages.l1.runtime_config import (
+    RECOMMENDED_SLOT,
+    REQUIRED_SLOT,
+    SIGNER_SLOT,
+    address_in,
+    proven_value,
+    stored_value,
+)
 from rollup_node.stages.l1.verify import InvalidDataError, verify_header
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex, to_quantity
-from rollup_node.stages.protocol.types import ZERO_ADDRESS
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
 log = get_logger("l1")
 
@@ -50,7 +58,7 @@ class RuntimeConfigReader:
                 raise
             log.warn("failed to reload the runtime config; the last one stays in force", error=str(error))
             return min(interval, RETRY_SECONDS)
-        if found != self._last:
+        if self._last is None or found.unsafe_block_signer != self._last.unsafe_block_signer:
             signer = "none" if found.unsafe_block_signer == ZERO_ADDRESS else to_hex(found.unsafe_block_signer)
             log.info("unsafe block signer", address=signer)
         self._last = found
@@ -65,20 +73,30 @@ class RuntimeConfigReader:
         endpoint: L1Endpoint | None = None
         try:
             endpoint = self._endpoints.pick()
-            return RuntimeConfig(address_in(await self._read_slot(endpoint, block)))
+            found = await endpoint.block_json(block)
+            if found is None:
+                raise InvalidDataError(f"there is no block {block}")
+            header, block_hash = verify_header(found, self._config.trust_rpc)
+            slots = self._slots()
+            values = [await self._read_slot(endpoint, header, block_hash, *slot) for slot in slots]
+            return RuntimeConfig(address_in(values[0]), *values[1:])
         except (EndpointError, RpcFailure, InvalidDataError) as error:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
             text = describe_error(endpoint, error)
-            raise TemporaryError(f"the unsafe block signer cannot be read from L1: {text}") from None
+            raise TemporaryError(f"the runtime config cannot be read from L1: {text}") from None
 
-    async def _read_slot(self, endpoint: L1Endpoint, block: str) -> bytes:
-        trust, contract = self._config.trust_rpc, self._config.rollup.l1_system_config
-        found = await endpoint.block_json(block)
-        if found is None:
-            raise InvalidDataError(f"there is no block {block}")
-        header, block_hash = verify_header(found, trust)
-        if trust:
-            return stored_value(await endpoint.storage(contract, SIGNER_SLOT, block_hash))
-        proof = await endpoint.proof(contract, SIGNER_SLOT, block_hash)
-        return proven_value(proof, header.state_root, contract, SIGNER_SLOT)
+    def _slots(self) -> list[tuple[Address, Hash]]:
+        """Contract and slot of the values to read, in the order of RuntimeConfig [RTC4, PRV2]."""
+        rollup = self._config.rollup
+        slots = [(rollup.l1_system_config, SIGNER_SLOT)]
+        if self._config.protocol_versions:
+            slots += [(rollup.protocol_versions, slot) for slot in (REQUIRED_SLOT, RECOMMENDED_SLOT)]
+        return slots
+
+    async def _read_slot(
+        self, endpoint: L1Endpoint, header: Header, block_hash: Hash, contract: Address, slot: Hash
+    ) -> bytes:
+        if self._config.trust_rpc:
+            return stored_value(await endpoint.storage(contract, slot, block_hash))
+        return proven_value(await endpoint.proof(contract, slot, block_hash), header.state_root, contract, slot)

@@ -25,7 +25,7 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.protocol.block_hash import payload_block_hash
@@ -58,6 +58,7 @@ class NodeView:
         self.engine: EngineStatus | None = None
         self.derivation: DerivationStatus | None = None
         self.health: dict[str, tuple[str, ...]] = {}
+        self.on_halt: Callable[[], None] = lambda: None
         self._engine_changed = asyncio.Event()
         self.hashing = asyncio.Lock()
         processes = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.p2p else ()))
@@ -94,6 +95,8 @@ class NodeView:
             elif isinstance(message, EngineStatus):
                 self.engine = self._with_finality(message)
                 self._engine_changed.set()
+            elif isinstance(message, Halting):
+                self.on_halt()
             elif isinstance(message, DerivationStatus):
                 self.derivation = message
 

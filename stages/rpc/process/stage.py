@@ -1,5 +1,6 @@
 """The rpc process: JSON-RPC, health, readiness and metrics. It keeps no state that a restart would lose."""
 
+import asyncio
 from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus
@@ -31,6 +32,8 @@ class RpcStage:
             handler = MetricsServer(config.metrics_dir).handle
             limits = METRICS_LIMITS.within(descriptors // 5)
             self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
+        self.node.on_halt = self._halt
+        self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Starts to listen. Raises CriticalError where a port cannot be bound."""
@@ -40,9 +43,20 @@ class RpcStage:
 
     async def close(self) -> None:
         """Stops the servers."""
-        await self.rpc.close()
+        await self._close_rpc()
         if self.metrics is not None:
             await self.metrics.close()
+
+    def _halt(self) -> None:
+        """The node halts: the metrics alone are still served [PRV6]."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self.rpc.close())
+
+    async def _close_rpc(self) -> None:
+        if self._closing is None:
+            await self.rpc.close()
+        else:
+            await self._closing
 
     def reset(self, error: Exception) -> None:
         """Does nothing: there is no state to reset."""

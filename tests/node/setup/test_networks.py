@@ -29,7 +29,7 @@ def test_op_sepolia() -> None:
     assert config.fork_times["granite"] == 1723478400
     assert config.pectra_blob_schedule_time == 1742486400
     assert config.chain_op_config == ChainOpConfig(6, 50, 250)
-    assert config.protocol_versions == bytes(20)
+    assert config.protocol_versions.hex() == "79add5713b383daa0a138d3c4780c7a1804a8090"
 
 
 def test_there_are_all_networks_and_every_configuration_is_valid() -> None:

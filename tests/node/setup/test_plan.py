@@ -175,6 +175,22 @@ def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...
     assert known == (has_p2p,) * 4
 
 
+@pytest.mark.parametrize(
+    ("words", "reads", "halt"),
+    [
+        ((), False, None),
+        (("--rollup.halt=none",), False, "none"),
+        (("--rollup.halt=minor", "--p2p.disable"), True, "minor"),
+        (("--rollup.load-protocol-versions",), True, None),
+    ],
+)
+def test_protocol_versions_are_read_for_either_option(words: tuple[str, ...], reads: bool, halt: str | None) -> None:
+    """[PRV2]"""
+    configs = prepare(*words, "--metrics.enabled").configs
+    assert (configs.l1.protocol_versions, configs.engine.halt) == (reads, halt)
+    assert configs.l1.runtime_config
+
+
 def test_the_engine_process_fills_gaps_only_with_payload_requests() -> None:
     assert prepare().configs.engine.fill_gaps
     assert not prepare("--p2p.sync.req-resp=false").configs.engine.fill_gaps

@@ -43,7 +43,7 @@ def test_children_have_no_descriptor_of_others(start: StartNode) -> None:
     for name in ("left", "copy-1"):
         links = open_files(processes[name]["pid"])
         shared = [link for link in links if link.startswith("/memfd:")]
-        assert len(shared) == 5, "the liveness table, and an arena per process"
+        assert len(shared) == 6, "the liveness table, the log level, and an arena per process"
         pipes = {link for link in links if link.startswith("pipe:")}
         assert len(pipes) == 1, "its own log pipe"
         assert not [link for link in links if "lock" in link]

@@ -25,6 +25,23 @@ def test_every_process_may_be_killed(start: StartNode) -> None:
     node.stop()
 
 
+@pytest.mark.parametrize("ended_by", ["the time", "a signal"])
+def test_a_halt_leaves_one_process_until(start: StartNode, ended_by: str) -> None:
+    """[PRV6]"""
+    seconds = 0.5 if ended_by == "the time" else 600.0
+    node = start({"outlives_halt": "right", "halt_seconds": seconds}).wait_until_ready()
+    node.order("left", "halt")
+    node.wait_for_line("halted", "left", reason="the toys are outdated")
+    if ended_by == "a signal":
+        node.wait(lambda: len(node.stop_order()) == 2, "the end of the others")
+        node.order("right", "debug")
+        node.wait_for_line("toy acts", "right", action="debug")
+        node.program.send_signal(signal.SIGTERM)
+    code, text = node.wait_for_exit()
+    assert (code, text) == (75, "rollup-node: process left halted the node: see its last log lines\n")
+    assert node.stop_order()[-1] == "right"
+
+
 def test_processes_json_is_current(start: StartNode) -> None:
     node = start().wait_until_ready()
     processes = node.processes()

@@ -32,7 +32,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
-from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
@@ -147,6 +147,17 @@ class EngineClient:
         found = self._read("eth_chainId", lambda: from_quantity(text, bits=256))
         if found != self._rollup.l2_chain_id:
             raise self._error(f"it is on chain {found}, not on {self._rollup.l2_chain_id}")
+
+    async def signal_versions(self, recommended: Hash, required: Hash) -> Hash:
+        """Signals the protocol versions of L1; the version that the engine supports [PRV3]. Raises TemporaryError when
+        the engine does not answer, or lacks the method."""
+        method = "engine_signalSuperchainV1"
+        versions = {"recommended": to_hex(recommended), "required": to_hex(required)}
+        try:
+            found = await self._call(str, method, versions)
+        except RpcFailure as failure:
+            raise self._error(failure) from None
+        return self._read(method, lambda: hash_from_hex(found))
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from rollup_node.stages.l1.process.runtime_config_client import (
     RETRY_SECONDS,
     RuntimeConfigReader,
 )
+from rollup_node.stages.l1.runtime_config import RECOMMENDED_SLOT, REQUIRED_SLOT, SIGNER_SLOT
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -28,7 +29,9 @@ from tests.support.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
 
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=L1_CHAIN_ID, l1_system_config=CONTRACT)
+ROLLUP = msgspec.structs.replace(
+    PLAIN_ROLLUP, l1_chain_id=L1_CHAIN_ID, l1_system_config=CONTRACT, protocol_versions=CONTRACT
+)
 HEAD = 3
 Scenario = Callable[[RuntimeConfigReader, list[RuntimeConfig]], Awaitable[None]]
 
@@ -67,6 +70,20 @@ def test_the_signer_is_read_below_the_confirmations(trust: bool, method: str) ->
     with_reader({**api, method: recorded}, scenario, trust_rpc=trust, verifier_confs=2)
 
 
+@pytest.mark.parametrize("trust", [False, True])
+def test_the_protocol_versions_are_read_with_the_signer(trust: bool) -> None:
+    """[PRV2] The test's contract holds all slots."""
+    versions = {REQUIRED_SLOT: b"\x01" * 32, RECOMMENDED_SLOT: b"\x02" * 32, SIGNER_SLOT: SIGNER.rjust(32, b"\0")}
+    storage = {to_hex(slot): to_hex(value) for slot, value in versions.items()}
+    api = EthApi(l1_with_signer(storage), "test").methods()
+
+    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+        await reader.step()
+        assert published == [RuntimeConfig(SIGNER, b"\x01" * 32, b"\x02" * 32)]
+
+    with_reader(api, scenario, trust_rpc=trust, protocol_versions=True)
+
+
 @pytest.mark.parametrize("storage", [{}, {to_hex(bytes(31) + b"\x01"): to_hex(bytes(31) + b"\x07")}])
 def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
     async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
@@ -90,7 +107,7 @@ def test_answers_of_another_type_are_named(trust: bool, method: str, answer: Any
 
     async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
         error = re.escape(f": the answer to {method} is malformed: {text}")
-        with pytest.raises(TemporaryError, match=r"signer cannot be read from L1: 127\.0\.0\.1:\d+" + error):
+        with pytest.raises(TemporaryError, match=r"runtime config cannot be read from L1: 127\.0\.0\.1:\d+" + error):
             await reader.step()
 
     with_reader({**api, method: lambda *_: answer}, scenario, trust_rpc=trust)
@@ -107,7 +124,7 @@ def test_the_last_value_stays_when_l1_fails_later() -> None:
         return api["eth_getProof"](*params)
 
     async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
-        with pytest.raises(TemporaryError, match=r"signer cannot be read from L1: .*missing trie node"):
+        with pytest.raises(TemporaryError, match=r"runtime config cannot be read from L1: .*missing trie node"):
             await reader.step()
         failing[0] = False
         await reader.step()

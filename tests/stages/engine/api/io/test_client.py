@@ -140,6 +140,24 @@ def test_errors_and_statuses_of_the_engine(chain: ChainFixture, engine: FakeExec
     play(scene())
 
 
+def test_protocol_versions_are_signalled(engine: FakeExecutionEngine, play: Play) -> None:
+    """[PRV3]"""
+    method = "engine_signalSuperchainV1"
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            engine.answers[method] = ["0x" + "09" * 32, EngineFailure(-32601, "no such method"), "0x09", None]
+            assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) == b"\x09" * 32
+            for text in ("no such method", "cannot be read", "malformed"):
+                with pytest.raises(TemporaryError, match=text):
+                    await client.signal_versions(b"\x01" * 32, b"\x02" * 32)
+            await client.close()
+
+    play(scene())
+    assert engine.calls == [method] * 4
+
+
 def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine, play: Play) -> None:
     async def scene() -> None:
         async with engine.serving():

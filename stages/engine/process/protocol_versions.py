@@ -1,0 +1,78 @@
+"""The protocol versions that L1 signals: they are passed on to the execution engine, compared, and may halt the node
+[PRV3 to PRV7]."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.protocol.errors import HaltError, TemporaryError
+from rollup_node.stages.protocol.protocol_version import LEVELS, OWN_VERSION, compare, must_halt, shown
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+
+log = get_logger("engine")
+
+IDLE_SECONDS = 3600.0
+REPEAT_SECONDS = 600.0
+ANNOUNCE_SECONDS = 2.0
+"""How long the halt is published before the process ends: published states are repeated at least every second."""
+
+Signal = Callable[[Hash, Hash], Awaitable[Hash]]
+"""Passes the recommended and the required version on to the engine; returns the version of the engine."""
+
+
+class ProtocolVersions:
+    """`signal` calls the engine, `announce` publishes that the node halts; `level` is `rollup.halt`."""
+
+    def __init__(self, level: str | None, signal: Signal, announce: Callable[[], None], meter: Meter) -> None:
+        self._level, self._signal, self._announce, self._meter = level, signal, announce, meter
+        self._last: tuple[Hash, Hash] | None = None
+        self._last_at = 0.0
+        self._due: tuple[Hash, Hash] | None = None
+        self.task = PeriodicTask("protocol versions", self._step)
+
+    def update(self, found: RuntimeConfig) -> None:
+        """Takes what L1 signals. Without any version nothing happens."""
+        versions = (found.recommended_version, found.required_version)
+        is_repeated = versions == self._last and time.monotonic() - self._last_at < REPEAT_SECONDS
+        if versions != (ZERO_HASH, ZERO_HASH) and not is_repeated:
+            self._due, self._last, self._last_at = versions, versions, time.monotonic()
+            self.task.wake.set()
+
+    async def _step(self) -> float:
+        """Raises HaltError when the required version is too new."""
+        versions, self._due = self._due, None
+        if versions is None:
+            return IDLE_SECONDS
+        recommended, required = versions
+        own, engine = OWN_VERSION.encode(), await self._engine_version(recommended, required)
+        for node, version in (("local", own), ("engine", engine)):
+            for kind, wanted in (("recommended", recommended), ("required", required)):
+                if version is not None:
+                    self._report(node, version, kind, wanted)
+        if must_halt(self._level, required):
+            log.error("halting: L1 requires a newer protocol version", required=shown(required), local=shown(own))
+            self._announce()
+            await asyncio.sleep(ANNOUNCE_SECONDS)
+            raise HaltError(f"L1 requires protocol version {shown(required)}, this node supports {shown(own)}")
+        return IDLE_SECONDS
+
+    async def _engine_version(self, recommended: Hash, required: Hash) -> Hash | None:
+        try:
+            return await self._signal(recommended, required)
+        except TemporaryError as error:
+            log.warn("failed to signal protocol versions to the execution engine", error=str(error))
+            return None
+
+    def _report(self, node: str, version: Hash, kind: str, wanted: Hash) -> None:
+        comparison = compare(version, wanted)
+        self._meter.set("protocol_version_delta", comparison, type=f"{node}_{kind}")
+        fields = {"node": node, "version": shown(version), kind: shown(wanted)}
+        if -LEVELS["major"] <= comparison < 0:
+            write = log.error if kind == "required" else log.warn
+            write(f"the {kind} protocol version is newer", **fields)
+        else:
+            log.info("protocol version", comparison=comparison.name.lower(), **fields)

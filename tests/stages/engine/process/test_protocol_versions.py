@@ -1,0 +1,95 @@
+"""What the engine process does with the protocol versions of L1."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from rollup_node.stages.engine.process import protocol_versions
+from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.protocol.errors import HaltError, TemporaryError
+from rollup_node.stages.protocol.protocol_version import ProtocolVersion
+from rollup_node.stages.protocol.types import ZERO_ADDRESS
+
+OWN, NEXT, PATCH = (ProtocolVersion(*numbers).encode() for numbers in ((9,), (10,), (9, 0, 1)))
+
+
+class Versions:
+    """The object under test with an engine that supports `engine`, None for one that does not answer."""
+
+    def __init__(self, level: str | None = None, engine: bytes | None = OWN) -> None:
+        self.engine, self.meter = engine, Meter("engine")
+        self.signalled: list[tuple[bytes, bytes]] = []
+        self.announced = 0
+        self.lines: list[Record] = []
+        log.configure("engine", Level.INFO, self.lines.append)
+        self.versions = ProtocolVersions(level, self._signal, self._announce, self.meter)
+
+    async def _signal(self, recommended: bytes, required: bytes) -> bytes:
+        self.signalled.append((recommended, required))
+        if self.engine is None:
+            raise TemporaryError("no such method")
+        return self.engine
+
+    def _announce(self) -> None:
+        self.announced += 1
+
+    def update(self, required: bytes, recommended: bytes = OWN) -> None:
+        """L1 signals these versions, and the task runs."""
+        self.versions.update(RuntimeConfig(ZERO_ADDRESS, required, recommended))
+        asyncio.run(self.versions.task.step())  # type: ignore[arg-type]
+
+    def written(self, level: Level) -> list[str]:
+        return [line.message for line in self.lines if line.level is level]
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = log.configuration()
+    monkeypatch.setattr(protocol_versions, "ANNOUNCE_SECONDS", 0.0)
+    yield
+    log.configure(*before)
+
+
+def test_versions_are_passed_on_and_compared() -> None:
+    """[PRV3, PRV4]"""
+    harness = Versions(engine=PATCH)
+    harness.update(required=PATCH, recommended=OWN)
+    assert harness.signalled == [(OWN, PATCH)]
+    text = harness.meter.text().decode()
+    for kind, delta in (("local_required", -2), ("local_recommended", 0), ("engine_required", 0)):
+        assert f'protocol_version_delta{{type="{kind}"}} {delta:.1f}' in text
+    assert 'protocol_version_delta{type="engine_recommended"} 2.0' in text
+    assert harness.written(Level.ERROR) == ["the required protocol version is newer"]
+
+
+def test_the_same_versions_are_signalled_once() -> None:
+    harness = Versions()
+    harness.update(OWN)
+    harness.update(OWN)
+    harness.update(PATCH)
+    harness.update(bytes(32), bytes(32))
+    assert harness.signalled == [(OWN, OWN), (OWN, PATCH)]
+
+
+def test_an_engine_without_the_method_is_a_warning() -> None:
+    """[PRV3]"""
+    harness = Versions(engine=None)
+    harness.update(OWN)
+    assert harness.written(Level.WARN) == ["failed to signal protocol versions to the execution engine"]
+    assert "engine_required" not in harness.meter.text().decode()
+
+
+@pytest.mark.parametrize(("level", "required"), [("major", NEXT), ("patch", PATCH)])
+def test_a_halt_is_published_and_ends_the_process(level: str, required: bytes) -> None:
+    """[PRV5 to PRV7] The versions are signalled to the engine before."""
+    harness = Versions(level)
+    with pytest.raises(HaltError, match=r"this node supports v9\.0\.0"):
+        harness.update(required)
+    assert (harness.announced, harness.signalled) == (1, [(OWN, required)])
+    Versions("major").update(PATCH)
+    Versions("none").update(NEXT)
