@@ -58,7 +58,8 @@ def sync_lookback(rollup: RollupConfig) -> int:
 class StartSearch:
     """One search. `skip_check` is `l2.skip-sync-start-check` [STA14]. `at` is the block that the walk has reached,
     `origin` the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None until the
-    next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe."""
+    next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe;
+    `read_again`: the labels contradicted each other, and are read a second time."""
 
     def __init__(self, rollup: RollupConfig, skip_check: bool = False) -> None:
         self.rollup = rollup
@@ -71,7 +72,7 @@ class StartSearch:
         self.origin: L1BlockRef | None = None
         self.unsafe: L2BlockRef | None = None
         self.canonical: L2BlockRef | None = None
-        self.ready = False
+        self.ready = self.read_again = False
         self.state: Need | Heads = NeedLabel("finalized")
 
     def next(self) -> Need | Heads:
@@ -116,7 +117,12 @@ class StartSearch:
         genesis = self.rollup.genesis
         fresh = finalized.hash == safe.hash == genesis.l2.hash
         far = latest.l1_origin.number > genesis.l1.number + RECOVERY_WINDOWS * self.rollup.seq_window_size
-        if (fresh and far) or latest.number < max(finalized.number, safe.number):
+        behind = latest.number < max(finalized.number, safe.number)
+        if behind and not self.read_again:
+            # An engine that restarts between two answers loses blocks: only labels read in one go are believed.
+            self.read_again, self.state = True, NeedLabel("finalized")
+            return
+        if (fresh and far) or behind:
             self.state = Heads(latest, latest, latest, latest)
             return
         self.unsafe = latest

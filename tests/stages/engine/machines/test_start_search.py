@@ -34,7 +34,10 @@ class Engine:
         self.needs: list[Any] = []
 
     def run(self, chain: ChainFixture, l1_head: int = 10_000, **kind: Any) -> Heads:
-        search = StartSearch(chain.rollup, **kind)
+        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head)
+
+    def continued(self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000) -> Heads:
+        """Where a search ends that has taken answers already."""
         while not isinstance(need := search.next(), Heads):
             self.needs.append(need)
             if isinstance(need, NeedOrigin):
@@ -149,6 +152,17 @@ def test_recovery_where_nothing_was_ever_final() -> None:
 def test_a_tip_below_the_labels_is_the_start(chain: ChainFixture) -> None:
     refs = chain.build(30)
     assert Engine(refs, 3, 20, latest=10).run(chain) == heads(refs[10], refs[10], refs[10])
+
+
+def test_labels_of_before_a_restart_of_the_engine_are_read_again(chain: ChainFixture) -> None:
+    """It lost blocks after the answer for `safe`: the tip is not taken as final."""
+    refs = chain.build(30)
+    search = StartSearch(chain.rollup)
+    engine = Engine(refs[:11], 5, 8)
+    search.add_block(NeedLabel("finalized"), refs[5])
+    search.add_block(NeedLabel("safe"), refs[20])
+    search.add_block(NeedLabel("latest"), refs[10])
+    assert engine.continued(search, chain) == heads(refs[10], refs[5], refs[5])
 
 
 def test_a_missing_parent(chain: ChainFixture) -> None:
