@@ -76,6 +76,7 @@ CHANNELS: tuple[Channel, ...] = (
         ("rpc",),
         up=control.StartSequencerRequest
         | control.StopSequencerRequest
+        | control.OverrideLeaderRequest
         | control.SetRecoverModeRequest
         | control.ResetDerivationRequest
         | control.OutputRequest

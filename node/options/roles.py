@@ -87,7 +87,8 @@ SERVICES = Section(
             default="false",
             variable="NODE_CONDUCTOR_ENABLED",
             help="Let a conductor decide when this node sequences.",
-            missing_feature="the conductor",
+            field=EngineConfig.conductor_enabled,
+            used_by=("setup.plan:node_configs",),
         ),
         Option(
             name="conductor.rpc",
@@ -95,7 +96,7 @@ SERVICES = Section(
             default="http://127.0.0.1:8547",
             variable="NODE_CONDUCTOR_RPC",
             help="RPC endpoint of the conductor.",
-            only_with="conductor.enabled",
+            field=EngineConfig.conductor_url,
         ),
         Option(
             name="conductor.rpc-timeout",
@@ -103,7 +104,7 @@ SERVICES = Section(
             default="1s",
             variable="NODE_CONDUCTOR_RPC_TIMEOUT",
             help="How long one call to the conductor may take.",
-            only_with="conductor.enabled",
+            field=EngineConfig.conductor_timeout,
         ),
         Option(
             name="safedb.path",

@@ -161,6 +161,8 @@ def _conductor(values: Values) -> Iterator[str]:
         return
     if not values["sequencer.enabled"]:
         yield "sequencer must be enabled when conductor is enabled: add --sequencer.enabled"
+    if values["conductor.rpc-timeout"] <= 0:
+        yield f"{values.source('conductor.rpc-timeout')} must be more than 0"
     state = values["rpc.admin-state"]
     if state and os.path.exists(state):
         yield f"config persistence must be disabled when conductor is enabled: remove --rpc.admin-state={state}"

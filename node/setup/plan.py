@@ -126,6 +126,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             rollup=rollup,
             dependency_set=chain.dependencies,
             p2p=has_p2p,
+            conductor_enabled=values["conductor.enabled"],
             jwt_secret=node_secrets.rpc_jwt,
         ),
     )

@@ -12,8 +12,9 @@ class EngineConfig(msgspec.Struct, frozen=True):
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
     None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `halt` is the level at which an
     outdated protocol version halts the node. `sequencer_state_file` keeps whether an admin call started or stopped the
-    sequencer, for the life of the node. `p2p`: there is a p2p process; `fill_gaps`: blocks that the unsafe chain lacks
-    are requested from it."""
+    sequencer, for the life of the node. A conductor decides about that by itself; it is at `conductor_url`, and a call
+    takes at most `conductor_timeout` seconds. `p2p`: there is a p2p process; `fill_gaps`: blocks that the unsafe chain
+    lacks are requested from it."""
 
     url: str
     jwt_secret: bytes
@@ -27,6 +28,9 @@ class EngineConfig(msgspec.Struct, frozen=True):
     sequencer_max_safe_lag: int = 0
     sequencer_recover: bool = False
     sealing_duration: float = 0.05
+    conductor_enabled: bool = False
+    conductor_url: str = ""
+    conductor_timeout: float = 1.0
     finality_lookback: int | None = None
     finality_delay: int | None = None
     withdrawal_root_from_state: bool = False

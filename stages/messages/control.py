@@ -19,6 +19,12 @@ class StopSequencerRequest(Message, frozen=True, tag="StopSequencerRequest"):
     id: int
 
 
+class OverrideLeaderRequest(Message, frozen=True, tag="OverrideLeaderRequest"):
+    """admin_overrideLeader."""
+
+    id: int
+
+
 class ResetDerivationRequest(Message, frozen=True, tag="ResetDerivationRequest"):
     """admin_resetDerivationPipeline."""
 

@@ -17,8 +17,9 @@ class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*` and `metrics.*`. A port of 0 is any free one.
 
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
-    one. In `metrics_dir` every process writes `<process>.prom`. Without `p2p` there is no p2p process, and so no
-    namespace `opp2p`. Who may call what is explained in Access."""
+    one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
+    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`. Who may call what is explained
+    in Access."""
 
     addr: str
     port: int
@@ -31,6 +32,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     rollup: RollupConfig
     dependency_set: DependencySet | None = None
     p2p: bool = False
+    conductor_enabled: bool = False
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None

@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.actions import (
     Action,
@@ -41,7 +42,8 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 
 
 class CoreHarness:
-    """`open` are the calls that the test has not answered yet, `actions` all actions so far. L1 has the blocks up to
+    """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
+    that a working conductor was given. L1 has the blocks up to
     `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until it has one, and derives one block at a
     time."""
 
@@ -57,6 +59,7 @@ class CoreHarness:
         self.l1_head, self.l1_blocks = 105, 0
         self.open: list[PendingCall] = []
         self.actions: list[Action] = []
+        self.committed: list[ExecutionPayload] = []
         self.derivation = DERIVATION
         self.start: PipelineStart | None = None
         self.parent: L2BlockRef | None = None
@@ -101,8 +104,13 @@ class CoreHarness:
         self.drain()
 
     def good_answer(self, pending: PendingCall) -> CoreAnswer:
-        """What a working engine, or L1, answers."""
+        """What a working engine, L1 or conductor answers."""
         match pending.call:
+            case GetLeader():
+                return Leadership(True)
+            case CommitPayload(payload=payload):
+                self.committed.append(payload)
+                return Committed()
             case GetL1BlockRef(number=number):
                 return self.chain.l1_ref(number) if number <= self.l1_head else None
             case L2BlocksRequest(reset=reset, first=first, last=last):

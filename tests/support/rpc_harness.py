@@ -52,6 +52,7 @@ class RpcOptions(TypedDict, total=False):
     vhosts: tuple[str, ...]
     cors_domains: tuple[str, ...]
     jwt_secret: bytes | None
+    conductor_enabled: bool
 
 
 def peer_response(request: PeerRequest) -> PeerResponse:
@@ -82,6 +83,7 @@ class RpcHarness:
             vhosts=options.get("vhosts", ("*",)),
             cors_domains=options.get("cors_domains", ()),
             jwt_secret=options.get("jwt_secret"),
+            conductor_enabled=options.get("conductor_enabled", False),
         )
         self.meter = Meter("rpc")
         self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)

@@ -193,6 +193,16 @@ class SequencerStopped(msgspec.Struct, frozen=True):
     head: L2BlockRef
 
 
+class StopWaitSkipped(msgspec.Struct, frozen=True):
+    """A stop does not wait for the engine, as the conductor does not confirm that this node leads [SEQ27]."""
+
+    reason: str
+
+
+class LeaderOverridden(msgspec.Struct, frozen=True):
+    """By an operator: blocks are not committed to the conductor any more [CND7]."""
+
+
 class SequencerWaits(msgspec.Struct, frozen=True):
     """The sequencer cannot build now."""
 
@@ -237,6 +247,8 @@ Action = (
     | BlockSequenced
     | SequencerStarted
     | SequencerStopped
+    | StopWaitSkipped
+    | LeaderOverridden
     | SequencerWaits
     | BlockFinalized
     | L1FinalityRegressed

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.engine.api.conductor_api import ConductorAnswer, ConductorCall
 from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
@@ -24,6 +25,8 @@ class Lane(Enum):
     """Calls of one lane are made one at a time; lanes do not wait for each other."""
 
     HEADS = "heads"
+    COMMIT = "commit"
+    LEADER = "leader"
     START = "start"
     FINALITY = "finality"
     OVERLAP_BLOCKS = "overlap blocks"
@@ -38,6 +41,8 @@ class Work(Enum):
     ATTRIBUTES = "attributes"
     UNSAFE_BLOCK = "unsafe block"
     SEQUENCER = "sequencer"
+    COMMIT = "commit"
+    LEADER = "leader"
     START = "start"
     FINALITY = "finality"
     OVERLAP_BLOCKS = "overlap blocks"
@@ -56,6 +61,8 @@ class Work(Enum):
 
 
 _LANES = {
+    Work.COMMIT: Lane.COMMIT,
+    Work.LEADER: Lane.LEADER,
     Work.START: Lane.START,
     Work.FINALITY: Lane.FINALITY,
     Work.OVERLAP_BLOCKS: Lane.OVERLAP_BLOCKS,
@@ -68,8 +75,10 @@ _TASKS = {Work.UNSAFE_BLOCK: "unsafe blocks", Work.SEQUENCER: "sequence", Work.F
 Read = L2BlocksRequest | OutputRequest | PayloadRequest
 """Reads of the engine on behalf of other processes; the answer is the response."""
 
-CoreCall = EngineCall | GetL1BlockRef | Read
-CoreAnswer = EngineAnswer | Unavailable | L1BlockRef | L2BlocksResponse | OutputResponse | PayloadResponse
+CoreCall = EngineCall | ConductorCall | GetL1BlockRef | Read
+CoreAnswer = (
+    EngineAnswer | ConductorAnswer | Unavailable | L1BlockRef | L2BlocksResponse | OutputResponse | PayloadResponse
+)
 
 
 class PendingCall(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
 | 5        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
+| lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
+| lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
@@ -48,6 +50,7 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, 
 from rollup_node.stages.engine.core.head_calls import Due, HeadCalls
 from rollup_node.stages.engine.core.inbox import Inbox, News, PeerRequest
 from rollup_node.stages.engine.core.requests import ReadQueue
+from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
@@ -73,10 +76,13 @@ class EngineCore:
         self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
     ) -> None:
         self._state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
-        self._inbox = Inbox(self._state)
+        self._sequencer_admin = SequencerAdmin(self._state)
+        self._inbox = Inbox(self._state, self._sequencer_admin)
         self._heads = HeadCalls(self._state)
         self._rows: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             *self._heads.priorities,
+            (Work.COMMIT, self._sequencer_admin.commit_due),
+            (Work.LEADER, self._sequencer_admin.leader_due),
             (Work.START, self._start),
             (Work.FINALITY, self._finality),
             (Work.OVERLAP_BLOCKS, lambda now: _oldest(Work.OVERLAP_BLOCKS, self._inbox.overlap_blocks)),
@@ -182,6 +188,7 @@ class EngineCore:
         yield state.forkchoice_at
         yield state.finality_at
         yield state.unsafe.gap_at
+        yield self._sequencer_admin.ask_at
         if state.production.sequencer.enabled:
             due = state.production.wait_until()
             yield now.monotonic + (POLL_SECONDS if due is None else min(POLL_SECONDS, max(0.0, due - now.unix)))
@@ -232,11 +239,15 @@ class EngineCore:
             peer = self._inbox.peer_payloads.answered()
             if isinstance(answer, PayloadResponse):
                 state.do(act.SendToP2P(peer, answer))
+        elif work is Work.LEADER:
+            self._sequencer_admin.take_leader(answer, now)
+        elif work is Work.COMMIT and pending.epoch == state.epoch:
+            self._sequencer_admin.take_commit(pending, answer, now)
         elif pending.epoch == state.epoch:
             self._take_own(pending, answer, now)
 
     def _take_own(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Answers to calls on behalf of this process."""
+        """Answers of the engine and of L1 to calls on behalf of this process."""
         if isinstance(answer, Unavailable):
             raise TemporaryError(answer.reason)
         if pending.work is Work.START:

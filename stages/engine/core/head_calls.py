@@ -186,9 +186,9 @@ class HeadCalls:
         if isinstance(call, GetPayload):
             state.do(act.PayloadFetched(now.monotonic - pending.since))
         event = state.production.answer(call, answer, now.unix)
-        sealed = state.production.sequencer.sealed
-        if isinstance(call, GetPayload) and sealed is not None:
-            state.do(act.PublishBlock(sealed))
+        sequencer = state.production.sequencer
+        if isinstance(call, GetPayload) and sequencer.sealed is not None and not sequencer.conducted:
+            state.do(act.PublishBlock(sequencer.sealed))
         if isinstance(event, BuildDropped):
             state.do(act.BuildFailed())
         elif isinstance(event, SequencedBlock):

@@ -5,10 +5,12 @@ from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Instant
 from rollup_node.stages.engine.core.derivation_session import SessionStep
 from rollup_node.stages.engine.core.requests import ReadQueue
+from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin, SequencerRequest
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
+    OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
     SetRecoverModeRequest,
@@ -26,13 +28,7 @@ MAX_OUTPUT_REQUESTS = 64
 MAX_PAYLOAD_REQUESTS = 64
 
 DerivationRequest = StartRequest | AttributesReady | L2BlocksRequest
-AdminRequest = (
-    StartSequencerRequest
-    | StopSequencerRequest
-    | ResetDerivationRequest
-    | PostUnsafePayloadRequest
-    | SetRecoverModeRequest
-)
+AdminRequest = SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest
 PeerRequest = DerivationRequest | AdminRequest | OutputRequest | PayloadRequest
 News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
 
@@ -40,8 +36,8 @@ News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
 class Inbox:
     """Takes messages one at a time; the queues of reads wait for their lanes."""
 
-    def __init__(self, state: CoreState) -> None:
-        self._state = state
+    def __init__(self, state: CoreState, sequencer_admin: SequencerAdmin) -> None:
+        self._state, self._sequencer_admin = state, sequencer_admin
         self.overlap_blocks = ReadQueue[L2BlocksRequest](MAX_OVERLAP_REQUESTS)
         self.outputs = ReadQueue[OutputRequest](MAX_OUTPUT_REQUESTS)
         self.peer_payloads = ReadQueue[PayloadRequest](MAX_PAYLOAD_REQUESTS)
@@ -103,10 +99,8 @@ class Inbox:
 
     def _admin(self, peer: ProcessId, message: AdminRequest, now: Instant) -> None:
         match message:
-            case StartSequencerRequest():
-                self._start_sequencer(peer, message, now)
-            case StopSequencerRequest():
-                self._stop_sequencer(peer, message)
+            case StartSequencerRequest() | StopSequencerRequest() | OverrideLeaderRequest():
+                self._sequencer_admin.request(peer, message, now)
             case ResetDerivationRequest():
                 if self._state.admin.add_reset((peer, message.id)):
                     self._state.request_reset("requested by admin_resetDerivationPipeline", now)
@@ -116,30 +110,6 @@ class Inbox:
             case SetRecoverModeRequest():
                 self._state.production.set_recover(message.mode)
                 self._respond(peer, message.id, None)
-
-    def _start_sequencer(self, peer: ProcessId, message: StartSequencerRequest, now: Instant) -> None:
-        state, sequencer = self._state, self._state.production.sequencer
-        error = sequencer.start(message.head, now.unix)
-        heads = state.controller.heads
-        if error is None and heads is not None and sequencer.heads is not None:
-            # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
-            state.answer_stops(sequencer.heads.unsafe)
-            state.do(act.StoreSequencerState(active=True))
-            state.do(act.SequencerStarted(heads.unsafe))
-            state.publish(now)
-        self._respond(peer, message.id, error)
-
-    def _stop_sequencer(self, peer: ProcessId, message: StopSequencerRequest) -> None:
-        state, key = self._state, (peer, message.id)
-        if key in state.admin.stops:
-            return
-        if not state.production.sequencer.stopping:
-            error = state.production.sequencer.stop()
-            if error is not None:
-                self._respond(peer, message.id, error)
-                return
-            state.do(act.StoreSequencerState(active=False))
-        state.admin.add_stop(key)
 
     def _respond(self, peer: ProcessId, number: int, error: str | None) -> None:
         self._state.do(act.SendToRpc(peer, ControlResponse(number, error, None)))

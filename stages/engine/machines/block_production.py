@@ -32,7 +32,8 @@ class L1BlockRange(msgspec.Struct, frozen=True):
 
 
 class BlockProduction:
-    """`tip_config` is the last tip whose system config was read, by its hash. Times are Unix seconds."""
+    """`tip_config` is the last tip whose system config was read, by its hash. Times are Unix seconds. `stopped` is
+    whether the sequencer begins stopped, as it always does with a conductor [CND6]."""
 
     def __init__(self, config: EngineConfig, stopped: bool) -> None:
         self.config = config
@@ -41,9 +42,10 @@ class BlockProduction:
         self.sequencer = Sequencer(
             config.rollup,
             enabled=config.sequencer_enabled,
-            stopped=stopped,
+            stopped=stopped or config.conductor_enabled,
             sealing_duration=config.sealing_duration,
             max_safe_lag=config.sequencer_max_safe_lag,
+            conducted=config.conductor_enabled,
         )
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
@@ -121,6 +123,11 @@ class BlockProduction:
         """The action could not be tried: again in a second."""
         self._retry_reason = reason
         self.sequencer.retry_later(now)
+
+    def commit_failed(self, payload: ExecutionPayload, reason: str, now: float) -> None:
+        """The conductor has not taken the payload: it is committed again in a second."""
+        if self.sequencer.commit_failed(payload, now):
+            self._retry_reason = f"failed to commit unsafe payload to conductor: {reason}"
 
     def on_reset(self) -> None:
         """There are no heads, and L1 may have had a reorg."""

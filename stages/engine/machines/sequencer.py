@@ -1,21 +1,28 @@
 """When to build which block: the sequencer as a machine to which every call passes the time [SEQ1 to SEQ13].
 
-| state       | event                                     | next state                                     |
-|-------------|-------------------------------------------|------------------------------------------------|
-| not enabled | any admin call                            | not enabled; an error text [SEQ29]             |
-| stopped     | start accepted                            | IDLE, due now [SEQ30]                          |
-| IDLE        | due, attributes prepared, build started   | BUILDING, due at the sealing time [SEQ31, SEQ32] |
-| BUILDING    | due, payload fetched                      | SEALED, due now [SEQ33, SEQ34]                 |
-| SEALED      | payload valid                             | IDLE, due at the time of the new head [SEQ35]  |
-| any active  | reset, derived build, safe lag            | the same state, paused [SEQ36]                 |
-| paused      | reset confirmed, forkchoice, lag gone     | not paused [SEQ37]                             |
-| any active  | stop                                      | stopped, once a sealed block is inserted [SEQ38] |
+| state       | event                                   | next state                                        |
+|-------------|-----------------------------------------|---------------------------------------------------|
+| not enabled | any admin call                          | not enabled; an error text [SEQ29]                |
+| stopped     | start accepted                          | IDLE, due now [SEQ30]                             |
+| IDLE        | due, attributes prepared, build started | BUILDING, due at the sealing time [SEQ31, SEQ32]  |
+| BUILDING    | due, payload fetched                    | SEALED, due now [SEQ33, SEQ34]                    |
+|             | the same with a conductor               | FETCHED, due now                                  |
+| FETCHED     | due, commit sent                        | COMMITTING [CND5]                                 |
+| COMMITTING  | committed                               | SEALED, due now                                   |
+|             | commit failed                           | FETCHED, due in 1 s [SEQ21]                       |
+| SEALED      | payload valid                           | IDLE, due at the time of the new head [SEQ35]     |
+| any active  | reset, derived build, safe lag          | the same state, paused [SEQ36]                    |
+| paused      | reset confirmed, forkchoice, lag gone   | not paused [SEQ37]                                |
+| any active  | stop                                    | stopped, once a sealed block is inserted [SEQ38]  |
+| any active  | leader overridden                       | the same; SEALED instead of the two before [CND7] |
+| stopping    | no leader, SEALED                       | stopped [SEQ27]                                   |
 """
 
 from enum import Enum, Flag, auto
 
 import msgspec
 
+from rollup_node.stages.engine.api.conductor_api import CommitPayload
 from rollup_node.stages.engine.api.engine_api import (
     CallResult,
     CallStatus,
@@ -49,6 +56,8 @@ class SequencerPhase(Enum):
 
     IDLE = "idle"
     BUILDING = "building"
+    FETCHED = "fetched"
+    COMMITTING = "committing"
     SEALED = "sealed"
 
 
@@ -91,7 +100,8 @@ class BuildDropped(msgspec.Struct, frozen=True):
 
 
 class Sequencer:
-    """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none."""
+    """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none. `conducted`:
+    a conductor decides who sequences, and stores each block before it is published and inserted."""
 
     def __init__(
         self,
@@ -101,9 +111,11 @@ class Sequencer:
         stopped: bool = False,
         sealing_duration: float = 0.05,
         max_safe_lag: int = 0,
+        conducted: bool = False,
     ) -> None:
         self.rollup = rollup
         self.enabled = enabled
+        self.conducted = enabled and conducted
         self.active = enabled and not stopped
         self.stopping = False
         self.sealing_duration = sealing_duration
@@ -138,7 +150,7 @@ class Sequencer:
 
     def stop(self) -> str | None:
         """admin_stopSequencer; the error text if it fails [RPC58, SEQ27]. `active` becomes False once a sealed block is
-        inserted."""
+        inserted, or could not be committed."""
         if not self.enabled:
             return NOT_ENABLED
         if not self.active:
@@ -146,6 +158,20 @@ class Sequencer:
         self.stopping = True
         self._end_stop()
         return None
+
+    def stop_without_last(self) -> None:
+        """Ends a stop at once: a sealed block is not inserted [SEQ27]."""
+        if self.stopping:
+            self.active = self.stopping = False
+            self._drop()
+
+    def override_leader(self, now: float) -> ExecutionPayload | None:
+        """admin_overrideLeader: there is no conductor from now on [CND7]. The block that needs no commit any more."""
+        self.conducted = False
+        if self.phase not in (SequencerPhase.FETCHED, SequencerPhase.COMMITTING):
+            return None
+        self.phase, self.due = SequencerPhase.SEALED, now
+        return self.sealed
 
     # --- events ----------------------------------------------------------------------------------------------------
 
@@ -199,7 +225,7 @@ class Sequencer:
         if due is None or now < due or self.heads is None:
             return None
         if self.sealed is not None:
-            return NewPayload(self.sealed)
+            return NewPayload(self.sealed) if self.phase is SequencerPhase.SEALED else None
         if self.building is not None:
             return GetPayload(self.building.payload_id, self.building.timestamp)
         if self.attributes is None:
@@ -217,6 +243,34 @@ class Sequencer:
         if self.phase is SequencerPhase.IDLE:
             self.attributes = None
         self.due = now + RETRY_SECONDS
+
+    def next_commit(self, now: float) -> CommitPayload | None:
+        """The commit that is due now; answered by `committed` or `commit_failed`, unless the block is dropped before
+        [CND5]."""
+        due = self.wait_until()
+        if self.phase is not SequencerPhase.FETCHED or self.sealed is None or due is None or now < due:
+            return None
+        self.phase = SequencerPhase.COMMITTING
+        return CommitPayload(self.sealed)
+
+    def committed(self, payload: ExecutionPayload, now: float) -> bool:
+        """The conductor has the payload; whether it is the block to publish and insert."""
+        if not self._is_committing(payload):
+            return False
+        self.phase, self.due = SequencerPhase.SEALED, now
+        return True
+
+    def commit_failed(self, payload: ExecutionPayload, now: float) -> bool:
+        """The commit is due again in 1 s [SEQ21]; whether it was that of the present block. The block is kept: the
+        engine may return another one the second time, though the conductor has stored this one."""
+        if not self._is_committing(payload):
+            return False
+        self.phase, self.due = SequencerPhase.FETCHED, now + RETRY_SECONDS
+        self._end_stop()
+        return True
+
+    def _is_committing(self, payload: ExecutionPayload) -> bool:
+        return self.phase is SequencerPhase.COMMITTING and payload == self.sealed
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
         """Takes the engine's answer to the call that was due; an answer to another call is ignored. Raises ResetError
@@ -252,7 +306,8 @@ class Sequencer:
             problem = "its parent is another block than the one to build on"
         if problem is not None:
             return self._drop_block(f"the engine sealed an invalid payload: {problem}", now)
-        self.sealed, self.phase, self.due = answer, SequencerPhase.SEALED, now
+        self.sealed, self.due = answer, now
+        self.phase = SequencerPhase.FETCHED if self.conducted else SequencerPhase.SEALED
         return None
 
     def _inserted(self, payload: ExecutionPayload, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
@@ -287,6 +342,6 @@ class Sequencer:
         self.phase = SequencerPhase.IDLE
 
     def _end_stop(self) -> None:
-        if self.stopping and self.sealed is None:
+        if self.stopping and self.phase not in (SequencerPhase.COMMITTING, SequencerPhase.SEALED):
             self.active = self.stopping = False
             self._drop()

@@ -63,6 +63,10 @@ class ActionHandler:
             act.BlockSequenced: self._block_sequenced,
             act.SequencerStarted: lambda action: log.info("sequencer started", head=action.head),
             act.SequencerStopped: lambda action: log.info("sequencer stopped", head=action.head),
+            act.StopWaitSkipped: lambda action: log.warn("stopping without the last block", reason=action.reason),
+            act.LeaderOverridden: lambda action: log.warn(
+                "leader overridden, blocks are not committed to the conductor"
+            ),
             act.SequencerWaits: lambda action: log.warn("sequencer cannot build a block", reason=action.reason),
             act.BlockFinalized: lambda action: log.info("finalized L2 block", block=action.block),
             act.L1FinalityRegressed: self._l1_finality_regressed,

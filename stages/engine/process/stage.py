@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
 from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant
@@ -23,6 +25,7 @@ from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
@@ -36,6 +39,8 @@ WATCH_SECONDS = 3.0
 REPEAT_SECONDS = 1.0
 FINISH_SECONDS = 0.5
 JITTER_SECONDS = 0.25
+
+log = get_logger("engine")
 
 
 def present() -> Instant:
@@ -56,7 +61,8 @@ class EngineStage:
         clock: Callable[[], Instant] = present,
     ) -> None:
         self.config, self.meter, self._clock = config, meter, clock
-        state_file = SequencerStateFile(config.sequencer_state_file)
+        # A stored start would let two nodes sequence: only the conductor knows who leads by now [CND6].
+        state_file = SequencerStateFile("" if config.conductor_enabled else config.sequencer_state_file)
         self.core = EngineCore(
             config,
             first_reset=bus.process_id.incarnation << 32,
@@ -65,6 +71,7 @@ class EngineStage:
         )
         self._client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
         self._reading_client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
+        self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
@@ -97,12 +104,15 @@ class EngineStage:
 
     async def start(self) -> None:
         """Nothing to open: the clients connect with their first call."""
+        if self.config.conductor_enabled:
+            log.info("sequencer is stopped until the conductor starts it", conductor=self._conductor.name)
 
     async def close(self) -> None:
         """Waits a moment for the call that may move heads, and closes the connections."""
         await self._calls.close(FINISH_SECONDS)
         self._take_answers()
         await self._client.close()
+        await self._conductor.close()
         await self._reader.close()
 
     def reset(self, error: Exception) -> None:
@@ -141,6 +151,8 @@ class EngineStage:
                 return await self._reader.output(call)
             case PayloadRequest():
                 return await self._reader.payload(call)
+            case GetLeader() | CommitPayload():
+                return await self._conductor.ask(call)
         return await self._client.ask(call)
 
     # --- messages --------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
     OutputResponse,
+    OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
     SetRecoverModeRequest,
@@ -42,7 +43,6 @@ from rollup_node.stages.rpc.parameters import Parser, block_hash, boolean, ip_ad
 from rollup_node.stages.rpc.process.drops_client import DropsClient
 from rollup_node.stages.rpc.process.process_client import ProcessClient
 
-SEQUENCER_NOT_ENABLED = "sequencer is not enabled"
 STATUS_SECONDS = 1.0
 MAX_SHOWN = 100
 
@@ -206,12 +206,11 @@ async def _set_log_level(node: NodeView, name: str) -> Any:
 
 
 async def _override_leader(node: NodeView) -> Any:
-    if node.engine is None or not node.engine.sequencer_enabled:
-        raise JsonRpcError(SERVER_ERROR, SEQUENCER_NOT_ENABLED)
+    await _control(node, OverrideLeaderRequest)
 
 
 async def _conductor_enabled(node: NodeView) -> Any:
-    return False
+    return node.config.conductor_enabled
 
 
 # --- opp2p ---------------------------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ def test_the_required_options_suffice() -> None:
         (("--signer.address=0x1",), "signer endpoint and address must both be set or not set"),
         (("--signer.tls.key=",), "signer endpoint with TLS needs all of"),
         (("--conductor.enabled",), "sequencer must be enabled when conductor is enabled"),
+        (
+            ("--conductor.enabled", "--sequencer.enabled", "--conductor.rpc-timeout=0s"),
+            "flag --conductor.rpc-timeout must be more than 0",
+        ),
         (("--altda.enabled",), "altDA config error: no DA server"),
         (("--altda.enabled", "--altda.da-server=ftp://x"), "altDA config error: flag --altda.da-server is not"),
         (("--altda.enabled", "--altda.da-server=http://[x"), "altDA config error: flag --altda.da-server is not"),
@@ -96,7 +100,6 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
     ("words", "feature"),
     [
         (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
-        (("--conductor.enabled", "--sequencer.enabled"), "the conductor"),
         (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
         (("--safedb.path=x",), "the safe head database"),
         (("--pprof.enabled",), "profiling"),
@@ -130,6 +133,7 @@ def test_a_missing_feature_is_named(words: tuple[str, ...], feature: str) -> Non
         ("--p2p.listen.tcp=9999", "--p2p.nat", "--p2p.peers.hi=50", "--p2p.scoring="),
         ("--altda.da-server=http://da", "--conductor.rpc=http://c", "--interop.rpc.port=1"),
         ("--sequencer.l1-confs=200",),
+        ("--conductor.enabled", "--sequencer.enabled", "--conductor.rpc=https://c:8547", "--conductor.rpc-timeout=2s"),
     ],
 )
 def test_values_that_need_no_missing_feature_pass(words: tuple[str, ...]) -> None:

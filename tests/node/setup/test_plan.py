@@ -197,6 +197,17 @@ def test_the_engine_process_fills_gaps_only_with_payload_requests() -> None:
     assert prepare("--l1.runtime-config-reload-interval=30s").configs.l1.runtime_config_interval == 30.0
 
 
+def test_engine_and_rpc_process_know_of_the_conductor() -> None:
+    words = ("--conductor.enabled", "--conductor.rpc=http://c:8547", "--conductor.rpc-timeout=2s")
+    configs = prepare("--sequencer.enabled", *words).configs
+    found = configs.engine
+    assert (found.conductor_enabled, found.conductor_url, found.conductor_timeout) == (True, "http://c:8547", 2.0)
+    assert configs.rpc.conductor_enabled
+    without = prepare("--sequencer.enabled").configs
+    assert not without.engine.conductor_enabled and not without.rpc.conductor_enabled
+    assert without.engine.conductor_timeout == 1.0
+
+
 def test_a_sequencer_without_a_key_is_a_warning() -> None:
     warning = Notice(Level.WARN, "blocks are sequenced but not gossiped: there is no p2p.sequencer.key")
     assert warning in plan_of("--sequencer.enabled").notices

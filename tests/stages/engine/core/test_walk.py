@@ -1,8 +1,9 @@
 """The engine core in any order of events, with an engine that works, fails, syncs, refuses, restarts and loses blocks,
-over an L1 that reorganizes: heads keep their rules, calls are made one at a time and once, and there is always a way
-on."""
+over an L1 that reorganizes, and perhaps under a conductor: heads keep their rules, calls are made one at a time and
+once, no block passes the conductor, and there is always a way on."""
 
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 
 from hypothesis import settings
@@ -16,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader, Leadership
 from rollup_node.stages.engine.api.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -29,6 +31,7 @@ from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.core.actions import (
     AttributesProcessed,
     DerivationRestarted,
+    PublishBlock,
     ResetStarted,
     SendToP2P,
     StartFound,
@@ -40,12 +43,14 @@ from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.core.stimulus_log import SIZE
 from rollup_node.stages.messages.control import (
     OutputRequest,
+    OverrideLeaderRequest,
     ResetDerivationRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chain_fixture import chain_with
 from tests.support.core_harness import P2P, RPC, CoreHarness
@@ -61,12 +66,18 @@ FAILING: tuple[tuple[Work, type], ...] = (
     (Work.SEQUENCER, ForkchoiceUpdate),
     (Work.SEQUENCER, GetPayload),
     (Work.SEQUENCER, NewPayload),
+    (Work.COMMIT, CommitPayload),
+    (Work.LEADER, GetLeader),
 )
 
 
 def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
     """An answer of an engine with a fault; one that works where the call cannot have this fault."""
     call = pending.call
+    if isinstance(call, GetLeader) and fault != "away":
+        return Leadership(False)
+    if isinstance(call, GetLeader | CommitPayload):
+        return Unavailable("node is not the leader")
     if fault == "away" and not isinstance(call, Read):
         return Unavailable("connection refused")
     is_forkchoice = isinstance(call, ForkchoiceUpdate)
@@ -88,22 +99,39 @@ def is_deposits_only(pending: PendingCall) -> bool:
     return isinstance(call, NewPayload) and len(call.payload.transactions) <= 1
 
 
+class Role(Enum):
+    """What the node does; `conducted` is a sequencer with a conductor."""
+
+    VERIFIER = "verifier"
+    SEQUENCER = "sequencer"
+    CONDUCTED = "conducted"
+
+
 class Walk(RuleBasedStateMachine):
     """All times are virtual. What a rule does to the core goes through `watched`, which checks the heads' moves."""
 
+    roles: tuple[Role, ...] = tuple(Role)
+
     @initialize(
-        sequencing=st.booleans(),
+        role=st.integers(0, 5),
         holocene=st.booleans(),
         running=st.booleans(),
         length=st.integers(0, 8),
         safe=st.integers(0, 8),
     )
-    def begin(self, sequencing: bool, holocene: bool, running: bool, length: int, safe: int) -> None:
+    def begin(self, role: int, holocene: bool, running: bool, length: int, safe: int) -> None:
+        self.role = self.roles[role % len(self.roles)]
         forks = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", *(("holocene",) if holocene else ()))
         self.chain = chain_with(dict.fromkeys(forks, 0), l1_step=4)
         self.harness = CoreHarness(
-            self.chain, sequencer_enabled=sequencing, sequencer_l1_confs=0, p2p=True, finality_delay=1
+            self.chain,
+            sequencer_enabled=self.role is not Role.VERIFIER,
+            sequencer_l1_confs=0,
+            conductor_enabled=self.role is Role.CONDUCTED,
+            p2p=True,
+            finality_delay=1,
         )
+        self.conducted = self.role is Role.CONDUCTED
         refs = self.chain.build(length, per_epoch=2)
         engine = self.harness.engine
         engine.head, engine.safe = refs[length].hash, refs[min(safe, length)].hash
@@ -116,6 +144,10 @@ class Walk(RuleBasedStateMachine):
         self.building = False
         if running:
             self.harness.run_until_idle()
+            if self.conducted:
+                self.run_sequencer()
+                self.harness.run_until_idle()
+                assert self.harness.status.sequencer_active
             self.harness.derive()
 
     # --- checks ----------------------------------------------------------------------------------------------------
@@ -124,6 +156,9 @@ class Walk(RuleBasedStateMachine):
         """Does something to the core; the heads may only move as its cause allows."""
         before, seen = self.harness.core.heads, len(self.harness.actions)
         act()
+        for action in self.harness.actions[seen:]:
+            if isinstance(action, PublishBlock):
+                self.check_commit(action.payload)
         after = self.harness.core.heads
         ends = AttributesProcessed | ResetStarted | DerivationRestarted
         if any(isinstance(action, ends) for action in self.harness.actions[seen:]):
@@ -147,6 +182,10 @@ class Walk(RuleBasedStateMachine):
             assert after.pending_safe == after.safe, "derivation restarts at the safe head"
         if cause in (Work.UNSAFE_BLOCK, Work.SEQUENCER) and not self.restores(before, after):
             assert after.unsafe.parent_hash == before.unsafe.hash, "a block is put on the tip alone"
+
+    def check_commit(self, payload: ExecutionPayload) -> None:
+        """A block is published or inserted."""
+        assert not self.conducted or payload in self.harness.committed, "a block passes the conductor"
 
     def restores(self, before: Heads, after: Heads) -> bool:
         """Whether an update that this work needed first has brought a displaced tip back."""
@@ -198,6 +237,8 @@ class Walk(RuleBasedStateMachine):
         self.watched("step", lambda: made.extend(self.harness.step()))
         for pending in made:
             call = pending.call
+            if pending.work is Work.SEQUENCER and isinstance(call, NewPayload):
+                self.check_commit(call.payload)
             if pending.work is Work.ATTRIBUTES and isinstance(call, ForkchoiceUpdate) and call.attributes is not None:
                 self.building = True
             elif self.building and pending.work.lane is Lane.HEADS and pending.work is not Work.ATTRIBUTES:
@@ -250,17 +291,27 @@ class Walk(RuleBasedStateMachine):
             self.answer(pending)
 
     def work_until(self, what: tuple[Work, type], concluding: bool) -> PendingCall | None:
-        """Everything works until a call of this kind is open, for twelve calls at most."""
+        """Everything works until a call of this kind is open, for some calls and pauses at most."""
         work, kind = what
-        self.derive(user=True, concluding=concluding)
-        for _ in range(12):
+        sequencing = work in (Work.SEQUENCER, Work.COMMIT, Work.LEADER)
+        if sequencing:
+            self.run_sequencer()
+        else:
+            self.derive(user=True, concluding=concluding)
+        for _ in range(24 if sequencing else 12):
             self.step()
-            pending = self.harness.head_call()
-            if pending is not None and pending.work is work and isinstance(pending.call, kind):
-                return pending
+            for pending in self.harness.open:
+                if pending.work is work and isinstance(pending.call, kind):
+                    return pending
             if self.harness.open:
-                self.answer(pending or self.harness.open[0])
+                self.answer(self.harness.head_call() or self.harness.open[0])
+            elif sequencing:
+                self.harness.sleep()
         return None
+
+    def run_sequencer(self) -> None:
+        if self.role is not Role.VERIFIER and not self.harness.status.sequencer_active:
+            self.admin("start")
 
     @precondition(lambda self: self.harness.open)
     @rule(data=st.data(), fault=st.sampled_from(FAULTS))
@@ -351,7 +402,7 @@ class Walk(RuleBasedStateMachine):
         self.rpc_requests.add(self.requests)
         return self.requests
 
-    @rule(what=st.sampled_from(["start", "stop", "reset"]))
+    @rule(what=st.sampled_from(["start", "stop", "reset", "override"]))
     def admin(self, what: str) -> None:
         number = self.rpc_request()
         heads = self.harness.core.heads
@@ -360,7 +411,9 @@ class Walk(RuleBasedStateMachine):
             "start": StartSequencerRequest(number, head),
             "stop": StopSequencerRequest(number),
             "reset": ResetDerivationRequest(number),
+            "override": OverrideLeaderRequest(number),
         }
+        self.conducted = self.conducted and what != "override"
         self.watched("admin", lambda: self.harness.request(messages[what]))
 
     @rule(what=st.sampled_from(["output", "payload", "blocks"]))

@@ -2,7 +2,13 @@
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer, ForkchoiceUpdate, GetBlock
+from rollup_node.stages.engine.api.engine_api import (
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    NewPayload,
+)
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.machines.block_production import BlockProduction, L1BlockRange
@@ -51,6 +57,31 @@ def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     give_l1(machine, chain, 101, 100, 101)
     due = ForkchoiceUpdate(heads(chain, chain.genesis).forkchoice())
     assert machine.next(due, NOW) == due
+
+
+def test_a_commit_that_fails_is_the_problem_until_it_succeeds(chain: ChainFixture) -> None:
+    """[CND5, CND6]"""
+    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, True, conductor_enabled=True)
+    machine = BlockProduction(config, stopped=False)
+    assert not machine.sequencer.active, "whatever the options say"
+    machine.sequencer.on_start(heads(chain, chain.genesis), NOW)
+    assert machine.sequencer.start(chain.genesis.hash, NOW) is None
+    give_l1(machine, chain, 101, 100, 101)
+    engine = ModelEngine(chain)
+    engine.head = chain.genesis.hash
+    for _ in range(3):
+        call = machine.next(None, NOW + 2)
+        assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None
+    commit = machine.sequencer.next_commit(NOW + 2)
+    assert commit is not None and machine.next(None, NOW + 2) is None
+    machine.commit_failed(commit.payload, "refused", NOW + 2)
+    assert machine.next(None, NOW + 3) is None
+    assert machine.problem == "failed to commit unsafe payload to conductor: refused"
+    commit = machine.sequencer.next_commit(NOW + 3)
+    assert commit is not None and machine.sequencer.committed(commit.payload, NOW + 3)
+    assert machine.next(None, NOW + 3) == NewPayload(commit.payload) and machine.problem is None
+    machine.commit_failed(commit.payload, "late", NOW + 3)
+    assert machine.problem is None
 
 
 def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:

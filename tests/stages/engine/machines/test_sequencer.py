@@ -25,6 +25,7 @@ from rollup_node.stages.engine.machines.sequencer import (
     SequencerPhase,
 )
 from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chain_fixture import ChainFixture
 
@@ -32,6 +33,7 @@ BUILD = ForkchoiceAnswer("VALID", b"payload1")
 VALID = PayloadAnswer("VALID")
 START = 1_000.0
 """The time of the L2 genesis block; blocks come every 2 s."""
+WITH_BLOCK = (SequencerPhase.FETCHED, SequencerPhase.COMMITTING, SequencerPhase.SEALED)
 
 
 def heads(chain: ChainFixture, unsafe: L2BlockRef | None = None, safe: L2BlockRef | None = None) -> Heads:
@@ -324,7 +326,9 @@ class Life(RuleBasedStateMachine):
         self.now = START
         self.refs = self.chain.build(3)
         self.tip = self.refs[0]
-        self.sequencer = Sequencer(self.chain.rollup, enabled=True, max_safe_lag=3)
+        self.sequencer = Sequencer(self.chain.rollup, enabled=True, max_safe_lag=3, conducted=True)
+        self.committing: ExecutionPayload | None = None
+        self.committed: list[ExecutionPayload] = []
 
     def heads(self) -> Heads:
         return heads(self.chain, self.tip, self.refs[0])
@@ -358,6 +362,42 @@ class Life(RuleBasedStateMachine):
     def start(self) -> None:
         self.sequencer.start(self.tip.hash, self.now)
 
+    @precondition(lambda self: len(self.committed) > 1)
+    @rule()
+    def override(self) -> None:
+        self.sequencer.override_leader(self.now)
+
+    @rule(answer=st.sampled_from([False, None, True]))
+    def commit(self, answer: bool | None) -> None:
+        if self.sequencer.heads is None:
+            self.begin()
+        self.start()
+        for _ in range(5):
+            if self.sequencer.sealed is None and self.sequencer.next(self.now) is not None:
+                self.work(good=True, temporary=False)
+            self.now += 1.0
+        call = self.sequencer.next_commit(self.now)
+        if call is not None:
+            self.committing = call.payload
+            if answer is not None:
+                self.answer_commit(good=answer)
+
+    @precondition(lambda self: self.committing is not None)
+    @rule(good=st.booleans())
+    def answer_commit(self, good: bool) -> None:
+        payload, self.committing = self.committing, None
+        assert payload is not None
+        if good:
+            self.committed.append(payload)
+            self.sequencer.committed(payload, self.now)
+        else:
+            self.sequencer.commit_failed(payload, self.now)
+
+    @precondition(lambda self: self.sequencer.stopping)
+    @rule()
+    def is_not_the_leader(self) -> None:
+        self.sequencer.stop_without_last()
+
     @precondition(lambda self: self.sequencer.next(self.now) is not None)
     @rule(good=st.booleans(), temporary=st.booleans())
     def work(self, good: bool, temporary: bool) -> None:
@@ -380,6 +420,7 @@ class Life(RuleBasedStateMachine):
             answer = self.chain.seal(parent, attributes) if good else answer
         else:
             assert isinstance(need, NewPayload) and need.payload.parent_hash == parent.hash
+            assert not self.sequencer.conducted or need.payload in self.committed
             answer = VALID if good else answer if temporary else PayloadAnswer("INVALID")
         event = self.sequencer.answer(need, answer, self.now)
         if isinstance(event, SequencedBlock):
@@ -391,10 +432,12 @@ class Life(RuleBasedStateMachine):
     def quiet_when_paused(self) -> None:
         sequencer = self.sequencer
         if not sequencer.active or sequencer.pause:
-            assert sequencer.next(self.now + 1_000) is None
+            assert sequencer.next(self.now + 1_000) is None and sequencer.next_commit(self.now + 1_000) is None
         if not sequencer.active:
             assert sequencer.sealed is None and not sequencer.stopping
-        assert (sequencer.phase is SequencerPhase.SEALED) == (sequencer.sealed is not None)
+        is_committing = sequencer.phase is SequencerPhase.COMMITTING
+        assert not is_committing or self.committing == sequencer.sealed, "an answer is on its way"
+        assert (sequencer.phase in WITH_BLOCK) == (sequencer.sealed is not None)
         assert sequencer.building is None or sequencer.phase is not SequencerPhase.IDLE
 
 

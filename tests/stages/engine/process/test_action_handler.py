@@ -111,6 +111,8 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.BlockSequenced(SequencedBlock(info, payload, 1.5)),
         act.SequencerStarted(ref),
         act.SequencerStopped(ref),
+        act.StopWaitSkipped("this node is not the leader"),
+        act.LeaderOverridden(),
         act.SequencerWaits("no origin"),
         act.BlockFinalized(ref),
         act.L1FinalityRegressed(chain.l1_ref(99)),

@@ -13,6 +13,7 @@ from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
     OutputResponse,
+    OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
     SetRecoverModeRequest,
@@ -30,7 +31,7 @@ from tests.support.rpc_harness import L2, ROLLUP, RpcHarness, RunWithRpc
 
 
 def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:
-    """[RPC10, RPC24, RPC26 to RPC30, RPC40, RPC49, RPC52, RPC59, RPC85]"""
+    """[RPC10, RPC24, RPC26 to RPC30, RPC40, RPC49, RPC52, RPC85]"""
 
     async def scenario(rpc: RpcHarness) -> None:
         assert await rpc.call("health_status") == "v1.2.3-dev"
@@ -43,18 +44,25 @@ def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:
         status = await rpc.call("optimism_syncStatus")
         assert status["unsafe_l2"]["number"] == 0
         assert await rpc.call("admin_sequencerActive") is False
-        assert await rpc.call("admin_overrideLeader") == (-32000, "sequencer is not enabled")
         await rpc.until_ready()
         status = await rpc.call("optimism_syncStatus")
         assert status["unsafe_l2"]["number"] == 20 and status["current_l1"]["number"] == 10
         assert await rpc.call("admin_sequencerActive") is True
-        assert await rpc.call("admin_overrideLeader") is None
         rpc.status["engine"].set(EngineStatus(1, None, None, None, None, None, True, True))
         await rpc.until(lambda: rpc.stage.node.engine is not None and rpc.stage.node.engine.unsafe is None)
         status = await rpc.call("optimism_syncStatus")
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
 
     with_rpc(scenario)
+
+
+def test_a_node_with_a_conductor_says_so(with_rpc: RunWithRpc) -> None:
+    """[RPC52]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert await rpc.call("admin_conductorEnabled") is True
+
+    with_rpc(scenario, conductor_enabled=True)
 
 
 def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> None:
@@ -71,11 +79,12 @@ def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> Non
 
 
 def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc) -> None:
-    """[RPC46 to RPC48, RPC53]"""
+    """[RPC46 to RPC48, RPC51, RPC53, RPC59]"""
     responses: dict[type[Any], Callable[[Any], ControlResponse]] = {
         StartSequencerRequest: lambda request: ControlResponse(request.id, "sequencer already running", None),
         StopSequencerRequest: lambda request: ControlResponse(request.id, None, L2.hash),
         ResetDerivationRequest: lambda request: ControlResponse(request.id, None, None),
+        OverrideLeaderRequest: lambda request: ControlResponse(request.id, "sequencer is not enabled", None),
         SetRecoverModeRequest: lambda request: ControlResponse(request.id, None, None),
     }
 
@@ -88,7 +97,10 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
         assert await rpc.call("admin_setRecoverMode", True) is None
         assert rpc.control_requests[0] == StartSequencerRequest(1, L2.hash)
         assert rpc.control_requests[-1] == SetRecoverModeRequest(4, True)
-        assert len({request.id for request in rpc.control_requests}) == 4
+        assert await rpc.call("admin_overrideLeader") == (-32000, "sequencer is not enabled")
+        assert len({request.id for request in rpc.control_requests}) == 5
+        responses[OverrideLeaderRequest] = responses[ResetDerivationRequest]
+        assert await rpc.call("admin_overrideLeader") is None
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
 
     with_rpc(scenario)

@@ -1,0 +1,222 @@
+"""The engine process under a conductor on loopback: a leader, slow, failing, hanging, away, or one that chooses another
+leader while a block is built [CND3 to CND8]."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OverrideLeaderRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.messages.engine import AttributesOutcome
+from tests.stages.engine.conftest import Play
+from tests.support.chain_fixture import chain_with
+from tests.support.engine_node import EngineNode, chain_clock
+from tests.support.fake_conductor import NOT_LEADER, FakeConductor
+from tests.support.fake_engine import FakeExecutionEngine
+
+TIMEOUT = 0.4
+
+
+class ConductedNode(EngineNode):
+    """A sequencing node with its conductor; the conductor checks that no block passes it."""
+
+    def __init__(
+        self,
+        engine: FakeExecutionEngine,
+        conductor: FakeConductor,
+        directory: Path,
+        incarnation: int = 1,
+        state: str = "",
+    ) -> None:
+        self.conductor = conductor
+        super().__init__(
+            engine.chain,
+            engine,
+            directory,
+            incarnation,
+            chain_clock(speed=5),
+            sequencer_enabled=True,
+            sequencer_l1_confs=0,
+            sequencer_state_file=state,
+            conductor_enabled=True,
+            conductor_url=conductor.url,
+            conductor_timeout=TIMEOUT,
+            p2p=True,
+        )
+        conductor.on_commit = lambda payload: self.check()
+
+    @property
+    def is_active(self) -> bool:
+        return self.status is not None and self.status.sequencer_active
+
+    @property
+    def height(self) -> int:
+        """How many blocks the engine has."""
+        return len(self.engine.canonical())
+
+    def check(self) -> None:
+        """Every block that was gossiped or inserted was committed."""
+        committed = {payload.block_hash for payload in self.conductor.committed}
+        assert {each.block_hash for each in self.engine.canonical().values()} <= committed
+        assert {each.payload.block_hash for each in self.published} <= committed
+
+    async def begin(self, number: int = 1) -> ControlResponse:
+        """admin_startSequencer at the present head."""
+        await self.until(lambda: self.unsafe >= 0 and self.stage.core.heads is not None)
+        return await self.admin(StartSequencerRequest(number, self.engine.head))
+
+
+@asynccontextmanager
+async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator[ConductedNode]:
+    """A node of blocks every second whose clock is five times as fast; the sequencer is stopped."""
+    engine = FakeExecutionEngine(chain_with(block_time=1))
+    engine.head = engine.chain.genesis.hash
+    async with engine.serving(), FakeConductor(is_leader=is_leader).serving() as conductor:
+        node = ConductedNode(engine, conductor, directory)
+        async with node.running():
+            yield node
+
+
+def test_the_leader_sequences_what_the_conductor_has_stored(play: Play, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with conducted(tmp_path) as node:
+            assert await node.begin() == ControlResponse(1, None, None)
+            await node.until(lambda: node.height >= 3)
+            stopped = await node.admin(StopSequencerRequest(2))
+            assert stopped == ControlResponse(2, None, node.engine.head)
+            node.check()
+            assert [payload.block_number for payload in node.conductor.committed] == list(range(1, node.height + 1))
+            await node.until(lambda: len({each.id for each in node.published}) == node.height)
+            assert node.conductor.count("leader") <= 2, "it is not asked for before each block"
+            assert b'rpc="conductor"' in node.meter.text()
+
+    play(scene())
+
+
+def test_only_the_leader_can_be_started(play: Play, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with conducted(tmp_path, is_leader=False) as node:
+            assert (await node.begin()).error == "sequencer is not the leader, aborting"
+            node.conductor.answers = [503] * 2
+            failed = (await node.begin(2)).error
+            assert failed is not None and failed.startswith("sequencer leader check failed: 127.0.0.1:")
+            assert not node.is_active and node.conductor.committed == []
+
+    play(scene())
+
+
+def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain(play: Play, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with conducted(tmp_path) as node:
+            await node.begin()
+            await node.until(lambda: node.height >= 1)
+            node.conductor.is_leader = False
+            commits = node.conductor.count("commitUnsafePayload")
+            await node.until(lambda: node.has_problem("sequencer: failed to commit unsafe payload to conductor: "))
+            assert any(NOT_LEADER in problem for problem in node.health)
+            height = node.height
+            # Two attempts a try, and the second try comes a second later.
+            await node.until(lambda: node.conductor.count("commitUnsafePayload") >= commits + 4)
+            assert node.height == height == len(node.conductor.committed)
+            assert (await node.admin(StopSequencerRequest(2))) == ControlResponse(2, None, node.engine.head)
+            node.check()
+            await node.until(lambda: not node.is_active and node.health == ())
+
+    play(scene())
+
+
+def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_admin_calls(
+    play: Play, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        async with conducted(tmp_path) as node:
+            start = await node.start()
+            await node.begin()
+            await node.until(lambda: node.height >= 1)
+            node.conductor.hold.clear()
+            requests = len(node.conductor.requests)
+            await node.until(lambda: len(node.conductor.requests) > requests)
+            found = await node.output(OutputRequest(9, 1))
+            assert found.error is None
+            parent = node.chain.genesis
+            first = node.engine.canonical()[1]
+            origin = node.chain.ref(first).l1_origin.number
+            attributes = node.chain.attributes(parent, origin)
+            applied = await node.derive(start, 1, parent, attributes, 101)
+            assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == node.chain.ref(first)
+            await node.until(lambda: node.has_problem("sequencer: failed to commit"))
+            assert any(f"no answer within {TIMEOUT:g} s" in problem for problem in node.health)
+            stopped = await node.admin(StopSequencerRequest(2))
+            assert stopped == ControlResponse(2, None, node.engine.head), "while the conductor still hangs"
+            node.check()
+
+    play(scene())
+
+
+def test_a_conductor_that_is_slow_or_fails_for_a_while_loses_no_block(play: Play, tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with conducted(tmp_path) as node:
+            await node.begin()
+            await node.until(lambda: node.height >= 1)
+            node.conductor.answers = [503, {"error": {"code": -32000, "message": "no quorum"}}, b"<html>"]
+            height = node.height
+            await node.until(lambda: node.height >= height + 2)
+            await node.until(lambda: node.health == ())
+            times = [payload.timestamp for _, payload in sorted(node.engine.canonical().items())]
+            assert times == list(range(1_001, 1_001 + len(times)))
+            node.check()
+
+    play(scene())
+
+
+def test_a_conductor_that_goes_away_is_a_problem_until_the_leader_is_overridden(play: Play, tmp_path: Path) -> None:
+    """[CND7]"""
+    engine = FakeExecutionEngine(chain_with(block_time=1))
+    engine.head = engine.chain.genesis.hash
+
+    async def scene() -> None:
+        async with engine.serving():
+            async with FakeConductor().serving() as conductor:
+                node = ConductedNode(engine, conductor, tmp_path)
+            async with node.running():
+                failed = await node.begin()
+                assert failed.error is not None and "cannot connect" in failed.error
+                assert await node.admin(OverrideLeaderRequest(2)) == ControlResponse(2, None, None)
+                assert not node.is_active
+                assert (await node.begin(3)).error is None
+                await node.until(lambda: node.height >= 2 and node.health == ())
+                assert conductor.requests == []
+
+    play(scene())
+
+
+def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_again(play: Play, tmp_path: Path) -> None:
+    """[CND6, CND8]"""
+    engine = FakeExecutionEngine(chain_with(block_time=1))
+    engine.head = engine.chain.genesis.hash
+    state = tmp_path / "sequencer.state"
+
+    def life(conductor: FakeConductor, number: int) -> ConductedNode:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        return ConductedNode(engine, conductor, folder, number, str(state))
+
+    async def scene() -> None:
+        async with engine.serving(), FakeConductor(is_leader=False).serving() as conductor:
+            async with life(conductor, 1).running() as node:
+                assert isinstance(node, ConductedNode)
+                await node.admin(OverrideLeaderRequest(1))
+                assert (await node.begin(2)).error is None
+                await node.until(lambda: node.height >= 1)
+            assert not state.exists()
+            async with life(conductor, 2).running() as node:
+                assert isinstance(node, ConductedNode)
+                assert (await node.begin(3)).error == "sequencer is not the leader, aborting"
+                assert not node.is_active
+
+    play(scene())
