@@ -1,0 +1,98 @@
+"""A sequencing node as a program with a conductor: it is the conductor that starts it, also after its engine process
+was killed, and no block is in the chain that the conductor does not have [CND5 to CND8]."""
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.fake_conductor import FakeConductor
+from tests.support.leftovers import Leftovers
+from tests.support.local_chain import LocalChain
+from tests.support.programs import call, reports_problem, unready_reasons, wait_for
+from tests.support.tcp_relay import LOOPBACK
+
+
+@contextmanager
+def served() -> Iterator[FakeConductor]:
+    """A conductor on an event loop of its own."""
+    conductor, ready = FakeConductor(), threading.Event()
+    ended = asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with conductor.serving():
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield conductor
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+        loop.close()
+
+
+def engine_pid(runtime_dir: Path) -> int | None:
+    """The id of the engine process; None while there is none."""
+    entries = json.loads((runtime_dir / "processes.json").read_text())
+    return next((entry["pid"] for entry in entries if entry["role"] == "engine"), None)
+
+
+class ConductedChain:
+    """The chain of an engine and what the conductor has of it."""
+
+    def __init__(self, chain: LocalChain, conductor: FakeConductor) -> None:
+        self._url, self._conductor = chain.public, conductor
+
+    def hashes(self) -> list[str]:
+        """The hashes of the blocks above genesis."""
+        top = int(call(self._url, "eth_blockNumber"), 16)
+        return [call(self._url, "eth_getBlockByNumber", hex(number), False)["hash"] for number in range(1, top + 1)]
+
+    def check(self) -> None:
+        """Every block was committed."""
+        found = set(self.hashes())
+        assert found <= {"0x" + payload.block_hash.hex() for payload in self._conductor.committed}
+
+
+def start_sequencer(rpc: str, blocks: ConductedChain) -> None:
+    """What the conductor does with a leader that does not sequence."""
+    wait_for(lambda: call(rpc, "admin_sequencerActive") is False, "the sequencer is stopped")
+    wait_for(lambda: not unready_reasons(rpc), "the node is ready")
+    length = len(blocks.hashes())
+    head = call(rpc, "optimism_syncStatus")["unsafe_l2"]["hash"]
+    assert call(rpc, "admin_startSequencer", head) is None
+    wait_for(lambda: len(blocks.hashes()) >= length + 2, "two blocks")
+    blocks.check()
+
+
+def test_only_the_conductor_starts_the_sequencer_again_after_a_kill(leftovers: Leftovers) -> None:
+    directory = leftovers.folder / "run"
+    with LocalChain(leftovers) as chain, served() as conductor:
+        blocks = ConductedChain(chain, conductor)
+        options = {"conductor_enabled": "true", "conductor_rpc": conductor.url, "sequencer_enabled": "true"}
+        options |= {"sequencer_l1__confs": "0", "rpc_enable__admin": "true", "runtime_dir": str(directory)}
+        with chain.node(**options) as node:
+            line = node.wait_for_line('"rpc server is listening"')
+            rpc = f"http://{LOOPBACK}:" + dict(word.split("=", 1) for word in line.split() if "=" in word)["port"]
+            assert call(rpc, "admin_conductorEnabled") is True
+            start_sequencer(rpc, blocks)
+            pid = engine_pid(directory)
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: engine_pid(directory) not in (None, pid), "another engine process")
+            start_sequencer(rpc, blocks)
+            conductor.is_leader = False
+            wait_for(lambda: reports_problem(rpc, "engine", "failed to commit unsafe payload"), "the refused commit")
+            assert call(rpc, "admin_stopSequencer") == blocks.hashes()[-1]
+            assert call(rpc, "admin_sequencerActive") is False
+            blocks.check()
+            assert node.stop().code == 0
