@@ -80,8 +80,9 @@ CHANNELS: tuple[Channel, ...] = (
         | control.SetRecoverModeRequest
         | control.ResetDerivationRequest
         | control.OutputRequest
+        | control.SafeHeadRequest
         | control.PostUnsafePayloadRequest,
-        down=control.ControlResponse | control.OutputResponse,
+        down=control.ControlResponse | control.OutputResponse | control.SafeHeadResponse,
     ),
     Channel("engine.payloads", Pattern.REQUEST, "engine", ("p2p",), up=p2p.PayloadRequest, down=p2p.PayloadResponse),
     Channel(

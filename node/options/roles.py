@@ -7,6 +7,7 @@ from rollup_node.node.options.value_types import (
     DURATION,
     HTTP_URL,
     OPTIONAL_HOST,
+    OPTIONAL_PATH,
     PAIRS,
     PATH,
     PORT,
@@ -108,12 +109,11 @@ SERVICES = Section(
         ),
         Option(
             name="safedb.path",
-            value_type=PATH,
+            value_type=OPTIONAL_PATH,
             default=None,
             variable="NODE_SAFEDB_PATH",
-            help="Database of safe head updates.",
-            missing_feature="the safe head database",
-            without_feature=("",),
+            help="File that records with which L1 block each L2 block became safe, for optimism_safeHeadAtL1Block.",
+            field=EngineConfig.safedb_path,
         ),
         Option(
             name="signer.address",

@@ -181,6 +181,7 @@ RPC_URLS = list_of("list of url", f"{RPC_URL.expected}, or several with commas b
 TEXT = scalar("string", "a text on one line", _read_line)
 TEXTS = list_of("list of string", "texts with commas between", _read_item)
 PATH = scalar("path", "a path", _read_path)
+OPTIONAL_PATH = empty_is_none(PATH)
 HOST = scalar("string (IP address)", "an IP address or host name", _read_host)
 OPTIONAL_HOST = empty_is_none(HOST)
 HEADER = scalar("string", "a header of the form `X-Key: Value`", _read_header)

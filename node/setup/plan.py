@@ -127,6 +127,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             conductor_enabled=values["conductor.enabled"],
+            safedb=values["safedb.path"] is not None,
             jwt_secret=node_secrets.rpc_jwt,
         ),
     )

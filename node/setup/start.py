@@ -18,8 +18,7 @@ def start_node(values: Values, warnings: Sequence[str]) -> int:
     plan = plan_node(values)
     notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
     secrets = load_secrets(plan, notices.append)
-    if plan.p2p is not None:
-        check_state_files(plan.p2p)
+    check_state_files(plan.p2p, plan.chain.config, values["safedb.path"])
     configs = node_configs(plan, secrets)
     check_ports(listeners(configs))
     settings = node_settings(plan, configs, secrets)

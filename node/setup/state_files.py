@@ -1,19 +1,24 @@
 """The databases of a node: opened once before the start, so that an unusable one ends it with a clear error."""
 
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.storage.io.database import StoreError
+from rollup_node.stages.protocol.config import RollupConfig
 
 
-def check_state_files(config: P2pConfig) -> None:
-    """Opens and closes the peerstore and the discovery database; creates those that are missing.
+def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:
+    """Opens and closes peerstore, discovery database and safe head database; creates those that are missing.
 
     Raises SetupError when one is damaged, belongs to another node, or cannot be created."""
     try:
-        PeerStore(config.peerstore_path).close()
-        if not config.no_discovery:
-            NodeDatabase(config.discovery_path).close()
+        if config is not None:
+            PeerStore(config.peerstore_path).close()
+            if not config.no_discovery:
+                NodeDatabase(config.discovery_path).close()
+        if safedb_path is not None:
+            SafeHeadStore(safedb_path, rollup, check=True).close()
     except StoreError as error:
         raise SetupError(str(error)) from None

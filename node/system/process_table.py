@@ -73,7 +73,7 @@ PROCESSES: tuple[ProcessTemplate, ...] = (
     ProcessTemplate("blobs", preload=("aiohttp",)),
     ProcessTemplate("derivation", preload=("brotlicffi",)),
     ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
-    ProcessTemplate("engine", preload=("aiohttp", "jwt")),
+    ProcessTemplate("engine", preload=("aiohttp", "jwt", "sqlite3")),
     ProcessTemplate("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )

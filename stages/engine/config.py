@@ -14,7 +14,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     outdated protocol version halts the node. `sequencer_state_file` keeps whether an admin call started or stopped the
     sequencer, for the life of the node. A conductor decides about that by itself; it is at `conductor_url`, and a call
     takes at most `conductor_timeout` seconds. `p2p`: there is a p2p process; `fill_gaps`: blocks that the unsafe chain
-    lacks are requested from it."""
+    lacks are requested from it. `safedb_path` is the file of the safe head database; None: safe heads are not
+    recorded."""
 
     url: str
     jwt_secret: bytes
@@ -39,3 +40,4 @@ class EngineConfig(msgspec.Struct, frozen=True):
     sequencer_state_file: str = ""
     p2p: bool = False
     fill_gaps: bool = True
+    safedb_path: str | None = None

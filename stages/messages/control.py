@@ -3,7 +3,7 @@
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 
 class StartSequencerRequest(Message, frozen=True, tag="StartSequencerRequest"):
@@ -45,6 +45,13 @@ class OutputRequest(Message, frozen=True, tag="OutputRequest"):
     number: int
 
 
+class SafeHeadRequest(Message, frozen=True, tag="SafeHeadRequest"):
+    """optimism_safeHeadAtL1Block: the safe head at the L1 block `number`."""
+
+    id: int
+    number: int
+
+
 class PostUnsafePayloadRequest(Message, frozen=True, tag="PostUnsafePayloadRequest"):
     """admin_postUnsafePayload: a block to handle like one from gossip."""
 
@@ -53,7 +60,7 @@ class PostUnsafePayloadRequest(Message, frozen=True, tag="PostUnsafePayloadReque
 
 
 class ControlResponse(Message, frozen=True, tag="ControlResponse"):
-    """The response to all but OutputRequest: an `error`, or the `head` where the method returns one."""
+    """The response to all requests without one of their own: an `error`, or the `head` where the method returns one."""
 
     id: int
     error: str | None
@@ -70,3 +77,12 @@ class OutputResponse(Message, frozen=True, tag="OutputResponse"):
     state_root: Hash
     withdrawal_storage_root: Hash
     status: EngineStatus | None
+
+
+class SafeHeadResponse(Message, frozen=True, tag="SafeHeadResponse"):
+    """The last L1 block at or below the requested one with which a block became safe, and that block; or an `error`."""
+
+    id: int
+    error: str | None
+    l1_block: BlockId
+    safe_head: BlockId

@@ -18,8 +18,8 @@ class RpcConfig(msgspec.Struct, frozen=True):
 
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
-    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`. Who may call what is explained
-    in Access."""
+    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`; without `safedb` safe heads are
+    not recorded. Who may call what is explained in Access."""
 
     addr: str
     port: int
@@ -33,6 +33,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     dependency_set: DependencySet | None = None
     p2p: bool = False
     conductor_enabled: bool = False
+    safedb: bool = False
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None

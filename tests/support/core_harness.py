@@ -19,7 +19,14 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, Pend
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
-from rollup_node.stages.messages.control import ControlResponse, OutputRequest, OutputResponse
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadsWritten
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OutputResponse,
+    SafeHeadRequest,
+    SafeHeadResponse,
+)
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import (
     AttributesReady,
@@ -33,7 +40,7 @@ from rollup_node.stages.messages.engine import (
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse, UnsafeBlock
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from tests.support.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.model_engine import ModelEngine
 
@@ -117,6 +124,10 @@ class CoreHarness:
                 return L2BlocksResponse(reset, first, last, (), "not read in this test")
             case OutputRequest(id=number):
                 return OutputResponse(number, "not read in this test", None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            case SafeHeadRequest(id=number):
+                return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
+            case RecordSafeHead() | ResetSafeHeads():
+                return SafeHeadsWritten()
             case PayloadRequest(id=number):
                 return PayloadResponse(number, None, None)
             case call:

@@ -11,7 +11,7 @@ from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttri
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
-from rollup_node.stages.messages.control import ControlResponse, OutputResponse
+from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -31,7 +31,7 @@ class SendToRpc(msgspec.Struct, frozen=True):
     """A response on `engine.control`."""
 
     peer: ProcessId
-    message: ControlResponse | OutputResponse
+    message: ControlResponse | OutputResponse | SafeHeadResponse
 
 
 class SendToP2P(msgspec.Struct, frozen=True):

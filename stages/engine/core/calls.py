@@ -8,7 +8,8 @@ import msgspec
 from rollup_node.stages.engine.api.conductor_api import ConductorAnswer, ConductorCall
 from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
-from rollup_node.stages.messages.control import OutputRequest, OutputResponse
+from rollup_node.stages.engine.safedb.entries import SafeHeadsWritten, SafeHeadWrite
+from rollup_node.stages.messages.control import OutputRequest, OutputResponse, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -31,6 +32,8 @@ class Lane(Enum):
     FINALITY = "finality"
     OVERLAP_BLOCKS = "overlap blocks"
     OUTPUTS = "outputs"
+    SAFE_HEADS = "safe heads"
+    SAFE_HEAD_WRITES = "safe head writes"
     PEER_PAYLOADS = "peer payloads"
 
 
@@ -47,6 +50,8 @@ class Work(Enum):
     FINALITY = "finality"
     OVERLAP_BLOCKS = "overlap blocks"
     OUTPUT = "output"
+    SAFE_HEAD = "safe head"
+    SAFE_HEAD_WRITE = "safe head write"
     PEER_PAYLOAD = "peer payload"
 
     @property
@@ -67,18 +72,24 @@ _LANES = {
     Work.FINALITY: Lane.FINALITY,
     Work.OVERLAP_BLOCKS: Lane.OVERLAP_BLOCKS,
     Work.OUTPUT: Lane.OUTPUTS,
+    Work.SAFE_HEAD: Lane.SAFE_HEADS,
+    Work.SAFE_HEAD_WRITE: Lane.SAFE_HEAD_WRITES,
     Work.PEER_PAYLOAD: Lane.PEER_PAYLOADS,
 }
-_TASKS = {Work.UNSAFE_BLOCK: "unsafe blocks", Work.SEQUENCER: "sequence", Work.FINALITY: "finalize"}
+_TASKS = {
+    Work.UNSAFE_BLOCK: "unsafe blocks",
+    Work.SEQUENCER: "sequence",
+    Work.FINALITY: "finalize",
+    Work.SAFE_HEAD_WRITE: "safe head database",
+}
 
 
-Read = L2BlocksRequest | OutputRequest | PayloadRequest
-"""Reads of the engine on behalf of other processes; the answer is the response."""
+Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest
+"""Reads of the engine or the safe head database on behalf of other processes; the answer is the response."""
 
-CoreCall = EngineCall | ConductorCall | GetL1BlockRef | Read
-CoreAnswer = (
-    EngineAnswer | ConductorAnswer | Unavailable | L1BlockRef | L2BlocksResponse | OutputResponse | PayloadResponse
-)
+ReadAnswer = L2BlocksResponse | OutputResponse | PayloadResponse | SafeHeadResponse
+CoreCall = EngineCall | ConductorCall | GetL1BlockRef | Read | SafeHeadWrite
+CoreAnswer = EngineAnswer | ConductorAnswer | Unavailable | L1BlockRef | ReadAnswer | SafeHeadsWritten
 
 
 class PendingCall(msgspec.Struct, frozen=True):

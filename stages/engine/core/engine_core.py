@@ -19,6 +19,9 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
 | lane     | output         | optimism_outputAtBlock                                   | the request, by its response  |
+| lane     | safe head      | optimism_safeHeadAtL1Block                               | the request, by its response  |
+| lane     | safe head      | a block became safe, or derivation has a new start; with | the write of the safe head    |
+|          | write          | `safedb.path` [SDB3]                                     | database                      |
 | lane     | peer payload   | a peer requests a block                                  | the request, by its response  |
 
 | state      | fields             | event                       | next state                                         |
@@ -55,7 +58,8 @@ from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
-from rollup_node.stages.messages.control import OutputResponse
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead
+from rollup_node.stages.messages.control import OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -86,7 +90,9 @@ class EngineCore:
             (Work.START, self._start),
             (Work.FINALITY, self._finality),
             (Work.OVERLAP_BLOCKS, lambda now: _oldest(Work.OVERLAP_BLOCKS, self._inbox.overlap_blocks)),
+            (Work.SAFE_HEAD_WRITE, self._safe_head_write),
             (Work.OUTPUT, lambda now: _oldest(Work.OUTPUT, self._inbox.outputs)),
+            (Work.SAFE_HEAD, lambda now: _oldest(Work.SAFE_HEAD, self._inbox.safe_heads)),
             (Work.PEER_PAYLOAD, lambda now: _oldest(Work.PEER_PAYLOAD, self._inbox.peer_payloads)),
         )
         self._open: dict[Lane, PendingCall] = {}
@@ -202,7 +208,11 @@ class EngineCore:
             return None
         if state.search is None and state.controller.heads is None and now.monotonic >= state.search_at:
             state.search_at = now.monotonic + SEARCH_PAUSE
-            state.search = PipelineStartSearch(state.config.rollup, skip_check=state.config.skip_sync_start_check)
+            state.search = PipelineStartSearch(
+                state.config.rollup,
+                skip_check=state.config.skip_sync_start_check,
+                find_l1_genesis=state.safe_heads.enabled,
+            )
         elif self._needs_restart() and state.confirmed_heads is not None:
             state.search = PipelineStartSearch(state.config.rollup, safe=state.confirmed_heads.safe)
         call = None if state.search is None else state.search.call
@@ -223,6 +233,13 @@ class EngineCore:
         state.recover(Work.FINALITY.task)
         return None
 
+    def _safe_head_write(self, now: Instant) -> Due:
+        state = self._state
+        if state.backoff.is_waiting(Work.SAFE_HEAD_WRITE.task, now.monotonic):
+            return None
+        write = state.safe_heads.next()
+        return None if write is None else (Work.SAFE_HEAD_WRITE, write)
+
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def _take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
@@ -234,6 +251,10 @@ class EngineCore:
         elif work is Work.OUTPUT:
             peer = self._inbox.outputs.answered()
             if isinstance(answer, OutputResponse):
+                state.do(act.SendToRpc(peer, answer))
+        elif work is Work.SAFE_HEAD:
+            peer = self._inbox.safe_heads.answered()
+            if isinstance(answer, SafeHeadResponse):
                 state.do(act.SendToRpc(peer, answer))
         elif work is Work.PEER_PAYLOAD:
             peer = self._inbox.peer_payloads.answered()
@@ -249,11 +270,14 @@ class EngineCore:
     def _take_own(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Answers of the engine and of L1 to calls on behalf of this process."""
         if isinstance(answer, Unavailable):
-            raise TemporaryError(answer.reason)
+            # Derivation starts over, so that an entry that could not be written is derived again [SDB3].
+            raise (ResetError if isinstance(pending.call, RecordSafeHead) else TemporaryError)(answer.reason)
         if pending.work is Work.START:
             self._take_start(answer)
         elif pending.work is Work.FINALITY:
             self._take_finality(pending, answer, now)
+        elif pending.work is Work.SAFE_HEAD_WRITE:
+            self._state.safe_head_written()
         else:
             self._heads.answer(pending, answer, now)
 

@@ -13,6 +13,7 @@ from rollup_node.stages.messages.control import (
     OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SafeHeadRequest,
     SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
@@ -25,11 +26,13 @@ from rollup_node.stages.messages.p2p import PayloadRequest, UnsafeBlock
 MAX_OVERLAP_REQUESTS = 8
 MAX_OVERLAP_BLOCKS = 4096
 MAX_OUTPUT_REQUESTS = 64
+MAX_SAFE_HEAD_REQUESTS = 64
 MAX_PAYLOAD_REQUESTS = 64
 
 DerivationRequest = StartRequest | AttributesReady | L2BlocksRequest
 AdminRequest = SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest
-PeerRequest = DerivationRequest | AdminRequest | OutputRequest | PayloadRequest
+RpcRequest = AdminRequest | OutputRequest | SafeHeadRequest
+PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
 News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
 
 
@@ -40,6 +43,7 @@ class Inbox:
         self._state, self._sequencer_admin = state, sequencer_admin
         self.overlap_blocks = ReadQueue[L2BlocksRequest](MAX_OVERLAP_REQUESTS)
         self.outputs = ReadQueue[OutputRequest](MAX_OUTPUT_REQUESTS)
+        self.safe_heads = ReadQueue[SafeHeadRequest](MAX_SAFE_HEAD_REQUESTS)
         self.peer_payloads = ReadQueue[PayloadRequest](MAX_PAYLOAD_REQUESTS)
 
     def news(self, message: News) -> None:
@@ -72,6 +76,8 @@ class Inbox:
                     self._derivation(peer, message, now)
             case OutputRequest():
                 self.outputs.add(peer, message)
+            case SafeHeadRequest():
+                self.safe_heads.add(peer, message)
             case PayloadRequest():
                 self.peer_payloads.add(peer, message)
             case _:

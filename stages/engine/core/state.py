@@ -15,11 +15,12 @@ from rollup_node.stages.engine.machines.finality import Finality, Finalize
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
 from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
+from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
@@ -34,13 +35,15 @@ class CoreState:
     `unconfirmed` is a start whose heads the engine has not accepted yet; `search` a start search on its way, at the
     earliest at `search_at`; `restart` a start at the safe head that waits until no head-moving call is open.
     `forkchoice_at` is when a pending forkchoice update is due; `finishing` the work whose block was inserted and is to
-    become the head now; `held` a call whose answer is processed after a forkchoice update. `epoch` counts resets."""
+    become the head now; `held` a call whose answer is processed after a forkchoice update. `epoch` counts resets.
+    `l1_genesis` is L1 block 0 if the unconfirmed start is the L2 genesis and safe heads are recorded."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
         self.config, self.backoff = config, backoff
         self.controller = EngineController()
         self.attributes = AttributesHandler(config.rollup, self.controller)
         self.production = BlockProduction(config, stopped)
+        self.safe_heads = SafeHeadRecorder(config.safedb_path is not None)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.unsafe = UnsafeChain(config.rollup)
         self.session = DerivationSession()
@@ -49,6 +52,7 @@ class CoreState:
         self.actions: list[act.Action] = []
         self.epoch = 0
         self.unconfirmed: PipelineStart | None = None
+        self.l1_genesis: BlockId | None = None
         self.search: PipelineStartSearch | None = None
         self.restart: PipelineStart | None = None
         self.finishing: Work | None = None
@@ -97,6 +101,7 @@ class CoreState:
         self.controller.clear()
         self.attributes.clear()
         self.production.on_reset()
+        self.safe_heads.clear()
         self.finality.reset()
         self.session.clear()
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
@@ -118,7 +123,7 @@ class CoreState:
             return
         self.controller.start(found.heads)
         self.attributes.start(start.reset, start.safe_config)
-        self.unconfirmed = start
+        self.unconfirmed, self.l1_genesis = start, found.l1_genesis
         self.do(act.StartFound(found.heads, start.base))
 
     def apply_restart(self, start: PipelineStart, now: Instant) -> None:
@@ -140,6 +145,8 @@ class CoreState:
 
     def send_start(self) -> None:
         """Sends the present start to the life of derivation that owns it, if there is one."""
+        if self.safe_heads.pending:
+            return
         if self.session.owner is not None and self.session.start is not None:
             self.do(act.SendToDerivation(self.session.owner, self.session.start))
 
@@ -155,6 +162,7 @@ class CoreState:
             sequencer.on_heads(heads, now.unix)
         else:
             self.unconfirmed = None
+            self.safe_heads.note_reset(heads.safe, self.l1_genesis)
             sequencer.on_start(heads, now.unix)
             self._begin(start)
             for peer, number in self.admin.take_resets():
@@ -168,16 +176,17 @@ class CoreState:
         if processed is None or heads is None:
             return
         self.forkchoice_at = now.monotonic + FORKCHOICE_DELAY
-        self.send_result(processed)
         if processed.safe_head == heads.safe and processed.outcome is not AttributesOutcome.REFUSED:
             self.finality.note_safe(heads.safe, processed.derived_from)
+            self.safe_heads.note_safe(heads.safe, processed.derived_from)
+        self.send_result(processed)
         self.do(act.AttributesProcessed(processed))
         self.production.sequencer.on_heads(heads, now.unix)
         self.recover_drive()
 
     def send_result(self, processed: ProcessedAttributes) -> None:
-        """Sends derivation what became of its attributes."""
-        if self.session.owner is not None:
+        """Sends derivation what became of its attributes, once the safe head that results is recorded."""
+        if self.session.owner is not None and not self.safe_heads.pending:
             message = AttributesResult(
                 self.attributes.reset,
                 processed.sequence,
@@ -187,9 +196,20 @@ class CoreState:
             )
             self.do(act.SendToDerivation(self.session.owner, message))
 
+    def safe_head_written(self) -> None:
+        """A change of the safe head database is on disk: derivation gets what it waits for."""
+        self.safe_heads.done()
+        self.recover(Work.SAFE_HEAD_WRITE.task)
+        if self.attributes.last is not None:
+            self.send_result(self.attributes.last)
+        else:
+            self.send_start()
+
     def finalize_due(self, now: Instant) -> None:
         """Moves the finalized head if that is due; the next forkchoice update carries it."""
         heads = self.confirmed_heads
+        if self.safe_heads.pending:
+            return
         if heads is not None and isinstance(due := self.finality.next(heads.finalized), Finalize):
             self.controller.finalize(due.block)
             self.finality.done()

@@ -1,11 +1,13 @@
 """The search for a pipeline start, as calls: the heads (unless they are in force already), the system config of the
-safe block, and the base. One call at a time; any error ends the search, and the next one starts from nothing.
+safe block, the base, and L1 block 0 for the safe head database. One call at a time; any error ends the search, and the
+next one starts from nothing.
 
 | part  | calls                                                      | result                         |
 |-------|------------------------------------------------------------|--------------------------------|
 | heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
 | safe  | the block of the safe head                                 | its system config [SYS27]      |
 | base  | blocks below it, by number [RS1]                           | the base and its system config |
+| L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
 """
 
 from collections.abc import Generator
@@ -21,7 +23,7 @@ from rollup_node.stages.engine.machines.start_search import NeedGenesis, NeedLab
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 PREFETCH = 20
 """How many ancestors are read at once."""
@@ -36,12 +38,14 @@ class GetL1BlockRef(msgspec.Struct, frozen=True):
 
 
 class FoundStart(msgspec.Struct, frozen=True):
-    """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block."""
+    """`heads` is None where only the base was searched for; `safe_config` is the system config of the safe block.
+    `l1_genesis` is L1 block 0 where it is wanted and the safe head is the L2 genesis."""
 
     heads: Heads | None
     safe: L2BlockRef
     safe_config: SystemConfig
     base: Base
+    l1_genesis: BlockId | None = None
 
 
 StartCall = EngineCall | GetL1BlockRef
@@ -50,10 +54,17 @@ T = TypeVar("T")
 
 class PipelineStartSearch:
     """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is
-    searched for."""
+    searched for. `find_l1_genesis`: L1 block 0 is wanted."""
 
-    def __init__(self, rollup: RollupConfig, *, skip_check: bool = False, safe: L2BlockRef | None = None) -> None:
-        self._rollup, self._skip_check = rollup, skip_check
+    def __init__(
+        self,
+        rollup: RollupConfig,
+        *,
+        skip_check: bool = False,
+        find_l1_genesis: bool = False,
+        safe: L2BlockRef | None = None,
+    ) -> None:
+        self._rollup, self._skip_check, self._find_l1_genesis = rollup, skip_check, find_l1_genesis
         self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
         self._steps = self._search(safe)
@@ -81,7 +92,12 @@ class PipelineStartSearch:
         search = BaseSearch(self._rollup, info)
         while not isinstance(need := search.next(), Base):
             search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
-        return FoundStart(heads, safe, info.config, need)
+        l1_genesis = None
+        if self._find_l1_genesis and safe.id == self._rollup.genesis.l2:
+            l1_genesis = _expect((yield GetL1BlockRef(0, False)), L1BlockRef)
+            if l1_genesis is None:
+                raise TemporaryError("L1 has no block 0 yet")
+        return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id)
 
     def _find_heads(self) -> Generator[StartCall, object, Heads]:
         search = StartSearch(self._rollup, self._skip_check)

@@ -7,6 +7,8 @@ from rollup_node.stages.engine.api.engine_api import Unavailable
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.protocol.errors import TemporaryError
 
+_LASTING = {Lane.HEADS, Lane.SAFE_HEAD_WRITES}
+
 
 class CallRunner:
     """`ask` makes one call; its TemporaryError becomes the answer Unavailable. `wake` is called when an answer is
@@ -34,8 +36,8 @@ class CallRunner:
         return [(self._tasks.pop(task), task.result()) for task in done]
 
     async def close(self, seconds: float) -> None:
-        """Waits up to `seconds` for the call that can move heads, and cancels the others."""
-        moving = [task for task, pending in self._tasks.items() if pending.work.lane is Lane.HEADS]
+        """Waits up to `seconds` for the calls that move heads or record them, and cancels the others."""
+        moving = [task for task, pending in self._tasks.items() if pending.work.lane in _LASTING]
         if moving:
             await asyncio.wait(moving, timeout=seconds)
         open_tasks = [task for task in self._tasks if not task.done()]

@@ -1,32 +1,34 @@
-"""The requests of the rpc process: the admin calls, and the parts of output roots. A repeated request gets the first
-response again; some responses come when what was requested has happened."""
+"""The requests of the rpc process: the admin calls, the parts of output roots, and safe heads. A repeated request gets
+the first response again; some responses come when what was requested has happened."""
 
 from collections import OrderedDict
 from collections.abc import Callable
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.core.inbox import AdminRequest
-from rollup_node.stages.messages.control import ControlResponse, OutputRequest, OutputResponse
+from rollup_node.stages.engine.core.inbox import RpcRequest
+from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
 
 MAX_RESPONSES = 512
+
+RpcResponse = ControlResponse | OutputResponse | SafeHeadResponse
 
 
 class ControlServer:
     """The server of `engine.control`; `handle` takes each request that has no response yet."""
 
-    def __init__(self, bus: Bus, handle: Callable[[ProcessId, AdminRequest | OutputRequest], None]) -> None:
+    def __init__(self, bus: Bus, handle: Callable[[ProcessId, RpcRequest], None]) -> None:
         self._handle = handle
-        self._responses: OrderedDict[tuple[ProcessId, int], ControlResponse | OutputResponse] = OrderedDict()
+        self._responses: OrderedDict[tuple[ProcessId, int], RpcResponse] = OrderedDict()
         self._server = bus.serve("engine.control", self._take)
 
-    def respond(self, peer: ProcessId, response: ControlResponse | OutputResponse) -> None:
+    def respond(self, peer: ProcessId, response: RpcResponse) -> None:
         """Sends a response and keeps it for repeated requests."""
         self._responses[peer, response.id] = response
         while len(self._responses) > MAX_RESPONSES:
             self._responses.popitem(last=False)
         self._server.send(peer, response)
 
-    def _take(self, peer: ProcessId, message: AdminRequest | OutputRequest) -> None:
+    def _take(self, peer: ProcessId, message: RpcRequest) -> None:
         response = self._responses.get((peer, message.id))
         if response is None:
             self._handle(peer, message)

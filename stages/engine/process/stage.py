@@ -23,13 +23,15 @@ from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
+from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.control import OutputRequest
+from rollup_node.stages.messages.control import OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -73,6 +75,7 @@ class EngineStage:
         self._reading_client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
         self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
+        self._safe_heads = SafeHeadDatabase(config)
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
@@ -108,12 +111,13 @@ class EngineStage:
             log.info("sequencer is stopped until the conductor starts it", conductor=self._conductor.name)
 
     async def close(self) -> None:
-        """Waits a moment for the call that may move heads, and closes the connections."""
+        """Waits a moment for the calls that move and record heads, and closes connections and files."""
         await self._calls.close(FINISH_SECONDS)
         self._take_answers()
         await self._client.close()
         await self._conductor.close()
         await self._reader.close()
+        await self._safe_heads.close(FINISH_SECONDS)
 
     def reset(self, error: Exception) -> None:
         """Raises the error: the core handles resets by itself, so no task of this stage ends in one."""
@@ -153,6 +157,10 @@ class EngineStage:
                 return await self._reader.payload(call)
             case GetLeader() | CommitPayload():
                 return await self._conductor.ask(call)
+            case SafeHeadRequest():
+                return await self._safe_heads.at_l1(call)
+            case RecordSafeHead() | ResetSafeHeads():
+                return await self._safe_heads.write(call)
         return await self._client.ask(call)
 
     # --- messages --------------------------------------------------------------------------------------------------

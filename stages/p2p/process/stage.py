@@ -8,6 +8,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.heap import map_large_blocks
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
@@ -33,7 +34,6 @@ from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
 from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
-from rollup_node.stages.p2p.storage.io.database import StoreError
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -21,6 +21,8 @@ from rollup_node.stages.messages.control import (
     OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SafeHeadRequest,
+    SafeHeadResponse,
     SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
@@ -133,8 +135,13 @@ async def _version(node: NodeView) -> Any:
 
 
 async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
-    text = f"failed to get safe head at l1 block {hex(number)}: safe head database not enabled"
-    raise JsonRpcError(SERVER_ERROR, text)
+    if not node.config.safedb:
+        text = f"failed to get safe head at l1 block {hex(number)}: safe head database not enabled"
+        raise JsonRpcError(SERVER_ERROR, text)
+    response = await node.control.request(lambda request_id: SafeHeadRequest(request_id, number))
+    if not isinstance(response, SafeHeadResponse) or response.error is not None:
+        raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no safe head")
+    return {"l1Block": responses.block_id(response.l1_block), "safeHead": responses.block_id(response.safe_head)}
 
 
 async def _dependency_set(node: NodeView) -> Any:

@@ -32,6 +32,5 @@ def prepare(*words: str, chain: tuple[str, ...] = NETWORK) -> PreparedNode:
     plan = plan_of(*words, chain=chain)
     notices: list[Notice] = [*plan.notices]
     secrets = load_secrets(plan, notices.append)
-    if plan.p2p is not None:
-        check_state_files(plan.p2p)
+    check_state_files(plan.p2p, plan.chain.config, plan.values["safedb.path"])
     return PreparedNode(plan, secrets, node_configs(plan, secrets), [notice.text for notice in notices])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
@@ -34,7 +35,6 @@ from rollup_node.stages.p2p.nat.upnp import UpnpError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import ErrorResponse, RequestFailed
-from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p_fuzz import damaged
 

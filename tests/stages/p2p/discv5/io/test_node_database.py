@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.discv5.io import node_database
 from rollup_node.stages.p2p.discv5.io.node_database import NODE_TTL, NodeDatabase
-from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.discv5_nodes import record_of
 from tests.support.manual_clock import ManualClock
 

@@ -1,0 +1,68 @@
+"""The safe head database of the running process: a thread of its own opens and uses the file, so that a slow disk
+delays nothing else. Reads and writes are done in the order in which they are asked for."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.safedb.entries import SafeHeadEntry, SafeHeadsWritten, SafeHeadWrite
+from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.messages.control import SafeHeadRequest, SafeHeadResponse
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
+
+T = TypeVar("T")
+NOT_FOUND = "not found"
+_NO_BLOCK = BlockId(0, ZERO_HASH)
+
+
+class SafeHeadDatabase:
+    """The file of `safedb_path`, opened by the first call; by the next one where that fails."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._store: SafeHeadStore | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="safe head database")
+
+    async def write(self, write: SafeHeadWrite) -> SafeHeadsWritten:
+        """Makes a change; it is on disk when this returns. Raises TemporaryError when the file fails."""
+        try:
+            await self._run(lambda store: store.write(write))
+        except StoreError as error:
+            raise TemporaryError(str(error)) from None
+        return SafeHeadsWritten()
+
+    async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
+        """optimism_safeHeadAtL1Block [RPC35]."""
+        try:
+            found: SafeHeadEntry | None = await self._run(lambda store: store.at_l1(request.number))
+        except StoreError as error:
+            text = f"failed to get safe head at l1 block {hex(request.number)}: {error}"
+            return SafeHeadResponse(request.id, text, _NO_BLOCK, _NO_BLOCK)
+        if found is None:
+            return SafeHeadResponse(request.id, NOT_FOUND, _NO_BLOCK, _NO_BLOCK)
+        return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
+
+    async def close(self, seconds: float) -> None:
+        """Closes the file, and waits up to `seconds` for a call that is open."""
+        closing = self._thread.submit(self._close)
+        self._thread.shutdown(wait=False)
+        await asyncio.wait((asyncio.wrap_future(closing),), timeout=seconds)
+
+    async def _run(self, use: Callable[[SafeHeadStore], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: use(self._open()))
+
+    def _open(self) -> SafeHeadStore:
+        if self._store is None:
+            if self._config.safedb_path is None:
+                raise StoreError("safe head database not enabled")
+            self._store = SafeHeadStore(self._config.safedb_path, self._config.rollup)
+        return self._store
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None

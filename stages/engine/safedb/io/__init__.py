@@ -1,0 +1,1 @@
+"""The safe head database in a file."""

@@ -1,0 +1,149 @@
+"""The file of safe heads: equal to a model after any writes, and what is refused at the opening."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry, SafeHeadWrite
+from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
+from rollup_node.stages.io.sqlite_file import MEMORY, StoreError
+from rollup_node.stages.protocol.types import BlockId
+from tests.support.chain_fixture import make_rollup
+from tests.support.safe_head_writer import entries_of
+from tests.support.safe_heads import SafeHeadModel, block, entry, l2_ref
+
+ROLLUP = make_rollup()
+L1_GENESIS = block(0, 9)
+ROOT = Path(__file__).parents[5]
+KILLS = int(os.environ.get("SAFEDB_KILLS", "200"))
+"""Kills of a writer; more are worth running by hand."""
+
+
+def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
+    return SafeHeadStore(str(path), ROLLUP, check=check)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
+    """Writes of a node: safe heads in the order of derivation, and resets to earlier blocks, after which L1 may have
+    another branch from any block on."""
+    found: list[SafeHeadWrite] = []
+    l1 = safe = branch = 0
+    for _ in range(draw(st.integers(1, 25))):
+        if draw(st.integers(0, 3)):
+            l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(0, 3))
+            found.append(RecordSafeHead(entry(l1, safe, branch)))
+            continue
+        branch = draw(st.integers(0, 3))
+        safe = draw(st.integers(0, safe))
+        origin = draw(st.integers(0, min(l1, safe)))
+        l1 = draw(st.integers(origin, l1))
+        found.append(ResetSafeHeads(l2_ref(safe, origin, branch), L1_GENESIS if safe == 0 else None))
+    return found
+
+
+@given(histories())
+@settings(max_examples=60, deadline=None)
+def test_the_file_is_as_the_model_after_every_write(history: list[SafeHeadWrite]) -> None:
+    """[SDB2, SDB5, SDB6, SDB7, SDB8, SDB11]"""
+    store, model = store_at(MEMORY), SafeHeadModel()
+    for write in history:
+        store.write(write)
+        model.write(write)
+        assert entries_of(store) == model.entries
+    for number in range(50):
+        assert store.at_l1(number) == model.at_l1(number)
+        wanted = model.l1_of(number)
+        if wanted is not None and wanted.safe_head.number > number and wanted is model.entries[0]:
+            with pytest.raises(HistoryUnavailableError, match="l1 at safe head history unavailable"):
+                store.l1_of(number)
+        else:
+            assert store.l1_of(number) == wanted
+    store.close()
+
+
+def test_entries_survive_a_restart(tmp_path: Path) -> None:
+    first = store_at(tmp_path / "safe")
+    assert first.at_l1(2**64 - 1) is None and first.l1_of(0) is None
+    first.write(RecordSafeHead(entry(5, 9)))
+    first.close()
+    second = store_at(tmp_path / "safe", check=True)
+    assert second.at_l1(2**64 - 1) == second.l1_of(9) == entry(5, 9) and second.at_l1(4) is None
+    assert second.l1_of(10) is None
+    second.close()
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    """[SDB3]"""
+    store = store_at(tmp_path / "safe")
+    for number in range(40):
+        store.write(RecordSafeHead(entry(number, number)))
+    before = entries_of(store)
+    too_large = SafeHeadEntry(BlockId(7, bytes(32)), BlockId(7, None))  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match=r"safe head database .*safe: .* \(safedb\.path\)"):
+        store.write(RecordSafeHead(too_large))
+    assert entries_of(store) == before
+    store.write(RecordSafeHead(entry(41, 41)))
+    assert entries_of(store) == [*before, entry(41, 41)]
+    store.close()
+
+
+# --- refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_nodes_cannot_share_a_file(tmp_path: Path) -> None:
+    first = store_at(tmp_path / "safe")
+    with pytest.raises(StoreError, match=r"in use by another node: give each its own \(safedb\.path\)"):
+        store_at(tmp_path / "safe")
+    first.close()
+
+
+def test_the_file_of_another_chain_is_refused(tmp_path: Path) -> None:
+    """[SDB12]"""
+    store_at(tmp_path / "safe").close()
+    genesis = msgspec.structs.replace(ROLLUP.genesis, l2=BlockId(0, b"\x01" * 32))
+    for rollup in (
+        msgspec.structs.replace(ROLLUP, l2_chain_id=ROLLUP.l2_chain_id + 1),
+        msgspec.structs.replace(ROLLUP, genesis=genesis),
+    ):
+        with pytest.raises(StoreError, match=rf"is of chain {ROLLUP.l2_chain_id} with .*give each chain its own"):
+            SafeHeadStore(str(tmp_path / "safe"), rollup)
+    store_at(tmp_path / "safe").close()
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "safe"
+    store = store_at(path)
+    for number in range(300):
+        store.write(RecordSafeHead(entry(number, number)))
+    store.close()
+    raw = bytearray(path.read_bytes())
+    raw[8192:16384] = random.Random(1).randbytes(8192)
+    path.write_bytes(raw)
+    with pytest.raises(StoreError, match=r"is damaged .*: remove it \(safedb\.path\); safe heads are recorded from"):
+        store_at(path, check=True)
+
+
+def test_the_directory_of_op_node_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is a directory .*: give the path of a file \(safedb\.path\)"):
+        store_at(tmp_path)
+
+
+# --- kills -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
+    """[SDB3]: after each kill the file has all writes that were reported, and at most the one in hand."""
+    words = ("-m", "tests.support.safe_head_writer", str(tmp_path / "safe"), str(KILLS), str(random.randrange(2**32)))
+    ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
+    counts = json.loads(ended.stdout)
+    assert counts["kills"] == KILLS and counts["reported"] > KILLS and counts["most_entries"] > 10

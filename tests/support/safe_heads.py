@@ -1,0 +1,60 @@
+"""Entries of the safe head database by number, and an independent model of it."""
+
+from bisect import bisect_left
+
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry, SafeHeadWrite
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+
+
+def block(number: int, branch: int = 0) -> BlockId:
+    """The block of a number; branches have different hashes."""
+    return BlockId(number, bytes([branch]) * 24 + number.to_bytes(8, "big"))
+
+
+def entry(l1: int, l2: int, branch: int = 0) -> SafeHeadEntry:
+    """An entry by its numbers."""
+    return SafeHeadEntry(block(l1, branch), block(l2, branch))
+
+
+def l2_ref(number: int, origin: int, branch: int = 0) -> L2BlockRef:
+    """A reference of an L2 block with an L1 origin."""
+    found = block(number, branch)
+    return L2BlockRef(found.hash, number, bytes(32), 0, block(origin, branch), 0)
+
+
+class SafeHeadModel:
+    """The database as a list in the order of L1 numbers, walked entry by entry."""
+
+    def __init__(self) -> None:
+        self.entries: list[SafeHeadEntry] = []
+
+    def write(self, write: SafeHeadWrite) -> None:
+        """Makes a change."""
+        if isinstance(write, RecordSafeHead):
+            while self.entries and self.entries[-1].l1_block.number >= write.entry.l1_block.number:
+                self.entries.pop()
+            self.entries.append(write.entry)
+            return
+        self._reset(write)
+        if write.l1_genesis is not None:
+            at_zero = SafeHeadEntry(write.l1_genesis, write.safe.id)
+            self.entries = [at_zero, *(each for each in self.entries if each.l1_block.number > 0)]
+
+    def _reset(self, write: ResetSafeHeads) -> None:
+        for position, each in enumerate(self.entries):
+            if each.l1_block.number < write.safe.l1_origin.number or each.safe_head.number < write.safe.number:
+                continue
+            had_earlier = position > 0
+            del self.entries[position:]
+            if had_earlier:
+                self.entries.append(SafeHeadEntry(each.l1_block, write.safe.id))
+            return
+
+    def at_l1(self, number: int) -> SafeHeadEntry | None:
+        """The last entry at or below an L1 block."""
+        position = bisect_left(self.entries, number + 1, key=lambda each: each.l1_block.number)
+        return self.entries[position - 1] if position else None
+
+    def l1_of(self, number: int) -> SafeHeadEntry | None:
+        """The first entry whose safe head has reached an L2 block."""
+        return next((each for each in self.entries if each.safe_head.number >= number), None)
