@@ -148,6 +148,16 @@ class CoreHarness:
                 return
         raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
 
+    def run_others(self, work: Work) -> None:
+        """Answers all calls but those of this work, until no other is due now."""
+        for _ in range(200):
+            self.step()
+            others = [pending for pending in self.open if pending.work is not work]
+            if not others:
+                return
+            self.answer(others[0])
+        raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
+
     def sleep(self) -> None:
         """Lets time pass until the core has to act."""
         self.wait(max(0.001, self.core.wait_until(self.now) - self.now.monotonic))
@@ -236,7 +246,7 @@ class CoreHarness:
         return self.done(PublishStatus)[-1].status
 
     @property
-    def responses(self) -> list[ControlResponse | OutputResponse]:
+    def responses(self) -> list[ControlResponse | OutputResponse | SafeHeadResponse]:
         """All responses to rpc."""
         return [action.message for action in self.done(SendToRpc)]
 

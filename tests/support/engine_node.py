@@ -12,12 +12,19 @@ from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import Instant
-from rollup_node.stages.engine.core.inbox import AdminRequest
+from rollup_node.stages.engine.core.inbox import AdminRequest, RpcRequest
+from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.control import ControlResponse, OutputRequest, OutputResponse
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OutputResponse,
+    SafeHeadRequest,
+    SafeHeadResponse,
+)
 from rollup_node.stages.messages.engine import (
     AttributesReady,
     AttributesResult,
@@ -66,7 +73,7 @@ class EngineNode:
         self.results: list[AttributesResult] = []
         self.starts: list[PipelineStart] = []
         self.overlap_blocks: list[L2BlocksResponse] = []
-        self.responses: list[ControlResponse | OutputResponse] = []
+        self.responses: list[RpcResponse] = []
         self.status: EngineStatus | None = None
         self.health: tuple[str, ...] = ()
         self.published: list[PublishRequest] = []
@@ -227,8 +234,14 @@ class EngineNode:
         assert isinstance(found, OutputResponse)
         return found
 
-    async def _response(self, message: AdminRequest | OutputRequest) -> ControlResponse | OutputResponse:
-        def responses() -> list[ControlResponse | OutputResponse]:
+    async def safe_head(self, message: SafeHeadRequest) -> SafeHeadResponse:
+        """The response to optimism_safeHeadAtL1Block."""
+        found = await self._response(message)
+        assert isinstance(found, SafeHeadResponse)
+        return found
+
+    async def _response(self, message: RpcRequest) -> RpcResponse:
+        def responses() -> list[RpcResponse]:
             return [each for each in self.responses if each.id == message.id]
 
         await self.until(lambda: bool(responses()), lambda: self.control.send(message))

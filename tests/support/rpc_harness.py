@@ -49,6 +49,7 @@ class RpcOptions(TypedDict, total=False):
     enable_admin: bool
     metrics_enabled: bool
     p2p: bool
+    safedb: bool
     vhosts: tuple[str, ...]
     cors_domains: tuple[str, ...]
     jwt_secret: bytes | None
@@ -80,6 +81,7 @@ class RpcHarness:
             metrics_dir=str(directory),
             rollup=ROLLUP,
             p2p=options.get("p2p", False),
+            safedb=options.get("safedb", False),
             vhosts=options.get("vhosts", ("*",)),
             cors_domains=options.get("cors_domains", ()),
             jwt_secret=options.get("jwt_secret"),

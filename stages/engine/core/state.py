@@ -185,7 +185,7 @@ class CoreState:
         self.recover_drive()
 
     def send_result(self, processed: ProcessedAttributes) -> None:
-        """Sends derivation what became of its attributes, once the safe head that results is recorded."""
+        """Sends derivation what became of its attributes, once the safe head that results is recorded [SDB13]."""
         if self.session.owner is not None and not self.safe_heads.pending:
             message = AttributesResult(
                 self.attributes.reset,

@@ -1,6 +1,6 @@
 """What is due to be written to the safe head database. While something is, derivation gets no answer, and no L2 block
 is finalized: a start search goes below a safe head that is not final, so the next life of a process that is killed now
-derives the block once more, and records it."""
+derives the block once more, and records it [SDB13]."""
 
 from collections import deque
 

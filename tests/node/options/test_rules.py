@@ -101,7 +101,6 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
     [
         (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
         (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
-        (("--safedb.path=x",), "the safe head database"),
         (("--pprof.enabled",), "profiling"),
         (("--pprof.type=cpu",), "profiling"),
         (("--signer.endpoint=http://s", "--signer.address=0x1"), "the remote signer"),

@@ -7,6 +7,7 @@ import pytest
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.state_files import check_state_files
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from tests.node.setup.planning import prepare
@@ -21,7 +22,9 @@ def test_missing_databases_are_created(working_directory: Path) -> None:
 
 
 def test_without_discovery_there_is_no_discovery_database(working_directory: Path) -> None:
-    check_state_files(P2pConfig(ROLLUP, discovery_path="discovery", peerstore_path="peers", no_discovery=True))
+    check_state_files(
+        P2pConfig(ROLLUP, discovery_path="discovery", peerstore_path="peers", no_discovery=True), ROLLUP, None
+    )
     assert not list(working_directory.glob("discovery*")) and list(working_directory.glob("peers*"))
 
 
@@ -35,7 +38,7 @@ def test_without_discovery_there_is_no_discovery_database(working_directory: Pat
 def test_a_damaged_database_is_named(working_directory: Path, config: P2pConfig, error: str) -> None:
     (working_directory / "bad.txt").write_text("not what it should be, and long enough to be looked at" * 4)
     with pytest.raises(SetupError, match=error):
-        check_state_files(config)
+        check_state_files(config, ROLLUP, None)
 
 
 def test_the_peerstore_of_another_node_is_named() -> None:
@@ -43,7 +46,35 @@ def test_the_peerstore_of_another_node_is_named() -> None:
     store = PeerStore("node_peerstore_db")
     try:
         with pytest.raises(SetupError, match="peer store node_peerstore_db is in use by another node"):
-            check_state_files(config)
+            check_state_files(config, ROLLUP, None)
     finally:
         store.close()
-    check_state_files(config)
+    check_state_files(config, ROLLUP, None)
+
+
+def test_the_safe_head_database_is_created_where_it_is_wanted(working_directory: Path) -> None:
+    """[SDB1]"""
+    prepare("--p2p.disable", "--safedb.path=")
+    assert list(working_directory.glob("safe*")) == []
+    prepare("--p2p.disable", "--safedb.path=safe")
+    assert (working_directory / "safe").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_safe_head_database_that_cannot_be_used_is_named(working_directory: Path) -> None:
+    """[SDB12]: one line with the option and what to do."""
+    other = find_network("op-mainnet").config
+    SafeHeadStore("other", other).close()
+    (working_directory / "folder").mkdir()
+    (working_directory / "text").write_text("a file of something else, which must not be overwritten" * 4)
+    used = SafeHeadStore("used", ROLLUP)
+    for path, problem in (
+        ("other", f"is of chain {other.l2_chain_id} with genesis 0x"),
+        ("folder", "is a directory (op-node's cannot be read): give the path of a file"),
+        ("text", "text is not a safe head database: give another path"),
+        ("text/safe", "give a path that this node may write"),
+        ("used", "is in use by another node: give each its own"),
+    ):
+        with pytest.raises(SetupError) as caught:
+            check_state_files(None, ROLLUP, path)
+        assert problem in str(caught.value) and str(caught.value).endswith("(safedb.path)")
+    used.close()

@@ -57,6 +57,26 @@ def test_a_start_at_genesis(chain: ChainFixture) -> None:
     assert (found.base.base, found.base.config) == (chain.rollup.genesis.l1, chain.rollup.genesis.system_config)
 
 
+def test_l1_block_0_is_found_for_the_l2_genesis(chain: ChainFixture) -> None:
+    """[SDB8]"""
+    refs = chain.build(3)
+    assert Searcher(chain, refs[3]).run().l1_genesis is None, "not wanted"
+    found = Searcher(chain, refs[3]).run(PipelineStartSearch(chain.rollup, find_l1_genesis=True))
+    assert found.l1_genesis == chain.l1_ref(0).id
+    later = PipelineStartSearch(chain.rollup, find_l1_genesis=True, safe=refs[2])
+    assert Searcher(chain, refs[3]).run(later).l1_genesis is None, "the safe head is another block"
+
+
+def test_l1_block_0_may_not_be_visible_yet(chain: ChainFixture) -> None:
+    searcher = Searcher(chain, chain.build(3)[3])
+    search = PipelineStartSearch(chain.rollup, find_l1_genesis=True)
+    while search.call != GetL1BlockRef(0, fresh=False):
+        assert search.call is not None
+        search.answer(searcher.answer(search.call))
+    with pytest.raises(TemporaryError, match="no block 0"):
+        search.answer(None)
+
+
 def test_a_walk_reads_many_blocks_at_once(chain: ChainFixture) -> None:
     refs = chain.build(50)
     searcher = Searcher(chain, refs[50])

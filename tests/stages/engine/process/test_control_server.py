@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
-from rollup_node.stages.engine.core.inbox import AdminRequest
-from rollup_node.stages.engine.process.control_server import MAX_RESPONSES, ControlServer
-from rollup_node.stages.messages.control import ControlResponse, OutputRequest, OutputResponse, StopSequencerRequest
+from rollup_node.stages.engine.core.inbox import RpcRequest
+from rollup_node.stages.engine.process.control_server import MAX_RESPONSES, ControlServer, RpcResponse
+from rollup_node.stages.messages.control import ControlResponse, StopSequencerRequest
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
 
@@ -17,8 +17,8 @@ class Rpc:
     """An rpc process and the server of an engine process; `handled` is what the server passed on."""
 
     def __init__(self, directory: Path) -> None:
-        self.handled: list[tuple[ProcessId, AdminRequest | OutputRequest]] = []
-        self.responses: list[ControlResponse | OutputResponse] = []
+        self.handled: list[tuple[ProcessId, RpcRequest]] = []
+        self.responses: list[RpcResponse] = []
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
         self.server = ControlServer(self.buses["engine"], lambda peer, message: self.handled.append((peer, message)))
         self.client = self.buses["rpc"].connect("engine.control", self.responses.append)

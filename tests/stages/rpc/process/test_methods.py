@@ -16,6 +16,8 @@ from rollup_node.stages.messages.control import (
     OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
+    SafeHeadRequest,
+    SafeHeadResponse,
     SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
@@ -63,6 +65,25 @@ def test_a_node_with_a_conductor_says_so(with_rpc: RunWithRpc) -> None:
         assert await rpc.call("admin_conductorEnabled") is True
 
     with_rpc(scenario, conductor_enabled=True)
+
+
+def test_safe_heads_at_l1_blocks(with_rpc: RunWithRpc) -> None:
+    """[RPC26, RPC35]: the engine process answers, with op-node's texts."""
+
+    def answer(request: SafeHeadRequest) -> SafeHeadResponse:
+        if request.number < 10:
+            return SafeHeadResponse(request.id, "not found", L2.l1_origin, L2.id)
+        return SafeHeadResponse(request.id, None, L2.l1_origin, L2.id)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        rpc.on_control = answer
+        assert await rpc.call("optimism_safeHeadAtL1Block", "0xb") == {
+            "l1Block": {"hash": to_hex(L2.l1_origin.hash), "number": 10},
+            "safeHead": {"hash": to_hex(L2.hash), "number": 20},
+        }
+        assert await rpc.call("optimism_safeHeadAtL1Block", "0x9") == (-32000, "not found")
+
+    with_rpc(scenario, safedb=True)
 
 
 def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> None:

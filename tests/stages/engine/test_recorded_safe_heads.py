@@ -1,0 +1,170 @@
+"""Safe heads are recorded before derivation goes on, and whatever happens meanwhile [SDB2, SDB3, SDB7, SDB8, SDB13]."""
+
+from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.core.actions import BlockFinalized, Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.core.calls import PendingCall, Work
+from rollup_node.stages.engine.core.engine_core import POLL_SECONDS, SEARCH_PAUSE
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
+from rollup_node.stages.messages.control import SafeHeadRequest
+from rollup_node.stages.messages.engine import StartRequest
+from tests.support.chain_fixture import ChainFixture
+from tests.support.core_harness import DERIVATION, CoreHarness, started
+
+
+def recording(chain: ChainFixture) -> CoreHarness:
+    """A harness with a safe head database, whose first start is recorded."""
+    harness = CoreHarness(chain, safedb_path="safe")
+    harness.move_l1(harness.l1_head)
+    harness.run_until_idle()
+    harness.derive()
+    harness.run_until_idle()
+    assert harness.start is not None
+    return harness
+
+
+def made_safe(harness: CoreHarness) -> PendingCall:
+    """Derives a block; the write of it, which is open."""
+    harness.derive()
+    for _ in range(20):
+        for pending in harness.step():
+            if pending.work is Work.SAFE_HEAD_WRITE:
+                return pending
+            harness.answer(pending)
+    raise AssertionError("nothing is written")
+
+
+def test_a_start_is_sent_once_the_safe_heads_are_reset(chain: ChainFixture) -> None:
+    """[SDB7, SDB8]"""
+    harness = CoreHarness(chain, safedb_path="safe")
+    harness.derive()
+    for _ in range(30):
+        (pending,) = harness.step()
+        if pending.work is Work.SAFE_HEAD_WRITE:
+            break
+        harness.answer(pending)
+    assert pending.call == ResetSafeHeads(chain.genesis, chain.l1_ref(0).id), "the start is the L2 genesis"
+    harness.derive()
+    assert harness.start is None and harness.status.safe == chain.genesis
+    harness.answer(pending)
+    assert harness.start is not None
+
+
+def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFixture) -> None:
+    """[SDB2]: with the L1 block that derivation has reached, for a block that is built as for one that was there."""
+    harness = recording(chain)
+    for number in (1, 2):
+        pending = made_safe(harness)
+        assert harness.core.heads is not None and harness.waiting is not None
+        expected = SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.core.heads.safe.id)
+        assert pending.call == RecordSafeHead(expected) and expected.safe_head.number == number
+        harness.derive()
+        assert harness.waiting is not None, "attributes that are repeated get no result either"
+        harness.answer(pending)
+        assert harness.waiting is None
+        harness.run_until_idle()
+
+
+def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
+    harness = recording(chain)
+    harness.derive(concluding=False)
+    harness.run_others(Work.SAFE_HEAD_WRITE)
+    assert harness.open == []
+    assert harness.waiting is None and harness.core.heads is not None
+    assert harness.core.heads.pending_safe.number == 1 and harness.core.heads.safe.number == 0
+    assert isinstance(made_safe(harness).call, RecordSafeHead)
+
+
+def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> None:
+    """A start search ends at the finalized head: a safe head that is final and not recorded would never be."""
+    harness = recording(chain)
+    pending = made_safe(harness)
+    harness.move_l1(harness.l1_head, finalized=harness.l1_head)
+    harness.report_idle()
+    harness.run_others(Work.SAFE_HEAD_WRITE)
+    assert not harness.done(BlockFinalized)
+    harness.answer(pending)
+    harness.wait(POLL_SECONDS)
+    harness.run_until_idle()
+    assert harness.done(BlockFinalized)[-1].block.number == 1
+
+
+def test_a_safe_head_that_cannot_be_recorded_resets(chain: ChainFixture) -> None:
+    """[SDB3]"""
+    harness = recording(chain)
+    harness.answer(made_safe(harness), Unavailable("disk full"))
+    assert harness.done(WorkFailed)[-1].severity is Severity.RESET and harness.failures == ["disk full"]
+    assert harness.core.heads is None and harness.waiting is not None
+    harness.wait(SEARCH_PAUSE)
+    harness.run_until_idle()
+    assert harness.done(WorkRecovered)[-1].task == "safe head database"
+    assert isinstance(made_safe(harness).call, RecordSafeHead), "the block is derived and recorded again"
+
+
+def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture) -> None:
+    """[SDB3]"""
+    harness = CoreHarness(chain, safedb_path="safe")
+    harness.derive()
+    for _ in range(30):
+        (pending,) = harness.step()
+        if pending.work is Work.SAFE_HEAD_WRITE:
+            break
+        harness.answer(pending)
+    harness.answer(pending, Unavailable("disk full"))
+    assert harness.step() == [] and harness.core.heads is not None and harness.start is None
+    harness.wait(1.0)
+    (again,) = harness.step()
+    assert again.call == pending.call
+    harness.answer(again)
+    assert harness.start is not None and harness.done(WorkRecovered)[-1].task == "safe head database"
+
+
+def test_a_reset_while_a_safe_head_is_written(chain: ChainFixture) -> None:
+    """Its end says nothing about the writes after the reset, and comes before them."""
+    harness = recording(chain)
+    written = made_safe(harness)
+    harness.request(StartRequest(harness.core.status().reset, "L1 reorg"), DERIVATION)
+    harness.wait(SEARCH_PAUSE)
+    harness.run_others(Work.SAFE_HEAD_WRITE)
+    assert harness.core.heads is not None
+    assert [pending for pending in harness.open if pending.work is Work.SAFE_HEAD_WRITE] == [written]
+    first = harness.start
+    harness.answer(written)
+    (reset,) = (pending for pending in harness.step() if pending.work is Work.SAFE_HEAD_WRITE)
+    assert isinstance(reset.call, ResetSafeHeads) and harness.start == first
+    harness.answer(reset)
+    harness.derive()
+    assert harness.start is not None and first is not None and harness.start.reset > first.reset
+
+
+def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixture) -> None:
+    """The start at the new safe head changes no entry, and is sent when the entry is on disk."""
+    harness = recording(chain)
+    written = made_safe(harness)
+    harness.restart_derivation()
+    harness.derive()
+    harness.run_others(Work.SAFE_HEAD_WRITE)
+    assert harness.start is None
+    harness.answer(written)
+    assert harness.start is not None and harness.start.safe_head.number == 1
+    harness.run_until_idle()
+    assert isinstance(made_safe(harness).call, RecordSafeHead)
+
+
+def test_safe_heads_are_read_on_behalf_of_rpc(chain: ChainFixture) -> None:
+    harness = recording(chain)
+    harness.request(SafeHeadRequest(7, 100))
+    (pending,) = harness.step()
+    assert pending.call == SafeHeadRequest(7, 100) and pending.work is Work.SAFE_HEAD
+    harness.answer(pending)
+    assert [each.id for each in harness.responses] == [7] and harness.step() == []
+
+
+def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
+    """[SDB1]"""
+    harness = started(chain)
+    harness.derive()
+    works = set()
+    while calls := harness.step():
+        works |= {pending.work for pending in calls}
+        harness.answer(harness.open[0])
+    assert harness.waiting is None and Work.SAFE_HEAD_WRITE not in works
