@@ -33,20 +33,22 @@ def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
-    """Writes of a node: safe heads in the order of derivation, and resets to earlier blocks, after which L1 may have
-    another branch from any block on."""
+    """Writes of a node: each safe head above the one before, and resets to earlier blocks, after which L1 may have
+    another branch from any block on. No block is safe before its L1 origin."""
     found: list[SafeHeadWrite] = []
+    model = SafeHeadModel()
     l1 = safe = branch = 0
     for _ in range(draw(st.integers(1, 25))):
         if draw(st.integers(0, 3)):
-            l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(0, 3))
+            l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(1, 3))
             found.append(RecordSafeHead(entry(l1, safe, branch)))
-            continue
-        branch = draw(st.integers(0, 3))
-        safe = draw(st.integers(0, safe))
-        origin = draw(st.integers(0, min(l1, safe)))
-        l1 = draw(st.integers(origin, l1))
-        found.append(ResetSafeHeads(l2_ref(safe, origin, branch), L1_GENESIS if safe == 0 else None))
+        else:
+            branch, safe = draw(st.integers(0, 3)), draw(st.integers(0, safe))
+            reached = model.l1_of(safe)
+            origin = draw(st.integers(0, l1 if reached is None else reached.l1_block.number))
+            l1 = draw(st.integers(origin, max(origin, l1)))
+            found.append(ResetSafeHeads(l2_ref(safe, origin, branch), L1_GENESIS if safe == 0 else None))
+        model.write(found[-1])
     return found
 
 
