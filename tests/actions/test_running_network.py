@@ -97,6 +97,22 @@ def test_read_methods(net: Devnet, name: str) -> None:
     assert "optimism_nothing" in refused(net, name, "optimism_nothing")
 
 
+def test_the_nodes_agree_on_the_safe_head_at_each_l1_block(net: Devnet) -> None:
+    """Each has recorded what it derived: from genesis on, and blocks of the chain. What is recorded for L1 blocks below
+    `current_l1` does not change any more [SDB2, SDB5, SDB8, SDB13]."""
+    net.wait_for_safe(net.safe_number() + 2)
+    found = net.recorded_safe_heads()
+    genesis = ask(net, "sequencer", "optimism_rollupConfig")["genesis"]["l2"]
+    assert found[0]["safeHead"] == genesis and found[-1]["safeHead"]["number"] > 0
+    engine = net.node("verifier")["engine"]
+    for number, each in enumerate(found):
+        for url, block in ((net.network["l1"], each["l1Block"]), (engine, each["safeHead"])):
+            assert call(url, "eth_getBlockByNumber", hex(block["number"]), False)["hash"] == block["hash"]
+        assert each["l1Block"]["number"] <= number
+    heads = [each["safeHead"]["number"] for each in found]
+    assert heads == sorted(heads)
+
+
 def test_outputs_agree_with_the_engine(net: Devnet) -> None:
     number = net.safe_number()
     found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]

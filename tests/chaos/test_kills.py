@@ -1,5 +1,5 @@
 """Every process of a node except its supervisor is killed or stopped, alone and together with others, during a run of
-the local network; both nodes end with equal output roots."""
+the local network; both nodes have recorded the same safe heads, and end with equal output roots."""
 
 import os
 import signal
@@ -81,3 +81,4 @@ def test_each_process_of_a_node_is_killed(net: Devnet, victim: str) -> None:
         net.kill_process(victim, role)
         wait_progress(net, victim)
     assert incarnations(net, victim) == {role: count + (role in ROLES) for role, count in before.items()}
+    assert net.recorded_safe_heads()[-1]["safeHead"]["number"] > PROGRESS

@@ -286,6 +286,19 @@ class Devnet(Program):
         """The number of a node's finalized head."""
         return int(self.sync_status(name)["finalized_l2"]["number"])
 
+    def recorded_safe_heads(self) -> list[dict[str, Any]]:
+        """The safe heads at all L1 blocks that every node has derived, which are the same for all of them."""
+
+        def derived() -> int:
+            return max(0, min(self.sync_status(name)["current_l1"]["number"] for name in self.nodes) - 1)
+
+        last, found = self.wait(derived, "L1 blocks that all nodes have derived"), []
+        for name in self.nodes:
+            url = self.node(name)["rpc"]
+            found.append([call(url, "optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1)])
+        assert all(each == found[0] for each in found), f"the nodes recorded different safe heads: {found}"
+        return found[0]
+
     def wait_for_safe(self, number: int, name: str = "verifier", seconds: float = WAIT_SECONDS) -> None:
         """Waits until a node's safe head has at least that number."""
         self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}", seconds)

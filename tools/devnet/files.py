@@ -113,6 +113,10 @@ class NetworkFiles:
         """The discovery database of a node."""
         return self.root / f"{name}-discovery.db"
 
+    def safe_head_database(self, name: str) -> Path:
+        """The safe head database of a node."""
+        return self.root / f"{name}-safe-heads.db"
+
 
 def write_json(path: Path, value: Any) -> None:
     """Writes a file by rename, so that readers see the old or the new text."""

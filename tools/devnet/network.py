@@ -33,7 +33,7 @@ READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
     r"(network|batcher)\.json|(l1|batcher)\.log"
-    rf"|({SEQUENCER}|{VERIFIER}(-\d+)?)((-engine)?\.log|-(peers|discovery)\.db(-\w+)?)"
+    rf"|({SEQUENCER}|{VERIFIER}(-\d+)?)((-engine)?\.log|-(peers|discovery|safe-heads)\.db(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
 EPOCH_POLL = "2s"
@@ -201,6 +201,7 @@ class NetworkPrograms:
             "rollup.config": str(self.files.rollup),
             "rollup.l1-chain-config": str(self.files.l1_chain),
             "interop.dependency-set": str(self.files.dependency_set),
+            "safedb.path": str(self.files.safe_head_database(name)),
             "rpc.addr": LOOPBACK,
             "rpc.port": str(ports.rpc),
             "rpc.enable-admin": "true",

@@ -110,7 +110,8 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_files_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
-    removed = ("verifier-2.log", "sequencer-engine.log", "verifier-peers.db-wal", "l1.log", "network.json")
+    databases = ("verifier-peers.db-wal", "verifier-safe-heads.db")
+    removed = (*databases, "verifier-2.log", "sequencer-engine.log", "l1.log", "network.json")
     kept = ("lock", "jwt.txt", "l2-genesis.json", "op-reth.log", "mine.db")
     for name in (*removed, *kept):
         (tmp_path / name).touch()
