@@ -97,6 +97,10 @@ INVALID_INPUTS: dict[str, tuple[Callable[[LocalChain], dict[str, Any]], str]] = 
         lambda chain: {"runtime_dir": chain.files.rollup},
         "is not a directory",
     ),
+    "a folder as safe head database": (
+        lambda chain: {"safedb_path": chain.files.root},
+        "is a directory (op-node's cannot be read): give the path of a file (safedb.path)",
+    ),
 }
 
 

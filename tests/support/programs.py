@@ -290,7 +290,7 @@ class Devnet(Program):
         """The safe heads at all L1 blocks that every node has derived, which are the same for all of them."""
 
         def derived() -> int:
-            return max(0, min(self.sync_status(name)["current_l1"]["number"] for name in self.nodes) - 1)
+            return max(0, min(int(self.sync_status(name)["current_l1"]["number"]) for name in self.nodes) - 1)
 
         last, found = self.wait(derived, "L1 blocks that all nodes have derived"), []
         for name in self.nodes:
