@@ -279,7 +279,7 @@ def _blocks(diagnosis: Diagnosis) -> Iterator[Finding]:
     own = gossip.own_signer
     if own is not None and own != gossip.signer:
         yield Finding(
-            Severity.FAULT, f"p2p.sequencer.key is that of {own}, the unsafe block signer on L1 is {gossip.signer}"
+            Severity.FAULT, f"our blocks are signed by {own}, the unsafe block signer on L1 is {gossip.signer}"
         )
     if own is not None:
         yield Finding(Severity.OK if gossip.published else Severity.NOTE, f"{gossip.published} blocks were published")

@@ -6,7 +6,9 @@ from rollup_node.node.options.value_types import (
     COUNT,
     DURATION,
     HTTP_URL,
+    OPTIONAL_ADDRESS,
     OPTIONAL_HOST,
+    OPTIONAL_HTTP_URL,
     OPTIONAL_PATH,
     PAIRS,
     PATH,
@@ -16,6 +18,7 @@ from rollup_node.node.options.value_types import (
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.p2p.config import SignerConfig
 
 SEQUENCER = Section(
     "Sequencer and verifier",
@@ -117,20 +120,20 @@ SERVICES = Section(
         ),
         Option(
             name="signer.address",
-            value_type=TEXT,
+            value_type=OPTIONAL_ADDRESS,
             default=None,
             variable="NODE_SIGNER_ADDRESS",
             help="Address that the remote signer signs for.",
-            only_with="signer.endpoint",
+            field=SignerConfig.address,
         ),
         Option(
             name="signer.endpoint",
-            value_type=TEXT,
+            value_type=OPTIONAL_HTTP_URL,
             default=None,
             variable="NODE_SIGNER_ENDPOINT",
             help="Endpoint of a remote signer of blocks.",
-            missing_feature="the remote signer",
-            without_feature=("",),
+            field=SignerConfig.endpoint,
+            used_by=("options.rules:_peers", "options.rules:_signer", "setup.p2p:signer_config"),
         ),
         Option(
             name="signer.header",
@@ -138,7 +141,7 @@ SERVICES = Section(
             default=None,
             variable="NODE_SIGNER_HEADER",
             help="A header for the remote signer, as key=value; one per flag, separated by commas in the variable.",
-            only_with="signer.endpoint",
+            field=SignerConfig.headers,
             secret=True,
         ),
         Option(
@@ -146,32 +149,32 @@ SERVICES = Section(
             value_type=PATH,
             default="tls/ca.crt",
             variable="NODE_SIGNER_TLS_CA",
-            help="TLS certificate authority file.",
-            only_with="signer.endpoint",
+            help="File with the certificates of the authority of the remote signer, read at the start.",
+            field=SignerConfig.tls_ca,
         ),
         Option(
             name="signer.tls.cert",
             value_type=PATH,
             default="tls/tls.crt",
             variable="NODE_SIGNER_TLS_CERT",
-            help="TLS client certificate file.",
-            only_with="signer.endpoint",
+            help="File with our certificate for the remote signer, read again when it changes.",
+            field=SignerConfig.tls_cert,
         ),
         Option(
             name="signer.tls.enabled",
             value_type=BOOL,
             default="true",
             variable="NODE_SIGNER_TLS_ENABLED",
-            help="Authenticate to the remote signer by TLS.",
-            only_with="signer.endpoint",
+            help="Authenticate to the remote signer by TLS, and the signer by its authority.",
+            field=SignerConfig.tls_enabled,
         ),
         Option(
             name="signer.tls.key",
             value_type=PATH,
             default="tls/tls.key",
             variable="NODE_SIGNER_TLS_KEY",
-            help="TLS client key file.",
-            only_with="signer.endpoint",
+            help="File with the key of that certificate, read again when it changes.",
+            field=SignerConfig.tls_key,
         ),
     ),
 )

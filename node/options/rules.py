@@ -34,7 +34,7 @@ def check_l1_options(values: Values) -> None:
 
 
 def option_warnings(values: Values) -> Iterator[str]:
-    """Warnings about options that are set and have little or no effect [OPT8, OPT68]."""
+    """Warnings about options that are set and have little or no effect [OPT8, OPT68, OPT75]."""
     for name in values.names_given():
         warning = OPTIONS[name].warning
         if warning is not None:
@@ -44,6 +44,11 @@ def option_warnings(values: Values) -> Iterator[str]:
     if values.given("l1.runtime-config-reload-interval") and values["p2p.disable"]:
         source = values.source("l1.runtime-config-reload-interval")
         yield f"{source}: the runtime config serves the peer-to-peer network, which is switched off"
+    signer, source = values["signer.endpoint"] or "", values.source("signer.endpoint")
+    if signer and values["p2p.disable"]:
+        yield f"{source}: blocks are signed for the peer-to-peer network, which is switched off"
+    elif signer.startswith("http:"):
+        yield f"{source}: the connection to the remote signer is not encrypted, use https://"
 
 
 def _l1_required(values: Values) -> Iterator[str]:

@@ -163,6 +163,13 @@ def _read_key(text: str) -> bytes:
     return key
 
 
+def _read_address(text: str) -> bytes:
+    address = bytes.fromhex(text.removeprefix("0x"))
+    if len(address) != 20:
+        raise ValueError("not 20 bytes")
+    return address
+
+
 def _read_network(text: str) -> str:
     return str(ipaddress.ip_network(text, strict=False))
 
@@ -187,6 +194,8 @@ OPTIONAL_HOST = empty_is_none(HOST)
 HEADER = scalar("string", "a header of the form `X-Key: Value`", _read_header)
 PAIRS = list_of("list of string", "pairs of the form key=value", _read_pair, split_flags=False)
 KEY = empty_is_none(scalar("string", "a private key: 32 bytes in hex", _read_key))
+OPTIONAL_HTTP_URL = empty_is_none(HTTP_URL)
+OPTIONAL_ADDRESS = empty_is_none(scalar("string", "an address: 20 bytes in hex", _read_address))
 NETWORKS = list_of("list of CIDR", "networks such as 10.0.0.0/8, with commas between", _read_network)
 LOG_LEVEL: ValueType[Level] = scalar(
     "enum", "one of silent, error, warn, info, debug, detail, or a number from 0 to 5", parse_level

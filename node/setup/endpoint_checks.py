@@ -17,6 +17,9 @@ import msgspec
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.p2p.blocks.signing import SigningError
+from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, short_repr, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -35,7 +38,8 @@ log = get_logger("start")
 
 class Endpoints(NamedTuple):
     """The endpoints to check, and their chain. `beacon_may_fail` turns a failed beacon check into a warning; with
-    `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain."""
+    `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain. `signer` is
+    the remote signer, None without one."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -46,6 +50,7 @@ class Endpoints(NamedTuple):
     beacon_header: tuple[str, str] | None = None
     beacon_may_fail: bool = False
     l1_genesis: bool = True
+    signer: SignerConfig | None = None
 
 
 class RetryPolicy(NamedTuple):
@@ -61,10 +66,13 @@ RETRY_POLICY = RetryPolicy()
 
 
 async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Checks L1, the execution engine and the beacon node concurrently. Raises SetupError for the first that fails."""
+    """Checks L1, the execution engine, the beacon node and the remote signer concurrently. Raises SetupError for the
+    first that fails."""
     checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
+    if endpoints.signer is not None:
+        checks.append(check_signer(endpoints.signer))
     tasks = [asyncio.ensure_future(check) for check in checks]
     try:
         await asyncio.gather(*tasks)
@@ -220,6 +228,22 @@ async def _get_genesis(session: aiohttp.ClientSession, url: str) -> None:
         raise SetupError(f"{name} does not respond to {BEACON_GENESIS_PATH} like a beacon node") from None
     if not (time_text.isascii() and time_text.isdigit()):
         raise SetupError(f"{name} responds to {BEACON_GENESIS_PATH} with the genesis time {short_repr(time_text)}")
+
+
+# --- remote signer ---------------------------------------------------------------------------------------------------
+
+
+async def check_signer(config: SignerConfig) -> None:
+    """The remote signer must answer `health_status`, which is called once [SGN1]. Raises SetupError if it does not."""
+    signer = RemoteSigner(config)
+    try:
+        log.info("connected to the remote signer", endpoint=signer.name, version=await signer.version())
+    except SigningError as error:
+        advice = "check --signer.endpoint, that the signer runs"
+        advice += ", and --signer.tls.ca, --signer.tls.cert and --signer.tls.key" if config.tls_enabled else ""
+        raise SetupError(f"the remote signer cannot be used, {error}: {advice}") from None
+    finally:
+        await signer.close()
 
 
 # --- retries --------------------------------------------------------------------------------------------------------

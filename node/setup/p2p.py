@@ -1,14 +1,21 @@
-"""Checks of the peer-to-peer options that need their parsers, and the network key."""
+"""Checks of the peer-to-peer options that need their parsers or files, the remote signer's configuration, and the
+network key."""
 
+import re
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, parse_static_peers
+from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 
 class NetworkKey(NamedTuple):
@@ -18,8 +25,14 @@ class NetworkKey(NamedTuple):
     is_new: bool
 
 
+def signer_config(values: Values) -> SignerConfig | None:
+    """The configuration of the remote signer, None without `signer.endpoint`."""
+    return build_config(SignerConfig, values) if values["signer.endpoint"] else None
+
+
 def check_p2p_config(config: P2pConfig) -> None:
-    """Raises OptionError for a bootnode or a sequencer key that is malformed."""
+    """Raises OptionError for a bootnode, a sequencer key or a signer's header that is malformed, and for a file of
+    `signer.tls.*` that cannot be used."""
     for text in config.bootnodes:
         try:
             parse_bootnode(text)
@@ -30,6 +43,18 @@ def check_p2p_config(config: P2pConfig) -> None:
             LocalSigner(config.sequencer_key)
         except ValueError:
             raise OptionError("p2p.sequencer.key is not a private key of secp256k1") from None
+    if config.signer is not None:
+        _check_signer_config(config.signer)
+
+
+def _check_signer_config(config: SignerConfig) -> None:
+    if not all(_HEADER_NAME.fullmatch(name) for name, _ in config.headers):
+        raise OptionError("signer.header must have the form key=value, where the key is the name of an HTTP header")
+    try:
+        if config.tls_enabled:
+            TlsFiles(config).context()
+    except TlsFileError as error:
+        raise OptionError(str(error)) from None
 
 
 def load_network_key(config: P2pConfig) -> NetworkKey:

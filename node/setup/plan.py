@@ -16,6 +16,7 @@ from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protoc
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import Endpoints, ListenAddress, check_endpoints
 from rollup_node.node.setup.notices import Notice
+from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
@@ -84,8 +85,9 @@ def plan_node(values: Values) -> NodePlan:
         log_error=lambda text: notices.append(Notice(Level.ERROR, text)),
     )
     p2p = None if values["p2p.disable"] else p2p_config(values, chain)
-    if p2p is not None and values["sequencer.enabled"] and p2p.sequencer_key is None:
-        notices.append(Notice(Level.WARN, "blocks are sequenced but not gossiped: there is no p2p.sequencer.key"))
+    if p2p is not None and values["sequencer.enabled"] and not p2p.has_signer:
+        text = "blocks are sequenced but not gossiped: there is no p2p.sequencer.key and no signer.endpoint"
+        notices.append(Notice(Level.WARN, text))
     given = values["runtime.dir"]
     runtime_dir = Path(given).absolute() if given else _unused_private_path()
     return NodePlan(values, chain, p2p, runtime_dir, tuple(notices))
@@ -158,7 +160,14 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
     """The configuration of the p2p process, with the key of `p2p.priv.raw` if that is given."""
     given, network, rollup_config = values["p2p.bootnodes"], values["network"], values["rollup.config"]
     bootnodes = choose_bootnodes(given, network=network, rollup_config=rollup_config)
-    return build_config(P2pConfig, values, rollup=chain.config, bootnodes=bootnodes, scoring=peer_scoring(values))
+    return build_config(
+        P2pConfig,
+        values,
+        rollup=chain.config,
+        bootnodes=bootnodes,
+        scoring=peer_scoring(values),
+        signer=signer_config(values),
+    )
 
 
 def worker_count(values: Values) -> int:
@@ -183,6 +192,7 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         beacon=configs.blobs.beacon,
         beacon_header=configs.blobs.header,
         beacon_may_fail=plan.values["l1.beacon.ignore"],
+        signer=None if plan.p2p is None else plan.p2p.signer,
     )
     return NodeSettings(
         version=version(),

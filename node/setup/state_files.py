@@ -6,11 +6,13 @@ from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.protocol.config import RollupConfig
 
 
 def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:
-    """Opens and closes peerstore, discovery database and safe head database; creates those that are missing.
+    """Opens and closes peerstore, discovery database, the file of signed blocks and the safe head database, as far as
+    they are used; creates those that are missing.
 
     Raises SetupError when one is damaged, belongs to another node, or cannot be created."""
     try:
@@ -18,6 +20,8 @@ def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_pat
             PeerStore(config.peerstore_path).close()
             if not config.no_discovery:
                 NodeDatabase(config.discovery_path).close()
+            if config.has_signer:
+                SignedBlocksFile(rollup.genesis.l2.hash, config.signed_blocks_path).close()
         if safedb_path is not None:
             SafeHeadStore(safedb_path, rollup, check=True).close()
     except StoreError as error:

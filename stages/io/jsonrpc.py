@@ -6,6 +6,7 @@ Error texts show host and port of an endpoint alone: the rest of its URL may hol
 
 import asyncio
 import os
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from io import BytesIO
@@ -80,7 +81,9 @@ class JsonRpcClient:
 
     `headers` is called for every request, so that tokens are fresh. `timeout` is in seconds per HTTP request, twice
     that for a batch; `rate_limit` in calls a second, where a batch counts as many as it holds. Answers are limited by
-    method (`answer_limit`), and to `max_body` bytes."""
+    method (`answer_limit`), and to `max_body` bytes. `tls` is called for every request, for the context of `https`
+    connections instead of the default one; another context than before means another connection, and its errors are
+    passed on."""
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class JsonRpcClient:
         max_batch: int = 20,
         rate_limit: float = 0.0,
         max_body: int | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self.name = endpoint_name(url)
         self._url = url
@@ -100,6 +104,7 @@ class JsonRpcClient:
         self._max_concurrency = max(1, max_concurrency)
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
+        self._tls = tls
         self._limiter = RateLimiter(rate_limit, self._max_batch)
         self._slots = asyncio.Semaphore(self._max_concurrency)
         self._session: aiohttp.ClientSession | None = None
@@ -191,12 +196,13 @@ class JsonRpcClient:
         except aiohttp.ClientConnectorError as error:
             raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise EndpointError(self.name, f"the connection failed ({type(error).__name__})") from None
+            raise EndpointError(self.name, f"the connection failed ({why_broken(error)})") from None
 
     async def _send(self, body: bytes, max_body: int) -> bytes:
         headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
         data = body if len(body) <= LARGE_BODY else BytesIO(body)
-        async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
+        tls = self._tls() if self._tls else True
+        async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False, ssl=tls) as response:
             # The body is read even of an error: it may hold an error object.
             answer = await read_body(response, max_body)
             if response.status != 200:
@@ -236,8 +242,30 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
 
 
 def why_not_connected(error: OSError) -> str:
-    """The system's text for a connection that could not be opened."""
+    """The system's text for a connection that could not be opened, or that of TLS."""
+    if isinstance(error, ssl.SSLError):
+        return tls_reason(error)
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
+
+
+def why_broken(error: BaseException) -> str:
+    """The reason of a connection that broke: that of TLS if it has one, since a server that refuses our certificate
+    says so after the handshake, else that of the system, or the name of the error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return tls_reason(cause)
+        cause = cause.__cause__ or cause.__context__
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+
+
+def tls_reason(error: ssl.SSLError) -> str:
+    """Why TLS failed, in the words of OpenSSL."""
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_message:
+        return f"TLS: certificate not accepted, {error.verify_message}"
+    # An error that Python makes has no reason.
+    text = getattr(error, "reason", None) or str(error.args[-1] if error.args else "").partition(" (_ssl")[0]
+    return f"TLS: {text.replace('_', ' ').lower() or 'no reason given'}"
 
 
 def _seconds(header: str | None) -> float | None:

@@ -39,10 +39,25 @@ class ResourceLimits(msgspec.Struct, frozen=True):
         return self.connections or max(2 * peers_hi, peers_hi + 32)
 
 
+class SignerConfig(msgspec.Struct, frozen=True):
+    """The options `signer.*`: a remote signer, the address it signs for, and the headers sent to it. With `tls_enabled`
+    it is authenticated by the certificates in the file `tls_ca` alone, and we by `tls_cert` and `tls_key`
+    [SGN1, SGN2]."""
+
+    endpoint: str
+    address: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+    tls_enabled: bool = True
+    tls_ca: str = "tls/ca.crt"
+    tls_cert: str = "tls/tls.crt"
+    tls_key: str = "tls/tls.key"
+
+
 class P2pConfig(msgspec.Struct, frozen=True):
     """The options `p2p.*` [OPT19]. Durations are in seconds; port 0 means any free one; addresses and networks are
     text; `bootnodes` are exactly those used, no defaults are added here. `early_muxer` offers the muxer within the
-    noise handshake."""
+    noise handshake. Blocks of our own are signed with `sequencer_key` or by the remote `signer`, at most one of
+    them."""
 
     rollup: RollupConfig
     priv_path: str = "node_p2p_priv.txt"
@@ -70,6 +85,7 @@ class P2pConfig(msgspec.Struct, frozen=True):
     ban_duration: float = 3600.0
     scoring: PeerScoring = PeerScoring.LIGHT
     sequencer_key: bytes | None = None
+    signer: SignerConfig | None = None
     gossip_timestamp_threshold: float = 60.0
     mesh_d: int = 8
     mesh_lo: int = 6
@@ -83,3 +99,13 @@ class P2pConfig(msgspec.Struct, frozen=True):
     idle_timeout: float = 3600.0
     early_muxer: bool = True
     limits: ResourceLimits = ResourceLimits()
+
+    @property
+    def has_signer(self) -> bool:
+        """Whether this node can sign blocks."""
+        return self.sequencer_key is not None or self.signer is not None
+
+    @property
+    def signed_blocks_path(self) -> str:
+        """The file with the blocks that this node has signed, next to the peerstore [SGN11]."""
+        return MEMORY if self.peerstore_path == MEMORY else f"{self.peerstore_path}_signed_blocks"

@@ -127,6 +127,19 @@ def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    signer = ("--signer.endpoint=http://127.0.0.1:1", f"--signer.address=0x{20 * '11'}", "--signer.tls.enabled=false")
+    p2p = ("--p2p.no-discovery", "--p2p.netrestrict=127.0.0.0/8", "--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=0")
+    rpc = ("--l1=http://127.0.0.1:1", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--runtime.dir=run")
+    done = run(*NEEDED, *signer, *p2p, *rpc, folder=tmp_path)
+    assert done.returncode == ExitCode.SETUP and done.stderr.count("\n") == 1
+    assert done.stderr == (
+        "rollup-node: the remote signer cannot be used, 127.0.0.1:1: cannot connect (Connection refused):"
+        " check --signer.endpoint, that the signer runs\n"
+    )
+    assert "Traceback" not in done.stdout and not (tmp_path / "run").exists()
+
+
 def test_an_unknown_command(tmp_path: Path) -> None:
     text = error_of("devnt", folder=tmp_path)
     assert text == "unknown command 'devnt'; did you mean devnet?; commands are " + ", ".join(cli.COMMANDS)

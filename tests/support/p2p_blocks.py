@@ -8,6 +8,7 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
 
@@ -76,6 +77,12 @@ def chain(count: int, version: int = 4, first: int = 1) -> list[ExecutionPayload
     for number in range(first, first + count):
         blocks.append(block(version, number, blocks[-1].block_hash if blocks else bytes(32)))
     return blocks
+
+
+def l1_info_transaction(config: RollupConfig, timestamp: int, origin: BlockId) -> bytes:
+    """The first transaction of a block with that L1 origin."""
+    info = L1Info(origin.number, timestamp, 7, origin.hash, 0, bytes(20))
+    return l1_info_deposit(info, config.schedule().l1_info_format(timestamp), is_system=False)
 
 
 def signed(

@@ -1,6 +1,8 @@
 """The sequencer's signature of a gossiped block [SGN5, VAL3], and the accepted signers when the unsafe block signer
 changes on L1 [RTC5]."""
 
+from typing import Protocol
+
 from coincurve import PrivateKey, PublicKey
 
 from rollup_node.stages.protocol.keccak import keccak256
@@ -21,7 +23,12 @@ def payload_hash(signed_part: bytes) -> Hash:
 
 def signing_hash(chain_id: int, signed_part: bytes) -> Hash:
     """The hash that the sequencer signs [SGN5]."""
-    return keccak256(DOMAIN + chain_id.to_bytes(32, "big") + payload_hash(signed_part))
+    return signing_hash_of(chain_id, payload_hash(signed_part))
+
+
+def signing_hash_of(chain_id: int, hash_of_payload: Hash) -> Hash:
+    """The same, of a payload hash."""
+    return keccak256(DOMAIN + chain_id.to_bytes(32, "big") + hash_of_payload)
 
 
 def recover_signer(digest: Hash, signature: bytes) -> Address | None:
@@ -36,8 +43,33 @@ def recover_signer(digest: Hash, signature: bytes) -> Address | None:
     return public_key_address(key.format(compressed=False))
 
 
+class SigningError(Exception):
+    """A block cannot be signed now; the text says why, in one line."""
+
+
+class BlockSigner(Protocol):
+    """Signs the blocks of this node: with its own key, or by a remote signer. `option` names what sets `address`."""
+
+    @property
+    def address(self) -> Address:
+        """The address whose signatures it makes."""
+
+    @property
+    def option(self) -> str:
+        """The option to correct when that is another one than the unsafe block signer on L1."""
+
+    async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
+        """A signature of 65 bytes, valid for `address` [SGN5]. Raises SigningError when there is none, in bounded
+        time."""
+
+    async def close(self) -> None:
+        """Closes connections."""
+
+
 class LocalSigner:
     """Signs blocks with a private key of 32 bytes. Raises ValueError when it is not a secp256k1 key."""
+
+    option = "p2p.sequencer.key"
 
     def __init__(self, secret: bytes) -> None:
         self._key = PrivateKey(secret)
@@ -45,7 +77,17 @@ class LocalSigner:
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
         """A signature of 65 bytes: r, s, and the recovery id 0 or 1."""
-        return self._key.sign_recoverable(signing_hash(chain_id, signed_part), hasher=None)
+        return self._sign(signing_hash(chain_id, signed_part))
+
+    async def sign_block(self, chain_id: int, hash_of_payload: Hash) -> bytes:
+        """The same, of a payload hash."""
+        return self._sign(signing_hash_of(chain_id, hash_of_payload))
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def _sign(self, digest: Hash) -> bytes:
+        return self._key.sign_recoverable(digest, hasher=None)
 
 
 class UnsafeBlockSigners:

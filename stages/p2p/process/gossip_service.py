@@ -12,8 +12,6 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
@@ -46,21 +44,20 @@ log = get_logger("p2p")
 
 
 class GossipService:
-    """Gossip on all block topics of the chain. `on_block` is called with each block of a peer that is accepted;
-    `signer` is None on nodes that do not publish. `failures` counts blocks that were not accepted, by
-    ValidationFailure name; `accepted_at` is in monotonic seconds."""
+    """Gossip on all block topics of the chain. `on_block` is called with each block of a peer that is accepted.
+    `failures` counts blocks that were not accepted, by ValidationFailure name; `accepted_at` is in monotonic
+    seconds."""
 
     def __init__(
         self,
         host: HostApi,
         validator: BlockValidator,
         scorer: PeerScorer,
-        signer: LocalSigner | None,
         on_block: Callable[[ExecutionPayload], None],
     ) -> None:
         self._host, self._config = host, host.config
         self._chain_id = host.config.rollup.l2_chain_id
-        self._validator, self._signer, self._on_block = validator, signer, on_block
+        self._validator, self._on_block = validator, on_block
         self._topics = block_message.block_topics(self._chain_id)
         self.router = GossipSubRouter(gossip_params(host.config), self._topics, scorer, random.Random())
         self._inbound: dict[PeerId, Stream] = {}
@@ -99,16 +96,9 @@ class GossipService:
 
     # --- publishing ------------------------------------------------------------------------------------------------
 
-    def publish(self, payload: ExecutionPayload) -> str | None:
-        """Signs and gossips a block of ours; returns the error, None when it is published or was before [VAL14]."""
-        if self._signer is None:
-            return "no key to sign the block with (p2p.sequencer.key)"
-        version = block_message.version_at(self._config.rollup, payload.timestamp)
-        try:
-            part = block_message.encode_signed_part(payload, version)
-        except SszError as error:
-            return f"the block cannot be encoded: {error}"
-        signature = self._signer.sign(self._chain_id, part)
+    def publish(self, payload: ExecutionPayload, version: int, part: bytes, signature: bytes) -> str | None:
+        """Gossips a block of ours with its signature over `part`, the signed part of that version; returns the error,
+        None when it is published or was before [VAL14]."""
         now = time.monotonic()
         validation = self._validator.validate(version, signature + part, time.time(), now)
         if validation.failure is ValidationFailure.SEEN:

@@ -14,9 +14,9 @@ from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
+from rollup_node.stages.p2p.blocks.signing import BlockSigner, LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
-from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
@@ -26,6 +26,7 @@ from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
 from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.process.payload_client import PayloadClient
@@ -34,6 +35,8 @@ from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
 from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
+from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
+from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -52,8 +55,8 @@ class P2pStage:
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
         self._runtime_problems: tuple[str, ...] = ()
-        self._store_problem: str | None = None
-        self._signer = None if config.sequencer_key is None else LocalSigner(config.sequencer_key)
+        self._store_problems: list[str] = []
+        self._signer = block_signer(config)
         self.signers = UnsafeBlockSigners()
         self._discovery_started = self._signer_known = False
         identity = load_identity(config).identity
@@ -65,14 +68,17 @@ class P2pStage:
         self.scorer = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
         self.score_service = ScoreService(self.host, self.scorer)
         self.validator = BlockValidator(config.rollup, self.signers, config.gossip_timestamp_threshold)
-        self.blocks_server = UnsafeBlocksServer(bus, self._publish, lambda: self._signer_known, self._request_gap)
-        deliver = self.blocks_server.send_block
-        self.gossip = GossipService(self.host, self.validator, self.scorer, self._signer, deliver)
+        self.gossip = GossipService(self.host, self.validator, self.scorer, self._deliver)
+        self.signed_blocks = self._open_signed_blocks(config)
+        self.publisher = BlockPublisher(config, self._signer, self.signed_blocks, self.gossip.publish)
+        self.blocks_server = UnsafeBlocksServer(
+            bus, self.publisher.publish, lambda: self._signer_known, self._request_gap
+        )
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
             SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
-            self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, deliver)
+            self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, self._deliver)
         directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
         self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
         self.peers_server = PeersServer(bus, self.host, directory, self._diagnose)
@@ -81,6 +87,7 @@ class P2pStage:
         self.periodic_tasks = [
             PeriodicTask("listen for peers", self._open),
             self.gossip.periodic_task,
+            self.publisher.periodic_task,
             self.score_service.periodic_task,
             PeriodicTask("status", self._publish_status),
             *self.peer_manager.periodic_tasks,
@@ -106,6 +113,9 @@ class P2pStage:
         self.score_service.save()
         await self.discovery.close()
         await self.host.stop()
+        if self._signer is not None:
+            await self._signer.close()
+        self.signed_blocks.close()
         self.peerstore.close()
 
     def reset(self, error: Exception) -> None:
@@ -123,9 +133,19 @@ class P2pStage:
         try:
             return PeerStore(path)
         except StoreError as error:
-            self._store_problem = str(error)
+            self._store_problems.append(str(error))
             log.error("peerstore unusable, keeping peers in memory", error=str(error))
             return PeerStore()
+
+    def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile:
+        """Opens the file of signed blocks, on nodes that sign; when it is unusable, they are kept in memory only."""
+        genesis = config.rollup.genesis.l2.hash
+        try:
+            return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)
+        except StoreError as error:
+            self._store_problems.append(str(error))
+            log.error("signed blocks are forgotten at a restart: their file is unusable", error=str(error))
+            return SignedBlocksFile(genesis)
 
     async def _open(self) -> float:
         """Starts listening and discovery, as far as not yet done."""
@@ -161,10 +181,10 @@ class P2pStage:
         if address == ZERO_ADDRESS:
             log.warn("no unsafe block signer on L1, ignoring gossiped blocks")
         elif self._signer is not None and self._signer.address != address:
-            log.warn("p2p.sequencer.key is not the unsafe block signer", key=to_hex(self._signer.address))
+            log.warn(f"{self._signer.option} is not the unsafe block signer", own=to_hex(self._signer.address))
 
-    def _publish(self, payload: ExecutionPayload) -> str | None:
-        return self.gossip.publish(payload)
+    def _deliver(self, payload: ExecutionPayload) -> None:
+        self.blocks_server.send_block(payload)
 
     def _request_gap(self, head: int, gap_end: GapEnd) -> None:
         if self.sync is not None:
@@ -178,8 +198,9 @@ class P2pStage:
         return STATUS_INTERVAL
 
     def _problems(self) -> tuple[str, ...]:
-        own = (self._store_problem, self.peerstore.problem)
-        return (*(problem for problem in own if problem is not None), *self._runtime_problems)
+        own = (self.peerstore.problem, self.signed_blocks.problem, self.publisher.problem)
+        present = (problem for problem in own if problem is not None)
+        return (*self._store_problems, *present, *self._runtime_problems)
 
     def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
@@ -187,6 +208,13 @@ class P2pStage:
         return self._diagnosis_service.diagnose(
             self._problems(), self.peer_manager.static_peers, signers, self.blocks_server.published
         )
+
+
+def block_signer(config: P2pConfig) -> BlockSigner | None:
+    """What signs the blocks of this node: its key, a remote signer, or nothing."""
+    if config.sequencer_key is not None:
+        return LocalSigner(config.sequencer_key)
+    return None if config.signer is None else RemoteSigner(config.signer)
 
 
 def is_own_machine(address: str) -> bool:

@@ -15,14 +15,15 @@ MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
-    """`publish` returns an error or None, and is called only while `is_ready`; `on_gap` is called with the head's
-    number and the block above a gap. A restarted engine process gets the latest blocks again, its own included: a block
-    that was published but not inserted when it died must not be sequenced a second time."""
+    """`publish` takes a block, and a function that it calls once with an error or None; it is called only while
+    `is_ready`. `on_gap` is called with the head's number and the block above a gap. A restarted engine process gets the
+    latest blocks again, its own included: a block that is or will be published, but was not inserted when it died, must
+    not be sequenced a second time."""
 
     def __init__(
         self,
         bus: Bus,
-        publish: Callable[[ExecutionPayload], str | None],
+        publish: Callable[[ExecutionPayload, Callable[[str | None], None]], None],
         is_ready: Callable[[], bool],
         on_gap: Callable[[int, GapEnd], None],
     ) -> None:
@@ -30,6 +31,7 @@ class UnsafeBlocksServer:
         self._engine: ProcessId | None = None
         self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
         self._responses: OrderedDict[int, PublishResponse] = OrderedDict()
+        self._publishing: set[int] = set()
         self.published = 0
         self._server = bus.serve("p2p.blocks", self._on_message)
 
@@ -43,6 +45,7 @@ class UnsafeBlocksServer:
         if self._engine is None or engine.incarnation > self._engine.incarnation:
             self._engine = engine
             self._responses.clear()
+            self._publishing.clear()
             for payload in self._recent.values():
                 self._server.send(engine, UnsafeBlock(payload))
         elif engine.incarnation < self._engine.incarnation:
@@ -54,16 +57,23 @@ class UnsafeBlocksServer:
 
     def _publish_block(self, engine: ProcessId, message: PublishRequest) -> None:
         done = self._responses.get(message.id)
-        if done is None and not self._is_ready():
+        if done is not None:
+            self._server.send(engine, done)
+        elif message.id not in self._publishing and self._is_ready():
+            self._publishing.add(message.id)
+            self._store_recent(message.payload)
+            self._publish(message.payload, lambda error: self._on_published(engine, message.id, error))
+
+    def _on_published(self, engine: ProcessId, number: int, error: str | None) -> None:
+        if error is None:
+            self.published += 1
+        if engine != self._engine:
             return
-        if done is None:
-            done = self._responses[message.id] = PublishResponse(message.id, self._publish(message.payload))
-            if done.error is None:
-                self.published += 1
-                self._store_recent(message.payload)
-            # Responses are kept to answer repeated requests: a block is published once.
-            if len(self._responses) > MAX_RESPONSES:
-                self._responses.popitem(last=False)
+        self._publishing.discard(number)
+        # Responses are kept to answer repeated requests: a block is published once.
+        done = self._responses[number] = PublishResponse(number, error)
+        if len(self._responses) > MAX_RESPONSES:
+            self._responses.popitem(last=False)
         self._server.send(engine, done)
 
     def _store_recent(self, payload: ExecutionPayload) -> None:

@@ -169,7 +169,7 @@ NO_PEERS = {"inbound": 0, "outbound": 0}
         (
             {"gossip__own_signer": "0x22"},
             "fault",
-            f"p2p.sequencer.key is that of 0x22, the unsafe block signer on L1 is {SIGNER}",
+            f"our blocks are signed by 0x22, the unsafe block signer on L1 is {SIGNER}",
             "",
         ),
         ({"gossip__own_signer": SIGNER, "gossip__published": 9}, "ok", "9 blocks were published", ""),

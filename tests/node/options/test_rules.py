@@ -50,11 +50,11 @@ def test_the_required_options_suffice() -> None:
         (("--p2p.scoring=heavy",), 'unknown p2p scoring level "heavy"'),
         (("--p2p.scoring.peers=heavy",), 'unknown p2p scoring level "heavy"'),
         (
-            (f"--p2p.sequencer.key={'11' * 32}", "--signer.endpoint=http://s", "--signer.address=0x1"),
+            (f"--p2p.sequencer.key={'11' * 32}", "--signer.endpoint=http://s", f"--signer.address=0x{20 * '11'}"),
             "cannot specify both a private key and a remote signer for sequencer p2p",
         ),
         (("--signer.endpoint=http://s",), "signer endpoint and address must both be set or not set"),
-        (("--signer.address=0x1",), "signer endpoint and address must both be set or not set"),
+        ((f"--signer.address=0x{20 * '11'}",), "signer endpoint and address must both be set or not set"),
         (("--signer.tls.key=",), "signer endpoint with TLS needs all of"),
         (("--conductor.enabled",), "sequencer must be enabled when conductor is enabled"),
         (
@@ -103,7 +103,6 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
         (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
         (("--pprof.enabled",), "profiling"),
         (("--pprof.type=cpu",), "profiling"),
-        (("--signer.endpoint=http://s", "--signer.address=0x1"), "the remote signer"),
         (("--syncmode=execution-layer",), "sync by the execution layer"),
         (("--l2.engine-sync",), "sync by the execution layer"),
         (("--experimental.sequencer-api",), "the test sequencer RPC"),
@@ -157,6 +156,17 @@ def test_options_without_effect_give_a_warning() -> None:
         f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which is switched off",
     ]
     assert list(option_warnings(values_of())) == []
+
+
+def test_warnings_about_the_remote_signer() -> None:
+    address = f"--signer.address={20 * '11'}"
+    assert list(option_warnings(values_of("--signer.endpoint=http://s", address))) == [
+        "flag --signer.endpoint: the connection to the remote signer is not encrypted, use https://",
+    ]
+    assert list(option_warnings(values_of("--signer.endpoint=https://s", address, "--p2p.disable"))) == [
+        "flag --signer.endpoint: blocks are signed for the peer-to-peer network, which is switched off",
+    ]
+    assert list(option_warnings(values_of("--signer.endpoint=https://s", address))) == []
 
 
 def test_old_scoring_names_count_only_without_the_present_one() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -22,6 +23,7 @@ from rollup_node.node.setup.endpoint_checks import (
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from tests.support.loopback import free_port, own_address
+from tests.support.remote_signers import SignerServer, TlsSetUp, certificate
 
 ROLLUP = find_network("op-sepolia").config
 SECRET = b"\x07" * 32
@@ -188,6 +190,57 @@ def test_an_unreachable_endpoint_is_named(server: EndpointsServer, changes: dict
     assert error.startswith(text)
     assert "Connection refused" in error
     assert f"check --{next(iter(changes))}".replace("beacon", "l1.beacon") in error
+
+
+def check_with_signer(server: EndpointsServer, signer: SignerServer, **changes: Any) -> None:
+    """Runs the checks on these endpoints and a remote signer."""
+
+    async def use(base: str) -> None:
+        async with signer.running():
+            endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)
+            await check_endpoints(endpoints._replace(signer=signer.config(**changes)), SHORT)
+
+    asyncio.run(server.serve(use))
+
+
+def test_a_remote_signer_is_asked_for_its_health_once(server: EndpointsServer) -> None:
+    signer = SignerServer()
+    check_with_signer(server, signer, headers=(("X-Key", "secret"),))
+    assert [call["method"] for call in signer.calls] == ["health_status"]
+    assert signer.headers[0]["X-Key"] == "secret"
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer", "text"),
+    [
+        ({"endpoint": UNREACHABLE}, None, "127.0.0.1:1: cannot connect (Connection refused)"),
+        ({}, {"code": -32601, "message": "the method does not exist"}, "health_status: error -32601"),
+        ({}, 5, "does not answer health_status like a signer"),
+        ({"tls_enabled": True, "tls_cert": "none"}, None, "cannot read signer.tls.cert none"),
+    ],
+)
+def test_a_remote_signer_that_cannot_be_used_ends_the_start(
+    server: EndpointsServer, changes: dict[str, Any], answer: Any, text: str
+) -> None:
+    signer = SignerServer()
+    signer.answer = answer
+    with pytest.raises(SetupError) as caught:
+        check_with_signer(server, signer, **changes)
+    assert str(caught.value).startswith("the remote signer cannot be used, ") and text in str(caught.value)
+    assert "check --signer.endpoint" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_remote_signer_with_a_wrong_certificate_ends_the_start(server: EndpointsServer, tmp_path: Path) -> None:
+    files = TlsSetUp(tmp_path)
+    (tmp_path / "ca.crt").write_bytes(certificate("other authority").pem)
+
+    async def use(base: str) -> None:
+        async with SignerServer().running(files.server_context()) as signer:
+            endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", base)
+            await check_endpoints(endpoints._replace(signer=files.config(signer.endpoint)), SHORT)
+
+    with pytest.raises(SetupError, match=r"TLS: certificate not accepted, .*check .*--signer\.tls\.ca"):
+        asyncio.run(server.serve(use))
 
 
 def test_an_endpoint_that_starts_late_is_retried(server: EndpointsServer) -> None:

@@ -8,8 +8,9 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from tests.node.setup.planning import prepare
+from tests.support.remote_signers import TlsSetUp
 
 ROLLUP = find_network("op-sepolia").config
 
@@ -35,6 +36,59 @@ def test_an_invalid_option_or_file_is_one_line(working_directory: Path, words: t
     with pytest.raises(SetupError) as caught:
         prepare(*words)
     assert error in str(caught.value) and "\n" not in str(caught.value)
+
+
+SIGNER = ("--signer.endpoint=https://signer:8080", f"--signer.address=0x{20 * '11'}")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--signer.endpoint=signer:8080", SIGNER[1]), "expected an address such as http://127.0.0.1:8545"),
+        ((SIGNER[0], "--signer.address=0x1"), "expected an address: 20 bytes in hex"),
+        ((SIGNER[0],), "signer endpoint and address must both be set or not set"),
+        ((*SIGNER, f"--p2p.sequencer.key={32 * '11'}"), "cannot specify both a private key and a remote signer"),
+        ((*SIGNER, "--signer.header=a b=c"), "signer.header must have the form key=value"),
+        (
+            (*SIGNER, "--signer.tls.ca=none"),
+            "cannot read signer.tls.ca none (No such file or directory): give a",
+        ),
+        ((*SIGNER, "--signer.tls.cert=none"), "cannot read signer.tls.cert none (No such file or directory)"),
+        ((*SIGNER, "--signer.tls.key=none"), "cannot read signer.tls.key none (No such file or directory)"),
+        ((*SIGNER, "--signer.tls.key=tls/ca.crt"), "signer.tls.key tls/ca.crt are no certificate with its unencrypted"),
+        ((*SIGNER, "--signer.tls.key="), "signer endpoint with TLS needs all of"),
+    ],
+)
+def test_a_wrong_option_of_the_signer_is_one_line(working_directory: Path, words: tuple[str, ...], error: str) -> None:
+    write_tls_files(working_directory)
+    with pytest.raises(SetupError) as caught:
+        prepare(*words)
+    assert error in str(caught.value) and "\n" not in str(caught.value)
+    assert not (working_directory / "node_p2p_priv.txt").exists()
+
+
+def write_tls_files(directory: Path) -> None:
+    """The files where the options look for them by default."""
+    folder = directory / "tls"
+    folder.mkdir()
+    files = TlsSetUp(folder)
+    for default, name in (("tls.crt", "node.crt"), ("tls.key", "node.key")):
+        (files.directory / name).rename(folder / default)
+
+
+def test_the_signer_reaches_the_configuration(working_directory: Path) -> None:
+    write_tls_files(working_directory)
+    node = prepare(*SIGNER, "--signer.header=X-Key=a=b,c", "--signer.header=X-Other=")
+    assert node.configs.p2p is not None
+    address = b"\x11" * 20
+    headers = (("X-Key", "a=b,c"), ("X-Other", ""))
+    assert node.configs.p2p.signer == SignerConfig("https://signer:8080", address, headers)
+    assert (working_directory / "node_peerstore_db_signed_blocks").exists()
+    node = prepare("--signer.endpoint=http://s", SIGNER[1], "--signer.tls.enabled=false", "--signer.tls.ca=none")
+    assert node.configs.p2p is not None and node.configs.p2p.signer is not None
+    assert not node.configs.p2p.signer.tls_enabled
+    unsigned = prepare("--signer.endpoint=").configs.p2p
+    assert unsigned is not None and unsigned.signer is None
 
 
 def test_bootnodes_and_the_sequencer_key_are_checked_without_files(working_directory: Path) -> None:

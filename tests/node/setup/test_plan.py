@@ -209,7 +209,8 @@ def test_engine_and_rpc_process_know_of_the_conductor() -> None:
 
 
 def test_a_sequencer_without_a_key_is_a_warning() -> None:
-    warning = Notice(Level.WARN, "blocks are sequenced but not gossiped: there is no p2p.sequencer.key")
+    text = "blocks are sequenced but not gossiped: there is no p2p.sequencer.key and no signer.endpoint"
+    warning = Notice(Level.WARN, text)
     assert warning in plan_of("--sequencer.enabled").notices
     assert warning not in plan_of("--sequencer.enabled", f"--p2p.sequencer.key={SIGNER}").notices
     assert warning not in plan_of("--sequencer.enabled", "--p2p.disable").notices

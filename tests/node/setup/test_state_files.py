@@ -21,6 +21,13 @@ def test_missing_databases_are_created(working_directory: Path) -> None:
     assert {"node_peerstore_db", "node_discovery_db"} <= names
 
 
+def test_only_a_node_that_signs_has_a_file_of_signed_blocks(working_directory: Path) -> None:
+    prepare()
+    assert not list(working_directory.glob("*signed*"))
+    prepare(f"--p2p.sequencer.key={32 * '11'}")
+    assert (working_directory / "node_peerstore_db_signed_blocks").is_file()
+
+
 def test_without_discovery_there_is_no_discovery_database(working_directory: Path) -> None:
     check_state_files(
         P2pConfig(ROLLUP, discovery_path="discovery", peerstore_path="peers", no_discovery=True), ROLLUP, None
@@ -32,11 +39,16 @@ def test_without_discovery_there_is_no_discovery_database(working_directory: Pat
     ("config", "error"),
     [
         (P2pConfig(ROLLUP, peerstore_path="bad.txt"), "bad.txt is not a peer store: give another path"),
+        (
+            P2pConfig(ROLLUP, peerstore_path="p", sequencer_key=bytes(31) + b"\x01"),
+            "p_signed_blocks is not a file of signed blocks",
+        ),
         (P2pConfig(ROLLUP, discovery_path="bad.txt"), "bad.txt is not a database of nodes"),
     ],
 )
 def test_a_damaged_database_is_named(working_directory: Path, config: P2pConfig, error: str) -> None:
-    (working_directory / "bad.txt").write_text("not what it should be, and long enough to be looked at" * 4)
+    for name in ("bad.txt", "p_signed_blocks"):
+        (working_directory / name).write_text("not what it should be, and long enough to be looked at" * 4)
     with pytest.raises(SetupError, match=error):
         check_state_files(config, ROLLUP, None)
 

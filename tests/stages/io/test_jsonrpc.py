@@ -1,9 +1,12 @@
 """The JSON-RPC client with endpoints that answer properly, and with others."""
 
 import asyncio
+import errno
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import aiohttp
 import orjson
 import pytest
 from aiohttp import web
@@ -18,6 +21,9 @@ from rollup_node.stages.io.jsonrpc import (
     RateLimiter,
     RpcFailure,
     endpoint_name,
+    tls_reason,
+    why_broken,
+    why_not_connected,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
 from tests.support.http_listener import Handler, app_for_every_path, listening
@@ -307,3 +313,37 @@ def test_large_requests_arrive_whole(size: int) -> None:
 
     assert with_client(handle, lambda client: client.call("engine_newPayloadV4", text)) is True
     assert lengths[0] is not None and int(lengths[0]) > size
+
+
+def test_the_reason_of_a_broken_connection() -> None:
+    assert why_broken(OSError(errno.ECONNRESET, "")) == "Connection reset by peer"
+    assert why_broken(aiohttp.ClientPayloadError("secret")) == "ClientPayloadError"
+    broken = aiohttp.ClientOSError(errno.EPIPE, "")
+    broken.__cause__ = ssl.SSLError(1, "[SSL: SOME_ALERT] some alert (_ssl.c:1)")
+    assert why_broken(broken) == "TLS: [ssl: some alert] some alert"
+    assert tls_reason(ssl.SSLError()) == "TLS: no reason given"
+    refused = ssl.SSLCertVerificationError(1, "text")
+    refused.verify_message = "self-signed certificate"
+    assert why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
+    assert why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
+
+
+def test_each_request_asks_for_its_tls_context() -> None:
+    """An error of the function is passed on, and plain HTTP does without TLS."""
+    contexts = []
+
+    def tls() -> ssl.SSLContext:
+        contexts.append(ssl.create_default_context())
+        if len(contexts) > 1:
+            raise LookupError("no certificate")
+        return contexts[-1]
+
+    async def use(client: JsonRpcClient) -> None:
+        assert await client.call("m") == 7
+        with pytest.raises(LookupError):
+            await client.call("m")
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response(reply(7, orjson.loads(await request.read())["id"]))
+
+    with_client(handler, use, tls=tls)

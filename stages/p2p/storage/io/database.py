@@ -18,11 +18,14 @@ log = get_logger("p2p")
 
 class SqliteFile:
     """A database with its tables. `what` and `option` name it to operators; `application` is the 32-bit application id
-    that marks our files. One process at a time can open a file. Raises StoreError."""
+    that marks our files. With `durable` a change is on the disk when it returns, also if the machine fails. One process
+    at a time can open a file. Raises StoreError."""
 
-    def __init__(self, path: str, *, what: str, option: str, application: int, schema: str) -> None:
+    def __init__(
+        self, path: str, *, what: str, option: str, application: int, schema: str, durable: bool = False
+    ) -> None:
         self.problem: str | None = None
-        self._kind = FileKind(what, option, application, schema)
+        self._kind = FileKind(what, option, application, schema, "full" if durable else "normal")
         self._connection = self._open(path)
 
     def close(self) -> None:

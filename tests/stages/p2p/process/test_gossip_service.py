@@ -14,6 +14,7 @@ from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
 from rollup_node.stages.p2p.gossipsub.rpc import MAX_FIELDS, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host_api import Direction, Stream
+from rollup_node.stages.p2p.process.block_publisher import NO_SIGNER
 from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
 from tests.support.p2p_blocks import block
 from tests.support.p2p_hosts import RecordingHost, running_host
@@ -156,7 +157,7 @@ def test_publish_errors(tmp_path: Path) -> None:
     async def scenario() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node:
-            assert await node.publish(now_block()) == "no key to sign the block with (p2p.sequencer.key)"
+            assert await node.publish(now_block()) == NO_SIGNER
         async with P2pNode(2, rollup, tmp_path, sequencer_key=b"\x22" * 32).running() as node:
             assert "peers would not accept the block: wrong_signer" in str(await node.publish(now_block()))
         async with P2pNode(3, rollup, tmp_path, sequencer_key=KEY).running() as node:

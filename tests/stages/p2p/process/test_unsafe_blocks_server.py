@@ -5,6 +5,7 @@ from typing import Any, cast
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.p2p.process.unsafe_blocks_server import MAX_RECENT, UnsafeBlocksServer
+from rollup_node.stages.p2p.signer.signing_queue import Done
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import chain
 from tests.support.recording_bus import RecordingBus
@@ -21,16 +22,19 @@ class Harness:
     def __init__(self, error: str | None = None) -> None:
         self.published: list[ExecutionPayload] = []
         self.gaps: list[tuple[int, GapEnd]] = []
-        self.is_ready = True
+        self.waiting: list[Done] = []
+        self.is_ready, self.is_slow = True, False
         self._error = error
         self.bus = RecordingBus()
         self.server = UnsafeBlocksServer(
             cast(Bus, self.bus), self._publish, lambda: self.is_ready, lambda head, end: self.gaps.append((head, end))
         )
 
-    def _publish(self, payload: ExecutionPayload) -> str | None:
+    def _publish(self, payload: ExecutionPayload, done: Done) -> None:
         self.published.append(payload)
-        return self._error
+        self.waiting.append(done)
+        if not self.is_slow:
+            done(self._error)
 
     def receive(self, sender: ProcessId, message: Any) -> list[tuple[ProcessId | None, Any]]:
         """What the server sends upon a message of the engine process."""
@@ -59,6 +63,28 @@ def test_nothing_is_published_before_the_signer_is_known() -> None:
     assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [] and harness.published == []
     harness.is_ready = True
     assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+
+
+def test_a_block_that_waits_for_its_signature_is_answered_later() -> None:
+    harness = Harness()
+    harness.is_slow = True
+    for _ in range(2):
+        assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == []
+    assert harness.published == [BLOCKS[0]], "repeated requests are one"
+    harness.waiting[0](None)
+    assert harness.bus.sent == [(ENGINE, PublishResponse(1, None))]
+    assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+
+
+def test_a_restarted_engine_gets_a_block_that_waits_for_its_signature() -> None:
+    """It must not build another block at that height."""
+    harness = Harness()
+    harness.is_slow = True
+    harness.receive(ENGINE, PublishRequest(1, BLOCKS[0]))
+    assert harness.receive(RESTARTED, UnsafeBlocksRequest(0, None)) == [(RESTARTED, UnsafeBlock(BLOCKS[0]))]
+    harness.bus.sent.clear()
+    harness.waiting[0](None)
+    assert harness.bus.sent == [] and harness.server.published == 1, "the answer is none to the restarted engine"
 
 
 def test_blocks_of_peers_are_sent_at_once() -> None:

@@ -1,0 +1,1 @@
+"""Signing of blocks by a remote signer, the blocks that wait for it, and the blocks that were signed."""

@@ -1,0 +1,1 @@
+"""The remote signer's client, its TLS files, and the file of signed blocks."""

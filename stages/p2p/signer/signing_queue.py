@@ -1,0 +1,87 @@
+"""The blocks that wait for their signature: few, and the newest first [SGN8]."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
+
+MAX_WAITING = 16
+MIN_BACKOFF = 0.5
+MAX_BACKOFF = 8.0
+
+Done = Callable[[str | None], None]
+"""Called once with the error of a block, None when it is published."""
+
+
+@dataclass
+class WaitingBlock:
+    """A block to sign and publish; `done` are called with its result."""
+
+    payload: ExecutionPayload
+    done: list[Done] = field(default_factory=list)
+    is_tried: bool = False
+
+
+class SigningQueue:
+    """At most MAX_WAITING blocks. A failure delays all but a block that was not tried yet, which is tried at once.
+    Times are monotonic seconds; `max_age` is in seconds of Unix time, as peers reject older blocks."""
+
+    def __init__(self, max_age: float) -> None:
+        self._max_age = max_age
+        self._waiting: dict[Hash, WaitingBlock] = {}
+        self._failures = 0
+        self._retry_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, payload: ExecutionPayload, done: Done) -> list[tuple[WaitingBlock, str]]:
+        """Adds a block; returns the blocks that are dropped for it, each with the reason. A block that waits already
+        gets another `done`."""
+        known = self._waiting.get(payload.block_hash)
+        if known is not None:
+            known.done.append(done)
+            return []
+        replaced = [each for each in self._waiting.values() if each.payload.block_number >= payload.block_number]
+        dropped = [(self.remove(each), "another block took its height before it was signed") for each in replaced]
+        self._waiting[payload.block_hash] = WaitingBlock(payload, [done])
+        if len(self._waiting) > MAX_WAITING:
+            oldest = next(iter(self._waiting.values()))
+            dropped.append((self.remove(oldest), "too many newer blocks wait for the signer"))
+        return dropped
+
+    def drop_old(self, unix_time: float) -> list[tuple[WaitingBlock, str]]:
+        """Removes the blocks that peers would reject for their age; returns them with the reason."""
+        reason = f"too_old: peers accept blocks of the last {self._max_age:g} s only"
+        old = [each for each in self._waiting.values() if each.payload.timestamp < int(unix_time) - int(self._max_age)]
+        return [(self.remove(each), reason) for each in old]
+
+    def next(self, now: float) -> WaitingBlock | None:
+        """The block to sign now: the newest one, unless it has to wait for the retry."""
+        newest = next(reversed(self._waiting.values()), None)
+        if newest is None or (newest.is_tried and now < self._retry_at):
+            return None
+        newest.is_tried = True
+        return newest
+
+    def delay(self, now: float) -> float | None:
+        """Seconds until `next` has a block; None while no block waits."""
+        newest = next(reversed(self._waiting.values()), None)
+        if newest is None:
+            return None
+        return max(0.0, self._retry_at - now) if newest.is_tried else 0.0
+
+    def remove(self, block: WaitingBlock) -> WaitingBlock:
+        """Removes a block, if it is still here; returns it."""
+        self._waiting.pop(block.payload.block_hash, None)
+        return block
+
+    def failed(self, now: float) -> None:
+        """The signer failed: it is tried again after a pause that doubles with each failure."""
+        self._retry_at = now + min(MAX_BACKOFF, MIN_BACKOFF * 2.0 ** min(self._failures, 10))
+        self._failures += 1
+
+    def succeeded(self) -> None:
+        """The signer has signed: what else waits is signed at once."""
+        self._failures, self._retry_at = 0, 0.0

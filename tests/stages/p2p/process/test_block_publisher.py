@@ -1,0 +1,178 @@
+"""Blocks of whole p2p processes that a remote signer signs: failures, slow answers, second blocks of a height."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.messages.p2p import PublishRequest
+from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.p2p.signer.io import remote_signer
+from rollup_node.stages.p2p.signer.signing_queue import MAX_WAITING
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId
+from tests.support.p2p_blocks import SIGNER, block, l1_info_transaction
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario, timed_chain
+from tests.support.remote_signers import SignerServer, TlsSetUp
+
+SECOND = "another block was signed for its height, or for that of an ancestor"
+
+
+def on_origin(rollup: RollupConfig, number: int, origin: BlockId, **changes: Any) -> ExecutionPayload:
+    """A block with the present timestamp and an L1 origin."""
+    now = int(time.time())
+    return block(number=number, timestamp=now, transactions=(l1_info_transaction(rollup, now, origin),), **changes)
+
+
+async def request_all(node: P2pNode, blocks: list[ExecutionPayload]) -> None:
+    """The engine process hands blocks over once, with their numbers as ids, and does not wait for answers."""
+    await node.until(lambda: node.stage.signers.current)
+    for each in blocks:
+        node.engine.send(PublishRequest(each.block_number, each))
+
+
+def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        rollup, files = chain_of_now(), TlsSetUp(tmp_path)
+        async with (
+            SignerServer().running(files.server_context()) as server,
+            P2pNode(1, rollup, tmp_path, signer=files.config(server.endpoint)).running() as source,
+            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        ):
+            await source.wait_for_mesh()
+            own = now_block(1)
+            assert await source.publish(own) is None
+            await node.wait_for_blocks(1)
+            assert node.received_blocks == [own] and source.health in (None, ())
+            assert [call["method"] for call in server.calls] == ["opsigner_signBlockPayload"]
+            assert (await source.call("diagnosis"))["gossip"]["published"] == 1
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"code": -32000, "message": "locked"}, "error -32000: locked"),
+        ("0x" + "11" * 64, "the signature has 64 bytes, not 65"),
+        ("another key", "not of signer.address"),
+    ],
+)
+def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(tmp_path: Path, answer: Any, text: str) -> None:
+    async def scenario() -> None:
+        rollup = chain_of_now()
+        async with (
+            SignerServer(LocalSigner(b"\x33" * 32)).running() as server,
+            P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
+            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        ):
+            await source.wait_for_mesh()
+            server.answer = None if answer == "another key" else answer
+            await request_all(source, [now_block(1)])
+            await source.until(lambda: source.health and text in source.health[0])
+            assert source.health is not None and source.health[0].startswith("blocks are not signed: 127.0.0.1:")
+            assert node.received_blocks == [] and source.publish_errors == {}
+            server.key, server.answer = LocalSigner(KEY), None
+            await node.wait_for_blocks(1)
+            await source.until(lambda: source.publish_errors == {1: None} and source.health == ())
+            assert node.stage.gossip.failures == {}, "no wrong signature was gossiped"
+
+    run_scenario(scenario)
+
+
+def test_blocks_wait_for_a_slow_signer_and_the_newest_is_signed_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 30.0)
+
+    async def scenario() -> None:
+        rollup = chain_of_now(4 * MAX_WAITING)
+        blocks = timed_chain(rollup, MAX_WAITING + 3, first=MAX_WAITING)
+        async with (
+            SignerServer().running() as server,
+            P2pNode(1, rollup, tmp_path, signer=server.config(), gossip_timestamp_threshold=600.0).running() as source,
+        ):
+            server.is_open.clear()
+            await request_all(source, blocks[:1])
+            await source.until(lambda: server.bodies)
+            await request_all(source, blocks[1:])
+            await source.until(lambda: len(source.publish_errors) == 3)
+            dropped = [each.block_number for each in blocks[:3]]
+            reason = "too many newer blocks wait for the signer"
+            assert source.publish_errors == dict.fromkeys(dropped, reason)
+            assert (await source.call("peerStats"))["connected"] == 0, "the process serves others meanwhile"
+            server.is_open.set()
+            await source.until(lambda: len(source.publish_errors) == len(blocks))
+            kept = [each.block_number for each in blocks[3:]]
+            assert list(source.publish_errors)[3:] == kept[::-1]
+            assert {source.publish_errors[number] for number in kept} == {None}
+
+    run_scenario(scenario)
+
+
+def test_a_block_that_grows_too_old_is_dropped_and_the_problem_ends(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with P2pNode(
+            1,
+            chain_of_now(),
+            tmp_path,
+            signer=SignerConfig("http://127.0.0.1:1", SIGNER.address, tls_enabled=False),
+            gossip_timestamp_threshold=2.0,
+        ).running() as node:
+            await request_all(node, [now_block(1)])
+            await node.until(lambda: node.health and "Connection refused" in node.health[0])
+            await node.until(lambda: node.publish_errors)
+            assert node.publish_errors == {1: "too_old: peers accept blocks of the last 2 s only"}
+            await node.until(lambda: node.health == ())
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_no_second_block_is_signed_for_a_height_also_after_a_restart(tmp_path: Path, is_remote: bool) -> None:
+    async def scenario() -> None:
+        rollup, store = chain_of_now(), str(tmp_path / "store")
+        async with SignerServer().running() as server:
+            options: dict[str, Any] = {"signer": server.config()} if is_remote else {"sequencer_key": KEY}
+            options["peerstore_path"] = store
+            first = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32))
+            second = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32), gas_used=5)
+            later = on_origin(rollup, 1, BlockId(101, b"\x0b" * 32))
+            child = on_origin(rollup, 2, BlockId(100, b"\x0a" * 32), parent=second.block_hash)
+            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+                assert await node.publish(first) is None and await node.publish(second) == SECOND
+            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+                assert await node.publish(first) is None, "the same block"
+                assert await node.publish(second) == await node.publish(later) == SECOND
+                assert await node.publish(child) is None, "no block of its height was signed"
+                reorganised = on_origin(rollup, 1, BlockId(100, b"\x0c" * 32))
+                assert await node.publish(reorganised) is None, "its L1 origin replaces that of the first"
+            if is_remote:
+                assert len(server.bodies) == 4, "what is refused is never sent to the signer"
+        assert Path(f"{store}_signed_blocks").stat().st_mode & 0o777 == 0o600
+
+    run_scenario(scenario)
+
+
+def test_a_block_may_be_signed_though_its_answer_was_lost(tmp_path: Path) -> None:
+    """It is stored before the signer is asked, so another one is refused even if no signature came back."""
+
+    async def scenario() -> None:
+        rollup = chain_of_now()
+        async with SignerServer().running() as server:
+            options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
+            first = now_block(1)
+            second = now_block(1, gas_used=5)
+            server.is_open.clear()
+            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+                await request_all(node, [first])
+                await node.until(lambda: server.bodies)
+            server.is_open.set()
+            async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+                assert await node.publish(second) == SECOND
+                assert await node.publish(first) is None
+
+    run_scenario(scenario)
