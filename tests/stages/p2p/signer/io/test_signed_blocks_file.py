@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.p2p.signer.signed_blocks import MAX_HEIGHTS, BlockRecord
-from rollup_node.stages.p2p.storage.io.database import StoreError
 from rollup_node.stages.protocol.types import BlockId
 
 GENESIS = b"\x99" * 32
