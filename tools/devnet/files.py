@@ -89,6 +89,11 @@ class NetworkFiles:
         return self.root / "batcher-key.txt"
 
     @property
+    def signer_key(self) -> Path:
+        """The key of the signer, or of the sequencer without one."""
+        return self.root / "signer-key.txt"
+
+    @property
     def network(self) -> Path:
         """The description of the running network."""
         return self.root / "network.json"
@@ -126,9 +131,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
-    """Writes the JWT secret, the batcher's key and the P2P keys of `nodes`, unless present, readable by the owner."""
+    """Writes the JWT secret, the keys of batcher and signer and the P2P keys of `nodes`, unless present, readable by
+    the owner."""
     keys = [(files.peer_key(name), secrets.token_hex(32)) for name in nodes]
-    for path, text in ((files.jwt, secrets.token_hex(32)), (files.batcher_key, BATCHER_KEY.secret.hex()), *keys):
+    keys += [(files.batcher_key, BATCHER_KEY.secret.hex()), (files.signer_key, SIGNER_KEY.secret.hex())]
+    for path, text in ((files.jwt, secrets.token_hex(32)), *keys):
         if not path.exists():
             path.touch(mode=0o600)  # before the secret is in it
             path.write_text(text + "\n")

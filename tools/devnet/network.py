@@ -96,6 +96,8 @@ class NetworkPrograms:
         self._start_engines()
         l2_block = await self._l2_genesis_block()
         write_json(self.files.rollup, rollup_json(self._settings, l1_block.hash, l2_block.hash, l2_block.time))
+        if self._settings.signer:
+            await self._start_signer()
         for name in self.nodes:
             self.children.start(f"{name} node", self._node_command(name), self.files.log(name))
         self.children.start("batcher", self._batcher_command(), self.files.log("batcher"))
@@ -188,6 +190,12 @@ class NetworkPrograms:
             command = python("rollup_node.tools.devnet.engine", *arguments)
             self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"))
 
+    async def _start_signer(self) -> None:
+        """A node does not start without its signer."""
+        words = ("--key-file", str(self.files.signer_key), "--port", str(self._ports.signer))
+        self.children.start("signer", python("rollup_node.tools.devnet.signer", *words), self.files.log("signer"))
+        await self._first_response("signer", url(self._ports.signer), "health_status")
+
     def _node_command(self, name: str) -> list[str]:
         ports, external = self._ports.nodes[name], self._settings.external
         without_beacon = external.anvil is not None or (external.l1 is not None and external.beacon is None)
@@ -208,7 +216,13 @@ class NetworkPrograms:
             "metrics.enabled": "true",
             "metrics.addr": LOOPBACK,
             "metrics.port": str(ports.metrics),
-            **peer_options(self.files, name, ports.p2p, self._ports.nodes[SEQUENCER].p2p),
+            **peer_options(
+                self.files,
+                name,
+                ports.p2p,
+                self._ports.nodes[SEQUENCER].p2p,
+                url(self._ports.signer) if self._settings.signer else None,
+            ),
             "log.level": self._settings.log_level,
             "runtime.dir": str(self.files.node(name)),
             "workers": "1",

@@ -3,6 +3,7 @@
 import coincurve
 
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 from rollup_node.tools.devnet.ports import LOOPBACK
 from rollup_node.tools.devnet.settings import SEQUENCER
@@ -26,8 +27,11 @@ def bootnode(files: NetworkFiles, name: str, port: int) -> str:
     return f"enode://{point.hex()}@{LOOPBACK}:{port}"
 
 
-def peer_options(files: NetworkFiles, name: str, port: int, sequencer_port: int) -> dict[str, str]:
-    """The P2P options of a node that listens on `port` by TCP and UDP."""
+def peer_options(
+    files: NetworkFiles, name: str, port: int, sequencer_port: int, signer: str | None = None
+) -> dict[str, str]:
+    """The P2P options of a node that listens on `port` by TCP and UDP. `signer` is the URL of the signer, None where
+    the sequencer has the key itself."""
     options = {
         "p2p.listen.ip": LOOPBACK,
         "p2p.listen.tcp": str(port),
@@ -38,7 +42,13 @@ def peer_options(files: NetworkFiles, name: str, port: int, sequencer_port: int)
         "l1.runtime-config-reload-interval": "10s",
     }
     if name == SEQUENCER:
-        return options | {"p2p.sequencer.key": SIGNER_KEY.secret.hex()}
+        if signer is None:
+            return options | {"p2p.sequencer.key": SIGNER_KEY.secret.hex()}
+        return options | {
+            "signer.endpoint": signer,
+            "signer.address": to_hex(SIGNER_KEY.address),
+            "signer.tls.enabled": "false",
+        }
     return options | {
         "p2p.static": address(files, SEQUENCER, sequencer_port),
         "p2p.bootnodes": bootnode(files, SEQUENCER, sequencer_port),

@@ -50,6 +50,7 @@ class DevnetSettings:
     json: bool
     prepare: bool
     log_level: str
+    signer: bool
     external: ExternalServices
 
     @property
@@ -106,6 +107,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         json=given.json,
         prepare=given.prepare,
         log_level=given.log_level,
+        signer=given.signer,
         external=ExternalServices(
             l1=given.l1,
             beacon=given.beacon,
@@ -220,6 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print only the result, as one line of JSON")
     add("--prepare", action="store_true", help="write the files for external engines into --data-dir and stop")
     add("--log-level", default="info", help="of the nodes, which log to files in the data directory")
+    add("--signer", action="store_true", help="the sequencer's blocks are signed by a program of their own")
     add("--anvil", metavar="BINARY", help="run this anvil as L1 instead of the embedded one (needs --da calldata)")
     add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
     add("--beacon", metavar="URL", help="the Beacon API of --l1")

@@ -29,8 +29,14 @@ def test_addresses(files: NetworkFiles) -> None:
 
 def test_the_sequencer_signs_and_has_no_static_peers(files: NetworkFiles) -> None:
     options = peer_options(files, "sequencer", 9000, 9000)
-    assert "p2p.sequencer.key" in options
+    assert "p2p.sequencer.key" in options and "signer.endpoint" not in options
     assert "p2p.static" not in options and "p2p.bootnodes" not in options
+
+
+def test_with_a_signer_the_sequencer_has_no_key(files: NetworkFiles) -> None:
+    options = peer_options(files, "sequencer", 9000, 9000, "http://127.0.0.1:9002")
+    assert options["signer.endpoint"] == "http://127.0.0.1:9002" and "p2p.sequencer.key" not in options
+    assert "signer.endpoint" not in peer_options(files, "verifier", 9001, 9000, "http://127.0.0.1:9002")
 
 
 def test_a_verifier_knows_the_sequencer(files: NetworkFiles) -> None:

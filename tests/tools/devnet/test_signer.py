@@ -1,0 +1,67 @@
+"""The signer program of the local network, with the node's client of remote signers."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.files import SIGNER_KEY
+from rollup_node.tools.devnet.signer import SignerMethods, main
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Program, call
+
+KEY = LocalSigner(SIGNER_KEY.secret)
+HASH = b"\x07" * 32
+
+
+def request(**changes: Any) -> dict[str, Any]:
+    wanted = {"domain": [0] * 32, "chainId": 901, "payloadHash": base64.b64encode(HASH).decode()}
+    return {**wanted, "senderAddress": to_hex(KEY.address), **changes}
+
+
+def test_a_node_gets_its_blocks_signed(tmp_path: Path, leftovers: Leftovers) -> None:
+    path = tmp_path / "key.txt"
+    path.write_text(SIGNER_KEY.secret.hex())
+    with Program(leftovers, "rollup_node.tools.devnet.signer", "--key-file", str(path)) as program:
+        url = program.wait_for_line("signer ").split()[1]
+        assert call(url, "health_status") == "rollup-node-development-signer"
+
+        async def sign() -> bytes:
+            signer = RemoteSigner(SignerConfig(url, KEY.address, tls_enabled=False))
+            try:
+                return await signer.sign_block(901, HASH)
+            finally:
+                await signer.close()
+
+        assert asyncio.run(sign()) == asyncio.run(KEY.sign_block(901, HASH))
+        assert "Traceback" not in program.stop().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"senderAddress": "0x" + "11" * 20}, "there is no key of 0x1111"),
+        ({"domain": [1] * 32}, "the domain must be 32 zeros"),
+        ({"payloadHash": "AAAA"}, "have 32 bytes"),
+        ({"payloadHash": "?"}, "malformed signing request"),
+        ({"chainId": "901"}, "malformed signing request"),
+    ],
+)
+def test_other_requests_are_refused(changes: dict[str, Any], error: str) -> None:
+    with pytest.raises(JsonRpcError, match=error):
+        asyncio.run(SignerMethods(KEY).sign(request(**changes)))
+
+
+def test_an_unusable_key_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "key.txt"
+    for text in ("xyz", "00"):
+        path.write_text(text)
+        assert main(["--key-file", str(path)]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1

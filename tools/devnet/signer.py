@@ -1,0 +1,84 @@
+"""A block signer for the local network: op-signer's JSON-RPC over HTTP with one key, without TLS [SGN1, SGN4]."""
+
+import argparse
+import asyncio
+import base64
+import sys
+from binascii import Error as BinasciiError
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+
+VERSION = "rollup-node-development-signer"
+
+
+class SigningRequest(msgspec.Struct, frozen=True):
+    """The parameter of `opsigner_signBlockPayload`: 32 numbers, and a hash in base64."""
+
+    domain: tuple[int, ...]
+    chainId: int
+    payloadHash: str
+    senderAddress: str
+
+
+class SignerMethods:
+    """The methods of a signer with this key, for blocks of the default domain."""
+
+    def __init__(self, key: LocalSigner) -> None:
+        self._key = key
+
+    def methods(self) -> dict[str, Method]:
+        """The method table."""
+        return {"health_status": lambda: VERSION, "opsigner_signBlockPayload": self.sign}
+
+    async def sign(self, request: Any) -> str:
+        """opsigner_signBlockPayload. Raises JsonRpcError for another key, another domain and malformed values."""
+        try:
+            given = msgspec.convert(request, SigningRequest)
+            payload_hash = base64.b64decode(given.payloadHash, validate=True)
+        except (msgspec.ValidationError, BinasciiError) as error:
+            raise JsonRpcError(INVALID_PARAMS, f"malformed signing request: {error}") from None
+        if given.domain != (0,) * 32 or len(payload_hash) != 32:
+            raise JsonRpcError(INVALID_PARAMS, "the domain must be 32 zeros, and the payload hash have 32 bytes")
+        if given.senderAddress.lower() != to_hex(self._key.address):
+            raise JsonRpcError(SERVER_ERROR, f"there is no key of {given.senderAddress}")
+        return to_hex(await self._key.sign_block(given.chainId, payload_hash))
+
+
+async def serve(key: LocalSigner, port: int) -> None:
+    """Serves until it is cancelled; prints URL and address once it listens."""
+    listener = Listener(application(JsonRpc(SignerMethods(key).methods())), port)
+    await listener.start()
+    print(f"signer {listener.url} address {to_hex(key.address)}", flush=True)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await listener.stop()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs until a signal stops it."""
+    parser = argparse.ArgumentParser(prog="signer", description="Block signer for development.", allow_abbrev=False)
+    parser.add_argument("--key-file", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    try:
+        asyncio.run(serve(LocalSigner(bytes.fromhex(given.key_file.read_text().strip())), given.port))
+    except KeyboardInterrupt:
+        return 0
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
