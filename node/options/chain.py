@@ -81,7 +81,7 @@ NETWORK = Section(
             default="consensus-layer",
             variable="NODE_SYNCMODE",
             help="Derive every block from L1, or let the execution engine fetch the chain first.",
-            missing_feature="sync by the execution layer",
+            used_by=("options.rules:uses_el_sync",),
         ),
         Option(
             name="syncmode.req-resp",
@@ -98,7 +98,7 @@ NETWORK = Section(
             default="12h0m0s",
             variable="NODE_SYNCMODE_OFFSET_EL_SAFE",
             help="How far behind the tip the safe head is set after the engine's own sync.",
-            only_with="syncmode",
+            used_by=("setup.plan:_offset_el_safe",),
         ),
         Option(
             name="finality.lookback",

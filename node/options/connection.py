@@ -229,7 +229,7 @@ L2 = Section(
             variable="NODE_L2_ENGINE_SYNC_ENABLED",
             help="The same as syncmode=execution-layer.",
             hidden=True,
-            missing_feature="sync by the execution layer",
+            used_by=("options.rules:uses_el_sync",),
             warning="use --syncmode=execution-layer in its place",
         ),
         Option(

@@ -39,7 +39,8 @@ def option_warnings(values: Values) -> Iterator[str]:
         warning = OPTIONS[name].warning
         if warning is not None:
             yield f"{values.source(name)}: {warning}"
-    if values.given("syncmode.offset-el-safe") and values["syncmode.offset-el-safe"] > 0:
+    offset = values["syncmode.offset-el-safe"]
+    if values.given("syncmode.offset-el-safe") and offset > 0 and not uses_el_sync(values):
         yield f"{values.source('syncmode.offset-el-safe')}: it acts only with --syncmode=execution-layer"
     if values.given("l1.runtime-config-reload-interval") and values["p2p.disable"]:
         source = values.source("l1.runtime-config-reload-interval")
@@ -191,9 +192,16 @@ def _is_http_address(text: str) -> bool:
         return False
 
 
+def uses_el_sync(values: Values) -> bool:
+    """Whether the execution engine fetches the chain first [ELS1]."""
+    return bool(values["l2.engine-sync"]) or values["syncmode"] == "execution-layer"
+
+
 def _sync(values: Values) -> Iterator[str]:
     if values["l2.engine-sync"] and values.given("syncmode"):
         yield "cannot set both --l2.engine-sync and --syncmode at the same time"
+    if values["syncmode.offset-el-safe"] < 0:
+        yield f"{values.source('syncmode.offset-el-safe')} must be at least 0"
     if values["syncmode.req-resp"] and not values["p2p.sync.req-resp"]:
         yield "cannot set --syncmode.req-resp=true and --p2p.sync.req-resp=false at the same time"
 

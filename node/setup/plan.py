@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring
+from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
@@ -118,6 +118,8 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             sequencer_state_file=str(plan.runtime_dir / SEQUENCER_STATE),
             p2p=has_p2p,
             fill_gaps=values["p2p.sync.req-resp"],
+            el_sync=uses_el_sync(values),
+            offset_el_safe=_offset_el_safe(values),
         ),
         p2p=None if plan.p2p is None else msgspec.structs.replace(plan.p2p, priv_raw=node_secrets.network_key),
         rpc=build_config(
@@ -133,6 +135,11 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             jwt_secret=node_secrets.rpc_jwt,
         ),
     )
+
+
+def _offset_el_safe(values: Values) -> float:
+    """How far behind the tip the safe head is set after EL sync, in seconds; ignored without it [ELS5]."""
+    return float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0
 
 
 def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool) -> L1Config:

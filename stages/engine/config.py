@@ -15,7 +15,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     sequencer, for the life of the node. A conductor decides about that by itself; it is at `conductor_url`, and a call
     takes at most `conductor_timeout` seconds. `p2p`: there is a p2p process; `fill_gaps`: blocks that the unsafe chain
     lacks are requested from it. `safedb_path` is the file of the safe head database; None: safe heads are not
-    recorded."""
+    recorded. `el_sync`: the engine fetches the chain first; `offset_el_safe` is how far behind its end the safe head is
+    set then, in seconds [ELS5]."""
 
     url: str
     jwt_secret: bytes
@@ -41,3 +42,5 @@ class EngineConfig(msgspec.Struct, frozen=True):
     p2p: bool = False
     fill_gaps: bool = True
     safedb_path: str | None = None
+    el_sync: bool = False
+    offset_el_safe: float = 0.0

@@ -18,6 +18,7 @@ from rollup_node.stages.engine.core.actions import (
 from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, PendingCall, Work
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest
+from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadsWritten
 from rollup_node.stages.messages.control import (
@@ -73,6 +74,11 @@ class CoreHarness:
         self.sequence = 0
         self.waiting: AttributesReady | None = None
         self.drain()
+
+    @property
+    def el_sync(self) -> ELSync:
+        """The EL sync of the core."""
+        return self.core.el_sync
 
     # --- the process -----------------------------------------------------------------------------------------------
 

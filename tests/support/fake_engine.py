@@ -122,6 +122,12 @@ class FakeExecutionEngine(ModelEngine):
     def eth_chainId(self) -> str:
         return hex(self.chain.rollup.l2_chain_id)
 
+    def eth_syncing(self) -> Any:
+        return False
+
+    def eth_blockNumber(self) -> str:
+        return hex(self.chain.known[self.head].ref.number)
+
     def eth_getBlockByNumber(self, name: str, full: bool) -> Any:
         return _shown(self.block(LABELS[name] if name in LABELS else from_quantity(name)))
 

@@ -14,17 +14,20 @@ from rollup_node.stages.engine.api.engine_api import (
     GetBlockRef,
     GetBlockRefs,
     GetPayload,
+    GetSyncProgress,
     PayloadAnswer,
+    SyncingBlocks,
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
 from tests.support.chain_fixture import ChainFixture, genesis_payload
 
 
 class ModelEngine:
     """`head`, `safe` and `finalized` are hashes, empty for a label that is not set; `pool` are transactions for blocks
-    that are open to it; `lost` are blocks that it has no more; `accepted` are the forkchoice states of its life."""
+    that are open to it; `lost` are blocks that it has no more; `accepted` are the forkchoice states of its life,
+    `syncing_to` is the number of the block that it fetches the chain to."""
 
     def __init__(self, chain: ChainFixture) -> None:
         self.chain = chain
@@ -34,6 +37,7 @@ class ModelEngine:
         self.pool: list[bytes] = []
         self.lost: set[Hash] = set()
         self.accepted: set[Forkchoice] = set()
+        self.syncing_to = 0
         self._builds_begun = 0
 
     # --- its chain -------------------------------------------------------------------------------------------------
@@ -87,18 +91,26 @@ class ModelEngine:
                 return self.update_forkchoice(call.forkchoice, call.attributes)
             case GetPayload():
                 return self.get_payload(call.payload_id)
+            case GetSyncProgress():
+                head = self.chain.known[self.head].ref.number
+                return SyncingBlocks(head, max(head, self.syncing_to))
         return self.new_payload(call.payload)
 
     def update_forkchoice(
         self, state: Forkchoice, attributes: PayloadAttributes | None
     ) -> ForkchoiceAnswer | ErrorAnswer:
-        """engine_forkchoiceUpdated: SYNCING without the head, -38002 unless safe and finalized are ancestors of it."""
+        """engine_forkchoiceUpdated: SYNCING without the head, -38002 unless safe and finalized are ancestors of it; a
+        zero hash leaves its label."""
         if not self.has(state.head):
+            if state.head in self.chain.known:
+                self.syncing_to = self.chain.known[state.head].ref.number
             return ForkchoiceAnswer("SYNCING")
         ancestors = {payload.block_hash for payload in self._down_from(state.head)} | {self.chain.genesis.hash, b""}
-        if not {state.safe, state.finalized} <= ancestors:
+        if not {state.safe, state.finalized} <= ancestors | {ZERO_HASH}:
             return ErrorAnswer(-38002, "invalid forkchoice state")
-        self.head, self.safe, self.finalized = state.head, state.safe, state.finalized
+        self.head = state.head
+        self.safe = self.safe if state.safe == ZERO_HASH else state.safe
+        self.finalized = self.finalized if state.finalized == ZERO_HASH else state.finalized
         self.accepted.add(state)
         if attributes is None:
             return ForkchoiceAnswer("VALID")
@@ -106,6 +118,10 @@ class ModelEngine:
         payload_id = self._builds_begun.to_bytes(8, "big")
         self.builds[payload_id] = (self.chain.known[state.head].ref, attributes)
         return ForkchoiceAnswer("VALID", payload_id)
+
+    def fetch(self) -> None:
+        """It has fetched the whole chain from other engines."""
+        self.lost.clear()
 
     def get_payload(self, payload_id: bytes) -> ExecutionPayload | ErrorAnswer:
         """engine_getPayload: -38001 for a build that it does not have."""

@@ -46,6 +46,10 @@ class ForkchoiceUpdate(msgspec.Struct, frozen=True):
     attributes: PayloadAttributes | None = None
 
 
+class GetSyncProgress(msgspec.Struct, frozen=True):
+    """eth_syncing, or eth_blockNumber where the engine does not sync; answered by SyncingBlocks."""
+
+
 class GetPayload(msgspec.Struct, frozen=True):
     """engine_getPayload of a build for a block of `timestamp`; answered by the payload."""
 
@@ -75,6 +79,13 @@ class PayloadAnswer(msgspec.Struct, frozen=True):
     latest_valid: Hash | None = None
 
 
+class SyncingBlocks(msgspec.Struct, frozen=True):
+    """How far the engine's own sync is: the numbers of its present block and of the highest one that it knows."""
+
+    current: int
+    highest: int
+
+
 class ErrorAnswer(msgspec.Struct, frozen=True):
     """The engine answered with a JSON-RPC error."""
 
@@ -83,14 +94,23 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """No answer, or none that can be read: the endpoint is away, slow or broken."""
+    """No answer, or none that can be read: the endpoint is away, slow or broken. `unreadable`: it has answered, with a
+    block that is incomplete or of another form."""
 
     reason: str
+    unreadable: bool = False
 
 
-EngineCall = GetBlock | GetBlockRef | GetBlockRefs | ForkchoiceUpdate | GetPayload | NewPayload
+EngineCall = GetBlock | GetBlockRef | GetBlockRefs | ForkchoiceUpdate | GetPayload | NewPayload | GetSyncProgress
 EngineAnswer = (
-    ExecutionPayload | L2BlockRef | tuple[L2BlockRef, ...] | ForkchoiceAnswer | PayloadAnswer | ErrorAnswer | None
+    ExecutionPayload
+    | L2BlockRef
+    | tuple[L2BlockRef, ...]
+    | ForkchoiceAnswer
+    | PayloadAnswer
+    | SyncingBlocks
+    | ErrorAnswer
+    | None
 )
 
 

@@ -9,7 +9,10 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
+from rollup_node.stages.engine.machines.el_sync import ELSyncSkipped as ELSyncSkipped
+from rollup_node.stages.engine.machines.el_sync import ELSyncStarted as ELSyncStarted
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
+from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
@@ -215,6 +218,19 @@ class BlockFinalized(msgspec.Struct, frozen=True):
     block: L2BlockRef
 
 
+class ELSyncFinished(msgspec.Struct, frozen=True):
+    """The engine has the chain, and these heads; `seconds` since the first block."""
+
+    heads: Heads
+    seconds: float
+
+
+class ELSyncProgressed(msgspec.Struct, frozen=True):
+    """How far the engine's own sync is."""
+
+    estimate: SyncEstimate
+
+
 class L1FinalityRegressed(msgspec.Struct, frozen=True):
     """L1's finalized block is lower than before and ignored."""
 
@@ -251,5 +267,9 @@ Action = (
     | LeaderOverridden
     | SequencerWaits
     | BlockFinalized
+    | ELSyncStarted
+    | ELSyncSkipped
+    | ELSyncFinished
+    | ELSyncProgressed
     | L1FinalityRegressed
 )

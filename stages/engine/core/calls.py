@@ -35,11 +35,13 @@ class Lane(Enum):
     SAFE_HEADS = "safe heads"
     SAFE_HEAD_WRITES = "safe head writes"
     PEER_PAYLOADS = "peer payloads"
+    EL_SYNC_PROGRESS = "EL sync progress"
 
 
 class Work(Enum):
     """What a call is made for."""
 
+    EL_SYNC = "EL sync"
     FORKCHOICE = "forkchoice"
     ATTRIBUTES = "attributes"
     UNSAFE_BLOCK = "unsafe block"
@@ -53,6 +55,7 @@ class Work(Enum):
     SAFE_HEAD = "safe head"
     SAFE_HEAD_WRITE = "safe head write"
     PEER_PAYLOAD = "peer payload"
+    EL_SYNC_PROGRESS = "EL sync progress"
 
     @property
     def lane(self) -> Lane:
@@ -75,12 +78,15 @@ _LANES = {
     Work.SAFE_HEAD: Lane.SAFE_HEADS,
     Work.SAFE_HEAD_WRITE: Lane.SAFE_HEAD_WRITES,
     Work.PEER_PAYLOAD: Lane.PEER_PAYLOADS,
+    Work.EL_SYNC_PROGRESS: Lane.EL_SYNC_PROGRESS,
 }
 _TASKS = {
     Work.UNSAFE_BLOCK: "unsafe blocks",
     Work.SEQUENCER: "sequence",
     Work.FINALITY: "finalize",
     Work.SAFE_HEAD_WRITE: "safe head database",
+    Work.EL_SYNC: "EL sync",
+    Work.EL_SYNC_PROGRESS: "EL sync progress",
 }
 
 

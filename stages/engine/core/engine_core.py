@@ -7,6 +7,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 
 | priority | work           | due                                                      | call                          |
 |----------|----------------|----------------------------------------------------------|-------------------------------|
+| 0        | EL sync        | no heads, and the engine fetches the chain by itself     | see el_sync                   |
 | 1        | of the cause   | a block was inserted, or an answer is held [ENG38]       | forkchoice update             |
 | 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
 |          |                | last block that was consolidated [ENG37]                 |                               |
@@ -23,16 +24,19 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | lane     | safe head      | a block became safe, or derivation has a new start; with | the write of the safe head    |
 |          | write          | `safedb.path` [SDB3]                                     | database                      |
 | lane     | peer payload   | a peer requests a block                                  | the request, by its response  |
+| lane     | EL sync progr. | every 10 s while the engine syncs [ELS13]                | eth_syncing                   |
 
 | state      | fields             | event                       | next state                                         |
 |------------|--------------------|-----------------------------|----------------------------------------------------|
+| EL sync    | `el_sync`, no heads| see el_sync                 | searching, perhaps with heads to start with        |
 | searching  | no heads           | start found                 | confirming                                         |
 | confirming | `unconfirmed`      | forkchoice update accepted  | running; derivation gets its start                 |
 | running    | heads              | an answer to rows 3 to 5    | running, perhaps with other heads                  |
 | running    | heads, `finishing` | forkchoice update accepted  | running; the inserted block is the head            |
 | running    | heads, `held`      | forkchoice update accepted  | running; the held answer is processed              |
 | running    | heads, `restart`   | no head-moving call is open | running; derivation gets another start             |
-| any        |                    | ResetError, reset request   | searching; answers to open calls are ignored       |
+| any        |                    | ResetError, reset request   | searching; EL sync before its end [ELS4]. Answers  |
+|            |                    |                             | to open calls are ignored                          |
 | any        | `backoff`          | TemporaryError              | the same; the work is tried again after a pause    |
 
 Heads change only between head-moving calls, by their answers, and by resets. They are published once the engine has
@@ -56,6 +60,7 @@ from rollup_node.stages.engine.core.requests import ReadQueue
 from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead
@@ -94,6 +99,7 @@ class EngineCore:
             (Work.OUTPUT, lambda now: _oldest(Work.OUTPUT, self._inbox.outputs)),
             (Work.SAFE_HEAD, lambda now: _oldest(Work.SAFE_HEAD, self._inbox.safe_heads)),
             (Work.PEER_PAYLOAD, lambda now: _oldest(Work.PEER_PAYLOAD, self._inbox.peer_payloads)),
+            (Work.EL_SYNC_PROGRESS, self._heads.el_sync.progress_call),
         )
         self._open: dict[Lane, PendingCall] = {}
         self._calls = 0
@@ -105,6 +111,11 @@ class EngineCore:
     def heads(self) -> Heads | None:
         """The heads in force; None while a start is searched for."""
         return self._state.controller.heads
+
+    @property
+    def el_sync(self) -> ELSync:
+        """How far EL sync is."""
+        return self._state.el_sync
 
     @property
     def log(self) -> StimulusLog:
@@ -195,6 +206,7 @@ class EngineCore:
         yield state.finality_at
         yield state.unsafe.gap_at
         yield self._sequencer_admin.ask_at
+        yield from self._heads.el_sync.timers()
         if state.production.sequencer.enabled:
             due = state.production.wait_until()
             yield now.monotonic + (POLL_SECONDS if due is None else min(POLL_SECONDS, max(0.0, due - now.unix)))
@@ -206,17 +218,23 @@ class EngineCore:
         state = self._state
         if state.backoff.is_waiting(Work.START.task, now.monotonic):
             return None
-        if state.search is None and state.controller.heads is None and now.monotonic >= state.search_at:
+        if self._needs_heads() and now.monotonic >= state.search_at:
             state.search_at = now.monotonic + SEARCH_PAUSE
             state.search = PipelineStartSearch(
                 state.config.rollup,
                 skip_check=state.config.skip_sync_start_check,
                 find_l1_genesis=state.safe_heads.enabled,
+                heads=state.el_sync.heads,
+                offset=state.el_sync.offset,
             )
         elif self._needs_restart() and state.confirmed_heads is not None:
             state.search = PipelineStartSearch(state.config.rollup, safe=state.confirmed_heads.safe)
         call = None if state.search is None else state.search.call
         return None if call is None else (Work.START, call)
+
+    def _needs_heads(self) -> bool:
+        state = self._state
+        return state.search is None and state.controller.heads is None and state.el_sync.needs_start
 
     def _needs_restart(self) -> bool:
         state = self._state
@@ -269,7 +287,13 @@ class EngineCore:
 
     def _take_own(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Answers of the engine and of L1 to calls on behalf of this process."""
+        state = self._state
+        if pending.work is Work.EL_SYNC_PROGRESS:
+            self._heads.el_sync.answer_progress(answer, now)
+            return
         if isinstance(answer, Unavailable):
+            if answer.unreadable and state.el_sync.take_unreadable(pending.call):
+                return
             # Derivation starts over, so that an entry that could not be written is derived again [SDB3].
             raise (ResetError if isinstance(pending.call, RecordSafeHead) else TemporaryError)(answer.reason)
         if pending.work is Work.START:

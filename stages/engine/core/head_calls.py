@@ -10,6 +10,7 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
+from rollup_node.stages.engine.core.el_sync_calls import ELSyncCalls
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.machines.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
@@ -23,7 +24,9 @@ class HeadCalls:
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
+        self.el_sync = ELSyncCalls(state)
         self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
+            (Work.EL_SYNC, self.el_sync.head_call),
             (Work.FORKCHOICE, self._finish),
             (Work.FORKCHOICE, self._forkchoice),
             (Work.ATTRIBUTES, self._attributes),
@@ -119,7 +122,9 @@ class HeadCalls:
         """Takes the answer to a call. Raises TemporaryError when it is to be tried again, ResetError when a new start
         is needed."""
         call = pending.call
-        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+        if pending.work is Work.EL_SYNC:
+            self.el_sync.answer(pending, answer, now)
+        elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             self._answer_forkchoice(call, answer, now)
         elif not (is_syncing(answer) and self._hold(pending, answer)):
             self._answer_work(pending, answer, now)

@@ -9,7 +9,9 @@ from rollup_node.stages.engine.core.derivation_session import DerivationSession
 from rollup_node.stages.engine.core.requests import AdminRequests
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, ProcessedAttributes
+from rollup_node.stages.engine.machines.base_search import MissingBlockError
 from rollup_node.stages.engine.machines.block_production import BlockProduction
+from rollup_node.stages.engine.machines.el_sync import ELSync, ELSyncOptions
 from rollup_node.stages.engine.machines.engine_controller import EngineController
 from rollup_node.stages.engine.machines.finality import Finality, Finalize
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
@@ -46,6 +48,10 @@ class CoreState:
         self.safe_heads = SafeHeadRecorder(config.safedb_path is not None)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.unsafe = UnsafeChain(config.rollup)
+        self.el_sync = ELSync(
+            config.rollup,
+            ELSyncOptions(config.el_sync, config.engine_kind, config.offset_el_safe, config.sequencer_enabled),
+        )
         self.session = DerivationSession()
         self.admin = AdminRequests()
         self.log = StimulusLog()
@@ -104,6 +110,7 @@ class CoreState:
         self.safe_heads.clear()
         self.finality.reset()
         self.session.clear()
+        self.el_sync.restart()
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
         self.do(act.ShowProblem("start", f"{SEARCHING}: {error}"))
         self.publish(now)
@@ -165,10 +172,17 @@ class CoreState:
             self.safe_heads.note_reset(heads.safe, self.l1_genesis)
             sequencer.on_start(heads, now.unix)
             self._begin(start)
+            self._finish_el_sync(heads, now)
             for peer, number in self.admin.take_resets():
                 self.do(act.SendToRpc(peer, ControlResponse(number, None, None)))
             self.do(act.ShowProblem("start", None))
         self.recover_drive()
+
+    def _finish_el_sync(self, heads: Heads, now: Instant) -> None:
+        if self.el_sync.in_progress:
+            began = self.el_sync.started_at
+            self.el_sync.finish()
+            self.do(act.ELSyncFinished(heads, 0.0 if began is None else now.monotonic - began))
 
     def report(self, processed: ProcessedAttributes | None, now: Instant) -> None:
         """Derived attributes are processed: derivation, finality and the sequencer take the result."""
@@ -221,6 +235,7 @@ class CoreState:
     def add_unsafe(self, payload: ExecutionPayload) -> None:
         """Queues a block from gossip, a peer or an operator."""
         self.do(act.UnsafeBlockReceived(payload, self.unsafe.queue.add(payload)))
+        self.el_sync.offer(payload)
         self.show_queue()
 
     def show_queue(self) -> None:
@@ -271,12 +286,19 @@ class CoreState:
     def fail(self, work: Work, error: str, now: Instant) -> float:
         """Work failed temporarily; the seconds until it is tried again."""
         seconds = self.backoff.fail(work.task, now.monotonic)
+        if work is Work.EL_SYNC:
+            self.el_sync.failed()
         self.log.add(now.unix, "failed", work, error)
         self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds))
         return seconds
 
     def fail_by_reset(self, work: Work, error: ResetError, now: Instant) -> None:
         """Work needs a new start."""
+        if isinstance(error, MissingBlockError) and self.el_sync.in_progress:
+            self.search = None
+            self.el_sync.lacks_block()
+            self.fail(work, str(error), now)
+            return
         self.reset(error, now)
         seconds = self.backoff.reset(work.task, now.monotonic)
         self.do(act.WorkFailed(work.task, act.Severity.RESET, str(error), seconds))

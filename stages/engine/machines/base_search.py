@@ -25,6 +25,10 @@ class Base(msgspec.Struct, frozen=True):
     config: SystemConfig
 
 
+class MissingBlockError(ResetError):
+    """The engine lacks a block of the chain below its safe head, or that head."""
+
+
 class BaseSearch:
     """Needs blocks, one at a time, until the base is found. `above` is the lowest known block on the walk, and `below`
     the number and origin number of a block beneath its end; `origin` is that of the block where the walk ends."""
@@ -53,7 +57,7 @@ class BaseSearch:
         if not isinstance(need, NeedBlock) or need.number != number:
             return
         if block is None or number < self.rollup.genesis.l2.number:
-            raise ResetError(f"the engine has no block {number} below its safe head {self.safe.ref}")
+            raise MissingBlockError(f"the engine has no block {number} below its safe head {self.safe.ref}")
         highest = self.above.ref.l1_origin.number
         fits = self.below[1] <= block.ref.l1_origin.number < highest and block.ref.number == number
         if not fits or (number == self._last_of_epoch_below() and block.ref.l1_origin.number != highest - 1):

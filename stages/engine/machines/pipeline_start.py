@@ -18,8 +18,15 @@ import msgspec
 from rollup_node.stages.engine.api.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
-from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
-from rollup_node.stages.engine.machines.start_search import NeedGenesis, NeedLabel, NeedOrigin, NeedParent, StartSearch
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, MissingBlockError
+from rollup_node.stages.engine.machines.start_search import (
+    NeedGenesis,
+    NeedLabel,
+    NeedOffset,
+    NeedOrigin,
+    NeedParent,
+    StartSearch,
+)
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -54,7 +61,9 @@ T = TypeVar("T")
 
 class PipelineStartSearch:
     """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is
-    searched for. `find_l1_genesis`: L1 block 0 is wanted."""
+    searched for; `heads` are the heads to start with where they are known [ELS5]. `offset` is how many blocks safe and
+    finalized are set behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1
+    block 0 is wanted."""
 
     def __init__(
         self,
@@ -63,11 +72,15 @@ class PipelineStartSearch:
         skip_check: bool = False,
         find_l1_genesis: bool = False,
         safe: L2BlockRef | None = None,
+        heads: Heads | None = None,
+        offset: int = 0,
     ) -> None:
         self._rollup, self._skip_check, self._find_l1_genesis = rollup, skip_check, find_l1_genesis
+        self._offset = offset
         self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
-        self._steps = self._search(safe)
+        self._heads_given = heads is not None
+        self._steps = self._search(safe, heads)
         self.call: StartCall | None = next(self._steps)
 
     def answer(self, answer: object) -> None:
@@ -79,12 +92,13 @@ class PipelineStartSearch:
         except StopIteration as end:
             self.call, self.found = None, end.value
 
-    def _search(self, safe: L2BlockRef | None) -> Generator[StartCall, object, FoundStart]:
-        heads = None
+    def _search(self, safe: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
         if safe is None:
-            heads = yield from self._find_heads()
+            heads = heads or (yield from self._find_heads())
             safe = heads.safe
         info = self._block_info((yield GetBlock(safe.hash)))
+        if info is None and self._heads_given:
+            raise MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
         if info is None and heads is None:
             raise ResetError(f"the engine has lost the safe block {safe}")
         if info is None:
@@ -100,7 +114,7 @@ class PipelineStartSearch:
         return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id)
 
     def _find_heads(self) -> Generator[StartCall, object, Heads]:
-        search = StartSearch(self._rollup, self._skip_check)
+        search = StartSearch(self._rollup, self._skip_check, self._offset)
         fresh = True
         while not isinstance(need := search.next(), Heads):
             match need:
@@ -112,7 +126,7 @@ class PipelineStartSearch:
                     search.add_block(need, (yield from self._find_parent(need.child)))
                 case NeedLabel():
                     search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
-                case NeedGenesis():
+                case NeedGenesis() | NeedOffset():
                     search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
         return need
 

@@ -28,6 +28,12 @@ class NeedGenesis(msgspec.Struct, frozen=True):
     number: int
 
 
+class NeedOffset(msgspec.Struct, frozen=True):
+    """The engine's block of a number behind its tip, which safe and finalized are set to."""
+
+    number: int
+
+
 class NeedParent(msgspec.Struct, frozen=True):
     """The engine's block that is the parent of one."""
 
@@ -40,7 +46,7 @@ class NeedOrigin(msgspec.Struct, frozen=True):
     number: int
 
 
-Need = NeedLabel | NeedGenesis | NeedParent | NeedOrigin
+Need = NeedLabel | NeedGenesis | NeedOffset | NeedParent | NeedOrigin
 
 
 class StartSearchError(TemporaryError):
@@ -56,13 +62,14 @@ def sync_lookback(rollup: RollupConfig) -> int:
 
 
 class StartSearch:
-    """One search. `skip_check` is `l2.skip-sync-start-check` [STA14]. `at` is the block that the walk has reached,
-    `origin` the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None until the
-    next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe;
-    `read_again`: the labels contradicted each other, and are read a second time."""
+    """One search. `skip_check` is `l2.skip-sync-start-check` [STA14]; `offset` is how many blocks behind the tip safe
+    and finalized are set where the chain was synced without finality [STA2]. `at` is the block that the walk has
+    reached, `origin` the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None
+    until the next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is
+    safe; `read_again`: the labels contradicted each other, and are read a second time."""
 
-    def __init__(self, rollup: RollupConfig, skip_check: bool = False) -> None:
-        self.rollup = rollup
+    def __init__(self, rollup: RollupConfig, skip_check: bool = False, offset: int = 0) -> None:
+        self.rollup, self.offset = rollup, offset
         self.lookback = sync_lookback(rollup)
         self.skip_check = skip_check
         self.finalized: L2BlockRef | None = None
@@ -89,6 +96,8 @@ class StartSearch:
         elif isinstance(need, NeedGenesis):
             self.finalized = _present(block, "its genesis block")
             self.state = NeedLabel("safe")
+        elif isinstance(need, NeedOffset):
+            self._end_behind(_present(block, f"block {need.number}"))
         elif isinstance(need, NeedParent):
             self._take_parent(need, block)
 
@@ -123,7 +132,8 @@ class StartSearch:
             self.read_again, self.state = True, NeedLabel("finalized")
             return
         if (fresh and far) or behind:
-            self.state = Heads(latest, latest, latest, latest)
+            number = max(genesis.l2.number, latest.number - self.offset)
+            self.state = NeedOffset(number) if number < latest.number else Heads(latest, latest, latest, latest)
             return
         self.unsafe = latest
         self._go_to(latest)
@@ -231,6 +241,10 @@ class StartSearch:
                 " check that the L1 endpoint serves the right chain"
             )
         self.state = Heads(self.unsafe, safe, safe, finalized)
+
+    def _end_behind(self, block: L2BlockRef) -> None:
+        latest = _present(self.latest, "a latest block")
+        self.state = Heads(latest, block, block, block)
 
     def _labels(self) -> tuple[L2BlockRef, L2BlockRef]:
         return _present(self.finalized, "a finalized block"), _present(self.safe, "a safe block")

@@ -79,6 +79,11 @@ class UnsafeQueue:
         if lowest is not None and lowest.block_hash == payload.block_hash:
             self._pop()
 
+    def drop_below(self, number: int) -> None:
+        """Drops the blocks below a number: the engine fetches them by itself [ELS2]."""
+        while (lowest := self.lowest) is not None and lowest.block_number < number:
+            self._pop()
+
     def gap_end(self, heads: Heads, now: float) -> ExecutionPayload | None:
         """The block above the gap that peers may fill; None without a gap, or when the head is too old [UNS5]. `now` in
         Unix seconds."""

@@ -69,6 +69,10 @@ class ActionHandler:
             ),
             act.SequencerWaits: lambda action: log.warn("sequencer cannot build a block", reason=action.reason),
             act.BlockFinalized: lambda action: log.info("finalized L2 block", block=action.block),
+            act.ELSyncStarted: self._el_sync_started,
+            act.ELSyncSkipped: lambda action: log.info("skipping EL sync", reason=action.reason),
+            act.ELSyncFinished: self._el_sync_finished,
+            act.ELSyncProgressed: self._el_sync_progressed,
             act.L1FinalityRegressed: self._l1_finality_regressed,
         }
 
@@ -166,6 +170,28 @@ class ActionHandler:
         self._meter.observe("sequencer_building_diff_seconds", found.seconds - self._config.rollup.block_time)
         self._meter.count("sequencer_sealing_total")
         log.info("sequenced block", block=ref, origin=ref.l1_origin, transactions=len(found.payload.transactions))
+
+    # --- EL sync ---------------------------------------------------------------------------------------------------
+
+    def _el_sync_started(self, action: act.ELSyncStarted) -> None:
+        log.info("starting EL sync", number=action.number, hash=to_hex(action.hash))
+
+    def _el_sync_finished(self, action: act.ELSyncFinished) -> None:
+        heads = action.heads
+        log.info(
+            "Finished EL sync",
+            unsafe=heads.unsafe,
+            safe=heads.safe,
+            finalized=heads.finalized,
+            seconds=round(action.seconds, 1),
+        )
+
+    def _el_sync_progressed(self, action: act.ELSyncProgressed) -> None:
+        found = action.estimate
+        eta = None if found.eta is None else round(found.eta)
+        log.info("EL sync", block=found.current, to_go=found.to_go, rate=round(found.rate, 1), eta_seconds=eta)
+
+    # --- L1, counts ------------------------------------------------------------------------------------------------
 
     def _l1_finality_regressed(self, action: act.L1FinalityRegressed) -> None:
         log.error("ignoring a finalized L1 block below the last one", number=action.block.number)

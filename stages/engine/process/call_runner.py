@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.api.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.protocol.errors import TemporaryError
 
@@ -28,7 +29,7 @@ class CallRunner:
         try:
             return await self._ask(call)
         except TemporaryError as error:
-            return Unavailable(str(error))
+            return Unavailable(str(error), unreadable=isinstance(error, UnreadableAnswerError))
 
     def answers(self) -> list[tuple[PendingCall, CoreAnswer]]:
         """The answers since the last call. Raises what `ask` raised besides TemporaryError."""

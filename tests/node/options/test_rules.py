@@ -65,6 +65,7 @@ def test_the_required_options_suffice() -> None:
         (("--altda.enabled", "--altda.da-server=ftp://x"), "altDA config error: flag --altda.da-server is not"),
         (("--altda.enabled", "--altda.da-server=http://[x"), "altDA config error: flag --altda.da-server is not"),
         (("--l2.engine-sync", "--syncmode=execution-layer"), "cannot set both --l2.engine-sync and --syncmode"),
+        (("--syncmode.offset-el-safe=-1s",), "flag --syncmode.offset-el-safe must be at least 0"),
         (("--syncmode.req-resp", "--p2p.sync.req-resp=false"), "cannot set --syncmode.req-resp=true and"),
         (("--interop.rpc.addr=0.0.0.0",), "interop RPC server requires JWT setup, but no JWT path was specified"),
     ],
@@ -103,8 +104,6 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
         (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
         (("--pprof.enabled",), "profiling"),
         (("--pprof.type=cpu",), "profiling"),
-        (("--syncmode=execution-layer",), "sync by the execution layer"),
-        (("--l2.engine-sync",), "sync by the execution layer"),
         (("--experimental.sequencer-api",), "the test sequencer RPC"),
         (("--l2.follow.source=http://x",), "following another node"),
         (("--rpc.admin-state=x",), "keeping the state of the admin API"),
@@ -127,6 +126,8 @@ def test_a_missing_feature_is_named(words: tuple[str, ...], feature: str) -> Non
         ("--safedb.path=", "--rpc.admin-state=", "--interop.rpc.addr=", "--signer.endpoint=", "--p2p.static="),
         ("--pprof.enabled=false", "--conductor.enabled=false", "--altda.enabled=false"),
         ("--syncmode=consensus-layer",),
+        ("--syncmode=execution-layer", "--l2.enginekind=reth", "--syncmode.offset-el-safe=0s"),
+        ("--l2.engine-sync",),
         ("--p2p.disable", "--p2p.static=a", "--p2p.listen.tcp=1", "--p2p.scoring=x"),
         ("--p2p.listen.tcp=9999", "--p2p.nat", "--p2p.peers.hi=50", "--p2p.scoring="),
         ("--altda.da-server=http://da", "--conductor.rpc=http://c", "--interop.rpc.port=1"),
@@ -156,6 +157,7 @@ def test_options_without_effect_give_a_warning() -> None:
         f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which is switched off",
     ]
     assert list(option_warnings(values_of())) == []
+    assert list(option_warnings(values_of("--syncmode=execution-layer", "--syncmode.offset-el-safe=1h"))) == []
 
 
 def test_warnings_about_the_remote_signer() -> None:

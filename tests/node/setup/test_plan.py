@@ -110,6 +110,20 @@ def test_values_reach_the_configurations() -> None:
     assert next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute") == 5
 
 
+@pytest.mark.parametrize(
+    ("words", "el_sync", "offset"),
+    [
+        ((), False, 0.0),
+        (("--syncmode=execution-layer",), True, 43_200.0),
+        (("--l2.engine-sync", "--syncmode.offset-el-safe=30s"), True, 30.0),
+        (("--syncmode.offset-el-safe=30s",), False, 0.0),
+    ],
+)
+def test_el_sync_reaches_the_engine_process(words: tuple[str, ...], el_sync: bool, offset: float) -> None:
+    engine = prepare(*words).configs.engine
+    assert (engine.el_sync, engine.offset_el_safe) == (el_sync, offset)
+
+
 def test_defaults_reach_the_configurations() -> None:
     node = prepare()
     l1, blobs, engine = node.configs.l1, node.configs.blobs, node.configs.engine

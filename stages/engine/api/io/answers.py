@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer, SyncingBlocks
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.stages.protocol.block_refs import l2_ref_from_json, payload_from_block_json
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PAYLOAD_FIELDS, envelope_from_json
 from rollup_node.stages.protocol.foreign_json import decode_json, one_line
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.transaction_json import TransactionJson
@@ -58,6 +58,19 @@ def forkchoice_answer(found: ForkchoiceUpdated) -> ForkchoiceAnswer:
     """The status after a forkchoice update, and the id of the block that it started. Raises HexError."""
     answer = payload_answer(found.payload_status)
     return ForkchoiceAnswer(answer.status, _optional("payloadId", found.payload_id, from_hex), answer.error)
+
+
+class Syncing(msgspec.Struct, rename="camel"):
+    """The answer to eth_syncing of an engine that syncs; each kind of engine has further members."""
+
+    current_block: str | None = None
+    highest_block: str | None = None
+
+
+def syncing_blocks(found: Syncing) -> SyncingBlocks:
+    """The engine's present and highest block, 0 where it does not say. Raises HexError."""
+    current = _optional("currentBlock", found.current_block, from_quantity)
+    return SyncingBlocks(current or 0, _optional("highestBlock", found.highest_block, from_quantity) or 0)
 
 
 # --- payloads ------------------------------------------------------------------------------------------------------

@@ -21,8 +21,10 @@ from rollup_node.stages.engine.api.engine_api import (
     GetBlockRef,
     GetBlockRefs,
     GetPayload,
+    GetSyncProgress,
     NewPayload,
     PayloadAnswer,
+    SyncingBlocks,
 )
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
@@ -40,10 +42,14 @@ from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
 T = TypeVar("T")
 
 TOKEN_SECONDS = 5.0
-NOT_FOUND = ("not found", "unknown block")
+NOT_FOUND = ("not found", "unknown block", "pruned history")
 READ_AT_ONCE = 20
 RPC = "engine-api"
 BY_NUMBER = "eth_getBlockByNumber"
+
+
+class UnreadableAnswerError(TemporaryError):
+    """The engine has answered, and not with what the call asks for."""
 
 
 class Token:
@@ -102,6 +108,8 @@ class EngineClient:
                     return await self._update_forkchoice(call)
                 case GetPayload():
                     return await self._get_payload(call)
+                case GetSyncProgress():
+                    return await self._sync_progress()
             return await self._new_payload(call)
         except RpcFailure as failure:
             return ErrorAnswer(failure.code, failure.message[:500])
@@ -137,6 +145,14 @@ class EngineClient:
         method = f"engine_newPayloadV{version}"
         found = await self._call(answers.PayloadStatus, method, *params)
         return self._read(method, lambda: answers.payload_answer(found))
+
+    async def _sync_progress(self) -> SyncingBlocks:
+        found = await self._call(bool | answers.Syncing, "eth_syncing")
+        if not isinstance(found, bool):
+            return self._read("eth_syncing", lambda: answers.syncing_blocks(found))
+        text = await self._call(str, "eth_blockNumber")
+        number = self._read("eth_blockNumber", lambda: from_quantity(text))
+        return SyncingBlocks(number, number)
 
     async def check_chain(self) -> None:
         """Raises TemporaryError when the engine is away, or on another chain."""
@@ -244,11 +260,12 @@ class EngineClient:
             self._count(method, time.monotonic() - began, outcome)
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
-        """What a function makes of an answer. Raises TemporaryError if it cannot."""
+        """What a function makes of an answer. Raises UnreadableAnswerError if it cannot."""
         try:
             return convert()
         except (PayloadError, BlockError, HexError, ProofError) as error:
-            raise self._error(f"the answer to {method} cannot be read: {error}") from None
+            text = f"the answer to {method} cannot be read: {error}"
+            raise UnreadableAnswerError(str(self._error(text))) from None
 
     def _error(self, what: object) -> TemporaryError:
         return TemporaryError(f"execution engine {self._rpc.name}: {what}")

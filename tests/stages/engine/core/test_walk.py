@@ -22,6 +22,7 @@ from rollup_node.stages.engine.api.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
+    GetBlockRef,
     GetPayload,
     NewPayload,
     PayloadAnswer,
@@ -41,6 +42,7 @@ from rollup_node.stages.engine.core.actions import (
 from rollup_node.stages.engine.core.calls import CoreAnswer, Lane, PendingCall, Read, Work
 from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.core.stimulus_log import SIZE
+from rollup_node.stages.engine.machines.el_sync import RESEND_SECONDS
 from rollup_node.stages.messages.control import (
     OutputRequest,
     OverrideLeaderRequest,
@@ -55,7 +57,7 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chain_fixture import chain_with
 from tests.support.core_harness import P2P, RPC, CoreHarness
 
-FAULTS = ("away", "error", "reset", "syncing", "accepted", "invalid", "odd")
+FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
 FAILING: tuple[tuple[Work, type], ...] = (
     (Work.FORKCHOICE, ForkchoiceUpdate),
     (Work.ATTRIBUTES, ForkchoiceUpdate),
@@ -68,7 +70,12 @@ FAILING: tuple[tuple[Work, type], ...] = (
     (Work.SEQUENCER, NewPayload),
     (Work.COMMIT, CommitPayload),
     (Work.LEADER, GetLeader),
+    (Work.EL_SYNC, GetBlockRef),
+    (Work.EL_SYNC, NewPayload),
+    (Work.EL_SYNC, ForkchoiceUpdate),
 )
+OFFSET = 1e6
+"""Seconds behind the end of EL sync: no L1 reorg of the walk reaches what is finalized then."""
 
 
 def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
@@ -78,8 +85,8 @@ def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
         return Leadership(False)
     if isinstance(call, GetLeader | CommitPayload):
         return Unavailable("node is not the leader")
-    if fault == "away" and not isinstance(call, Read):
-        return Unavailable("connection refused")
+    if fault in ("away", "unreadable") and not isinstance(call, Read):
+        return Unavailable("connection refused", unreadable=fault == "unreadable")
     is_forkchoice = isinstance(call, ForkchoiceUpdate)
     if not isinstance(call, ForkchoiceUpdate | GetPayload | NewPayload):
         return None if not isinstance(call, Read) else Unavailable("cannot be")
@@ -116,10 +123,12 @@ class Walk(RuleBasedStateMachine):
         role=st.integers(0, 5),
         holocene=st.booleans(),
         running=st.booleans(),
+        el_sync=st.sampled_from(["", "", "geth", "reth"]),
         length=st.integers(0, 8),
         safe=st.integers(0, 8),
     )
-    def begin(self, role: int, holocene: bool, running: bool, length: int, safe: int) -> None:
+    def begin(self, role: int, holocene: bool, running: bool, el_sync: str, length: int, safe: int) -> None:
+        """With EL sync the engine lacks the blocks above the safe one, and perhaps has no finalized block."""
         self.role = self.roles[role % len(self.roles)]
         forks = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", *(("holocene",) if holocene else ()))
         self.chain = chain_with(dict.fromkeys(forks, 0), l1_step=4)
@@ -130,12 +139,20 @@ class Walk(RuleBasedStateMachine):
             conductor_enabled=self.role is Role.CONDUCTED,
             p2p=True,
             finality_delay=1,
+            el_sync=bool(el_sync),
+            engine_kind=el_sync or "geth",
+            offset_el_safe=OFFSET if el_sync else 0.0,
         )
         self.conducted = self.role is Role.CONDUCTED
         refs = self.chain.build(length, per_epoch=2)
         engine = self.harness.engine
         engine.head, engine.safe = refs[length].hash, refs[min(safe, length)].hash
         engine.finalized = self.chain.genesis.hash
+        self.tip = refs[length]
+        if el_sync:
+            engine.head = engine.safe
+            engine.lost = {ref.hash for ref in refs[safe + 1 :]}
+            engine.safe = engine.finalized = b"" if safe % 2 else engine.finalized
         self.harness.move_l1(105)
         self.branch, self.finalized_l1 = 0, 100
         self.requests = 0
@@ -382,6 +399,28 @@ class Walk(RuleBasedStateMachine):
             at = self.chain.ref(blocks[-1])
         self.watched("gossip", lambda: self.harness.gossip(blocks[-1]))
 
+    @precondition(lambda self: self.harness.el_sync.in_progress)
+    @rule(ahead=st.integers(0, 3))
+    def tip_moves(self, ahead: int) -> None:
+        """The block of another node that is this far ahead, or the last one again; this engine lacks it."""
+        if self.chain.l1_ref(self.tip.l1_origin.number).id != self.tip.l1_origin:
+            self.tip = self.chain.genesis
+        for _ in range(max(ahead, 0 if self.tip.number else 1)):
+            origin = min(self.harness.l1_head, self.tip.l1_origin.number + (1 if self.tip.sequence_number else 0))
+            users = [self.chain.user] if ahead % 2 else []
+            self.tip = self.chain.ref(self.chain.seal(self.tip, self.chain.attributes(self.tip, origin, users)))
+            self.harness.engine.lost.add(self.tip.hash)
+        self.watched("gossip", lambda: self.harness.gossip(self.chain.payloads[self.tip.hash]))
+
+    @rule(count=st.integers(0, 12), fault=st.sampled_from(("", *FAULTS)), concluding=st.booleans())
+    def engine_fetches(self, count: int, fault: str, concluding: bool) -> None:
+        """The engine gets all blocks from other engines, and perhaps has a fault when it is to follow the last one."""
+        self.harness.engine.fetch()
+        if fault and self.harness.el_sync.in_progress:
+            self.harness.wait(RESEND_SECONDS)
+            self.fail_at((Work.EL_SYNC, ForkchoiceUpdate), fault, concluding)
+        self.work(count, reads_first=False)
+
     @rule(blocks=st.integers(0, 2), behind=st.integers(0, 20))
     def l1_moves(self, blocks: int, behind: int) -> None:
         head = self.harness.l1_head + blocks
@@ -436,6 +475,9 @@ class Walk(RuleBasedStateMachine):
         if not hasattr(self, "harness"):
             return
         harness = self.harness
+        harness.engine.fetch()
+        if harness.el_sync.in_progress and harness.el_sync.target is None:
+            self.tip_moves(1)
         goal: int | None = None
         built: int | None = None
         for _ in range(600):

@@ -5,6 +5,7 @@ import pytest
 
 from rollup_node.stages.engine.api.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.machines.base_search import MissingBlockError
 from rollup_node.stages.engine.machines.pipeline_start import (
     PREFETCH,
     FoundStart,
@@ -134,6 +135,27 @@ def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
         search.answer(searcher.answer(search.call))
     with pytest.raises(TemporaryError, match="does not have its safe block"):
         search.answer(None)
+
+
+def test_heads_that_are_known_need_only_a_base(chain: ChainFixture) -> None:
+    refs = chain.build(8)
+    heads = Heads(refs[8], refs[4], refs[4], refs[4])
+    searcher = Searcher(chain, refs[8])
+    found = searcher.run(PipelineStartSearch(chain.rollup, heads=heads))
+    assert (found.heads, found.safe) == (heads, refs[4])
+    assert searcher.calls[0] == GetBlock(refs[4].hash)
+    search = PipelineStartSearch(chain.rollup, heads=heads)
+    with pytest.raises(MissingBlockError, match="is to be its safe head"):
+        search.answer(None)
+
+
+def test_a_search_may_start_behind_the_tip() -> None:
+    chain = chain_with(seq_window_size=2)
+    refs = chain.build(200)
+    searcher = Searcher(chain, refs[200])
+    searcher.engine.safe = b""
+    found = searcher.run(PipelineStartSearch(chain.rollup, offset=30))
+    assert found.heads == Heads(refs[200], refs[170], refs[170], refs[170])
 
 
 @pytest.mark.parametrize("answer", [Unavailable("away"), 5], ids=["unavailable", "of another kind"])

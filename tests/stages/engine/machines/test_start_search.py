@@ -9,6 +9,7 @@ from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.machines.start_search import (
     NeedGenesis,
     NeedLabel,
+    NeedOffset,
     NeedOrigin,
     NeedParent,
     StartSearch,
@@ -33,11 +34,13 @@ class Engine:
         }
         self.needs: list[Any] = []
 
-    def run(self, chain: ChainFixture, l1_head: int = 10_000, **kind: Any) -> Heads:
-        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head)
+    def run(self, chain: ChainFixture, l1_head: int = 10_000, missing: int | None = None, **kind: Any) -> Heads:
+        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head, missing)
 
-    def continued(self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000) -> Heads:
-        """Where a search ends that has taken answers already."""
+    def continued(
+        self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000, missing: int | None = None
+    ) -> Heads:
+        """Where a search ends that has taken answers already; the engine lacks block `missing`."""
         while not isinstance(need := search.next(), Heads):
             self.needs.append(need)
             if isinstance(need, NeedOrigin):
@@ -46,6 +49,8 @@ class Engine:
                 search.add_block(need, self.labels[need.label])
             elif isinstance(need, NeedGenesis):
                 search.add_block(need, self.refs[0])
+            elif isinstance(need, NeedOffset):
+                search.add_block(need, None if need.number == missing else self.refs[need.number])
             else:
                 search.add_block(need, self.by_hash.get(need.child.parent_hash))
         return need
@@ -147,6 +152,15 @@ def test_recovery_where_nothing_was_ever_final() -> None:
     far, near = chain.build(200), chain.build(160)
     assert Engine(far, None, None).run(chain) == heads(far[200], far[200], far[200])
     assert Engine(near, None, None).run(chain).finalized == chain.genesis
+
+
+def test_safe_and_finalized_of_the_recovery_are_behind_the_tip() -> None:
+    chain = chain_with(seq_window_size=2)
+    far = chain.build(200)
+    assert Engine(far, None, None).run(chain, offset=30) == heads(far[200], far[170], far[170])
+    assert Engine(far, None, None).run(chain, offset=300) == heads(far[200], far[0], far[0])
+    with pytest.raises(StartSearchError, match="does not have block 170"):
+        Engine(far, None, None).run(chain, offset=30, missing=170)
 
 
 def test_a_tip_below_the_labels_is_the_start(chain: ChainFixture) -> None:

@@ -130,6 +130,14 @@ def test_only_the_lowest_can_be_dropped() -> None:
     assert queue.lowest == block(5)
 
 
+def test_blocks_below_a_number_are_dropped_together() -> None:
+    queue = queue_of(block(4), block(7), block(5), block(6))
+    queue.drop_below(6)
+    assert len(queue) == 2 and queue.lowest == block(6)
+    queue.drop_below(9)
+    assert len(queue) == 0 and queue.bytes == 0
+
+
 def test_a_gap_ends_at_the_lowest_block() -> None:
     queue = UnsafeQueue()
     assert queue.gap_end(heads(3), 6) is None

@@ -14,6 +14,7 @@ from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
+from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.control_server import ControlServer
@@ -115,6 +116,10 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.LeaderOverridden(),
         act.SequencerWaits("no origin"),
         act.BlockFinalized(ref),
+        act.ELSyncStarted(7, ref.hash),
+        act.ELSyncSkipped("the engine has a finalized block"),
+        act.ELSyncFinished(heads, 12.34),
+        act.ELSyncProgressed(SyncEstimate(5, 10, 2.04, 5.2, 0.0)),
         act.L1FinalityRegressed(chain.l1_ref(99)),
     ]
 
@@ -127,6 +132,15 @@ def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) 
     actions = all_actions(chain)
     assert {type(action) for action in actions} == set(get_args(act.Action))
     handled.handler.perform(actions)
+
+
+def test_el_sync_is_logged(handled: Handled, chain: ChainFixture) -> None:
+    actions = all_actions(chain)
+    assert handled.line(of_kind(actions, act.ELSyncStarted)).startswith("INFO starting EL sync number=7 hash=0x")
+    assert "INFO EL sync block=5 to_go=10 rate=2.0 eta_seconds=5" in handled.line(
+        of_kind(actions, act.ELSyncProgressed)
+    )
+    assert handled.line(of_kind(actions, act.ELSyncFinished)).startswith("INFO Finished EL sync unsafe=")
 
 
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:

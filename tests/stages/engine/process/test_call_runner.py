@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from rollup_node.stages.engine.api.engine_api import GetBlock, Unavailable
+from rollup_node.stages.engine.api.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, PendingCall, Work
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.messages.control import OutputRequest
@@ -57,6 +58,10 @@ def test_calls_do_not_wait_for_each_other(play: Play) -> None:
         assert asker.runner.answers() == [(READING, None)] and asker.runner.answers() == []
         await asker.let(MOVING, TemporaryError("connection refused"))
         assert asker.runner.answers() == [(MOVING, Unavailable("connection refused"))]
+        asker.gates.clear()
+        await asker.start(MOVING)
+        await asker.let(MOVING, UnreadableAnswerError("no transactions"))
+        assert asker.runner.answers() == [(MOVING, Unavailable("no transactions", unreadable=True))]
 
     play(scene())
 

@@ -13,8 +13,10 @@ from rollup_node.stages.engine.api.engine_api import (
     GetBlockRef,
     GetBlockRefs,
     GetPayload,
+    GetSyncProgress,
     NewPayload,
     PayloadAnswer,
+    SyncingBlocks,
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.io.client import EngineClient, Token
@@ -156,6 +158,30 @@ def test_protocol_versions_are_signalled(engine: FakeExecutionEngine, play: Play
 
     play(scene())
     assert engine.calls == [method] * 4
+
+
+def test_how_far_the_sync_of_the_engine_is(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    engine.head = chain.build(3)[3].hash
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            assert await client.ask(GetSyncProgress()) == SyncingBlocks(3, 3), "an engine that does not sync"
+            engine.answers["eth_syncing"] = [
+                {"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0xff", "stages": [{"name": "x"}]},
+                *({}, {"currentBlock": "0x1" + "0" * 16}, {"currentBlock": 7}, "odd", EngineFailure(-32601, "none")),
+            ]
+            assert await client.ask(GetSyncProgress()) == SyncingBlocks(16, 255)
+            assert await client.ask(GetSyncProgress()) == SyncingBlocks(0, 0)
+            for text in ("currentBlock", "currentBlock", "eth_syncing"):
+                with pytest.raises(TemporaryError, match=text):
+                    await client.ask(GetSyncProgress())
+            assert await client.ask(GetSyncProgress()) == ErrorAnswer(-32601, "none")
+            engine.answers["eth_getBlockByNumber"] = [EngineFailure(4444, "pruned history unavailable")]
+            assert await client.ask(GetBlockRef(1)) is None
+            await client.close()
+
+    play(scene())
 
 
 def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine, play: Play) -> None:

@@ -1,0 +1,66 @@
+"""How far the execution engine's own sync is: blocks to go, blocks a second and the time left, from what the engine
+says every ten seconds [ELS13]."""
+
+from collections import deque
+
+import msgspec
+
+POLL_SECONDS = 10.0
+SAMPLES = 31
+STALL_SECONDS = 300.0
+MAX_ETA = 10 * 365 * 86_400
+
+
+class SyncEstimate(msgspec.Struct, frozen=True):
+    """The engine's block and those left; `rate` in blocks a second, `eta` in seconds and None without a rate; `stalled`
+    are the seconds since the block last changed."""
+
+    current: int
+    to_go: int
+    rate: float
+    eta: float | None
+    stalled: float
+
+    @property
+    def text(self) -> str:
+        """A line for operators."""
+        if self.stalled >= STALL_SECONDS:
+            return (
+                f"EL sync: {self.to_go} blocks to go, no new block for {self.stalled / 60:.0f} min; check that the"
+                " execution engine has peers, or start with --syncmode=consensus-layer"
+            )
+        left = "" if self.eta is None else f", about {_duration(self.eta)} left"
+        return f"EL sync: block {self.current}, {self.to_go} blocks to go, {self.rate:.1f} blocks/s{left}"
+
+
+class SyncProgress:
+    """The samples of the last five minutes; times in monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.due_at = 0.0
+        self._samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
+        self._moved_at = 0.0
+
+    def clear(self) -> None:
+        """Another sync begins."""
+        self._samples.clear()
+        self.due_at = 0.0
+
+    def add(self, current: int, target: int, monotonic: float) -> SyncEstimate:
+        """Takes the engine's block; `target` is the highest block known."""
+        if not self._samples or self._samples[-1][1] != current:
+            self._moved_at = monotonic
+        if self._samples and current < self._samples[-1][1]:
+            self._samples.clear()  # an engine that starts over, or another stage of its sync
+        self._samples.append((monotonic, current))
+        (since, first), to_go = self._samples[0], max(0, target - current)
+        rate = (current - first) / (monotonic - since) if monotonic > since else 0.0
+        eta = min(to_go / rate, MAX_ETA) if rate > 0 else None
+        return SyncEstimate(current, to_go, rate, eta, monotonic - self._moved_at)
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    if minutes >= 2 * 1440:
+        return f"{minutes // 1440} days"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {int(seconds) % 60} s"

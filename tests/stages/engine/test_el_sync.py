@@ -1,0 +1,60 @@
+"""EL sync over real sockets: the engine process with a fake execution engine that lacks the chain, and restarts of both
+[ELS1 to ELS7]."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.stages.engine.conftest import Play, Run
+from tests.support.chain_fixture import ChainFixture
+from tests.support.engine_node import EngineNode
+from tests.support.fake_engine import FakeExecutionEngine
+
+EL_SYNC: dict[str, Any] = {"el_sync": True, "offset_el_safe": 8.0, "p2p": True}
+
+
+def empty(chain: ChainFixture, engine: FakeExecutionEngine) -> list[bytes]:
+    """The engine has only genesis of a chain of twelve blocks; their hashes."""
+    hashes = [ref.hash for ref in chain.build(12)]
+    engine.head, engine.lost = hashes[0], set(hashes[1:])
+    return hashes
+
+
+def test_from_gossip_to_derivation(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+    hashes = empty(chain, engine)
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: node.has_problem("EL sync: waiting for an unsafe block"))
+        await node.gossip(chain.payloads[hashes[9]])
+        await node.until(lambda: node.has_problem("EL sync: block 0, 9 blocks to go"))
+        assert node.status is not None and node.status.unsafe is None and "eth_syncing" in engine.calls
+        engine.fetch()
+        await node.gossip(chain.payloads[hashes[10]])
+        start = await node.start()
+        assert start.safe_head.number == 6
+        await node.until(lambda: node.unsafe == 10 and not node.health)
+        assert (engine.safe, engine.finalized) == (hashes[6], hashes[6])
+
+    run(scene, **EL_SYNC)
+
+
+def test_another_life_of_the_process_syncs_on(
+    chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
+) -> None:
+    hashes = empty(chain, engine)
+
+    async def scene() -> None:
+        async with engine.serving():
+            async with EngineNode(chain, engine, tmp_path, **EL_SYNC).running() as node:
+                await node.until(lambda: node.has_problem("EL sync"))
+                await node.gossip(chain.payloads[hashes[9]])
+                await node.until(lambda: "engine_forkchoiceUpdatedV3" in engine.calls)
+            engine.fetch()
+            async with EngineNode(chain, engine, tmp_path, incarnation=2, **EL_SYNC).running() as node:
+                await node.until(lambda: node.has_problem("EL sync: waiting"))
+                await node.gossip(chain.payloads[hashes[10]])
+                start = await node.start()
+                assert start.safe_head.number == 6 and start.reset >> 32 == 2
+            async with EngineNode(chain, engine, tmp_path, incarnation=3, **EL_SYNC).running() as node:
+                assert (await node.start()).safe_head.number == 6, "it is finalized: no sync again"
+
+    play(scene())
