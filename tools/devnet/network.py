@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,9 @@ RUN_FILES = re.compile(
     rf"|({SEQUENCER}|{VERIFIER}(-\d+)?)((-engine)?\.log|-(peers|discovery|safe-heads)\.db(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
+EL_SYNC_BLOCKS = 8
+"""The length of the chain when nodes start that sync by their engines."""
+EL_SYNC_OFFSET = "4s"
 EPOCH_POLL = "2s"
 HEAD_POLL = "500ms"
 
@@ -98,12 +102,33 @@ class NetworkPrograms:
         write_json(self.files.rollup, rollup_json(self._settings, l1_block.hash, l2_block.hash, l2_block.time))
         if self._settings.signer:
             await self._start_signer()
-        for name in self.nodes:
-            self.children.start(f"{name} node", self._node_command(name), self.files.log(name))
+        late = [name for name in self.nodes if self._syncs(name)]
+        self._start_nodes([name for name in self.nodes if name not in late])
         self.children.start("batcher", self._batcher_command(), self.files.log("batcher"))
         self.describe()  # before the nodes answer: tests and users watch the start
+        if late:
+            await self._wait_for_blocks(EL_SYNC_BLOCKS)
+            self._start_nodes(late)
+            self.describe()
         for name in self.nodes:
             await self._first_response(f"{name} node", self.nodes[name], "optimism_version")
+
+    def _syncs(self, name: str) -> bool:
+        """Whether a node starts late, and its engine fetches the chain from the sequencer's."""
+        return self._settings.el_sync and name != SEQUENCER
+
+    def _start_nodes(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.children.start(f"{name} node", self._node_command(name), self.files.log(name))
+
+    async def _wait_for_blocks(self, count: int) -> None:
+        """Waits until the sequencer's engine has this many blocks. Raises StartFailed after READY_SECONDS."""
+        deadline = time.monotonic() + READY_SECONDS
+        name, endpoint = "engine of the sequencer", self.engines[SEQUENCER][0]
+        while int(await self._first_response(name, endpoint, "eth_blockNumber"), 16) < count:
+            if time.monotonic() > deadline:
+                raise StartFailed(f"the sequencer did not build {count} blocks within {READY_SECONDS:.0f} s")
+            await asyncio.sleep(POLL_SECONDS)
 
     def _l2_genesis(self, time: int) -> dict[str, Any]:
         return l2_genesis(self._settings.forks, time, self._settings.l2_alloc)
@@ -187,6 +212,7 @@ class NetworkPrograms:
             ports = self._ports.nodes[name]
             arguments = ["--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt)]
             arguments += ["--http", str(ports.engine), "--auth", str(ports.engine_auth)]
+            arguments += ["--el-sync-from", self.engines[SEQUENCER][0]] if self._syncs(name) else []
             command = python("rollup_node.tools.devnet.engine", *arguments)
             self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"))
 
@@ -227,6 +253,8 @@ class NetworkPrograms:
             "runtime.dir": str(self.files.node(name)),
             "workers": "1",
         }
+        if self._syncs(name):
+            options |= {"syncmode": "execution-layer", "syncmode.offset-el-safe": EL_SYNC_OFFSET}
         if name == SEQUENCER:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))

@@ -51,6 +51,7 @@ class DevnetSettings:
     prepare: bool
     log_level: str
     signer: bool
+    el_sync: bool
     external: ExternalServices
 
     @property
@@ -89,6 +90,8 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         raise SettingsError(
             "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
         )
+    if given.el_sync and given.verifier_engine:
+        raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
     if given.l1 and not given.beacon and given.da == "blobs":
         raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
     return DevnetSettings(
@@ -108,6 +111,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         prepare=given.prepare,
         log_level=given.log_level,
         signer=given.signer,
+        el_sync=given.el_sync,
         external=ExternalServices(
             l1=given.l1,
             beacon=given.beacon,
@@ -210,6 +214,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--fork", action="append", default=[], metavar="NAME=OFFSET", help=_FORK_HELP)
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
     add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")
+    add("--el-sync", action="store_true", help="start the verifiers late; their engines fetch the chain by themselves")
     add("--compression", choices=("brotli", "zlib"), default="brotli", help="of channels, once Fjord is active")
     add("--da", choices=("blobs", "calldata"), default="blobs", help="data availability, once Ecotone is active")
     add("--base-port", type=int, default=0, metavar="PORT", help="first of consecutive ports; 0: free ones")

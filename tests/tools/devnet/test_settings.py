@@ -68,6 +68,7 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
         ("--sequencer-engine http:,http:", "--sequencer-engine http:,http:: must be two URLs, PUBLIC,AUTHENTICATED"),
         ("--l1 here --da calldata", "--l1 here: must be an address such as http://127.0.0.1:8545"),
         ("--l1 http://127.0.0.1:1 --beacon here", "--beacon here: must be an address such as http://127.0.0.1:8545"),
+        ("--el-sync --verifier-engine http://a,http://b", "--el-sync: it needs the embedded engine for the verifier"),
         ("--beacon http://127.0.0.1:1", "--beacon: give its --l1 as well"),
         ("--anvil anvil --da calldata --l1 http://127.0.0.1:1", "--anvil: --l1 gives another L1"),
         ("--data-dir=", "argument --data-dir: must be a directory, not ''"),

@@ -5,6 +5,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from rollup_node.node.options.value_types import HTTP_URL
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
@@ -28,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--data-dir", type=Path, help="directory that keeps the chain; without it the chain is lost at the end"
     )
+    parser.add_argument("--el-sync-from", metavar="URL", help="engine from which a chain that is missing is fetched")
     options = parser.parse_args(arguments)
     try:
         asyncio.run(serve(_server(options)))
@@ -50,8 +52,20 @@ def _server(options: argparse.Namespace) -> EngineServer:
         secret = from_hex_sized(text if text.startswith("0x") else "0x" + text, 32)
     except (HexError, UnicodeDecodeError):
         raise EngineStartError(f"--jwt {options.jwt}: expected 32 bytes in hex") from None
+    if options.el_sync_from is not None:
+        try:
+            HTTP_URL.read(options.el_sync_from)
+        except ValueError:
+            raise EngineStartError(f"--el-sync-from {options.el_sync_from}: must be {HTTP_URL.expected}") from None
     try:
-        return EngineServer(genesis, secret, http_port=options.http, auth_port=options.auth, data_dir=options.data_dir)
+        return EngineServer(
+            genesis,
+            secret,
+            http_port=options.http,
+            auth_port=options.auth,
+            data_dir=options.data_dir,
+            el_sync_from=options.el_sync_from,
+        )
     except (InvalidBlock, ValueError) as error:
         raise EngineStartError(
             f"--data-dir {options.data_dir}: its chain is damaged or has another genesis ({error});"

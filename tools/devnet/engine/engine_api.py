@@ -22,6 +22,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
+from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.serving.jsonrpc_server import Method
@@ -66,11 +67,13 @@ class ForkchoiceState(NamedTuple):
 
 
 class EngineApi:
-    """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one."""
+    """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one. With `sync`
+    a chain that is missing is fetched."""
 
-    def __init__(self, backend: L2Backend, journal: Journal | None = None) -> None:
+    def __init__(self, backend: L2Backend, journal: Journal | None = None, sync: ChainSync | None = None) -> None:
         self._backend = backend
         self._journal = journal
+        self._sync = sync
         self._jobs: dict[str, PayloadJob] = {}
         self._built: dict[Hash, Block] = {}
         self._invalid: dict[Hash, Hash] = {}
@@ -95,7 +98,7 @@ class EngineApi:
             return _forkchoice(_status("INVALID", self._invalid[heads.head], "links to a previously rejected block"))
         head = self._backend.chain.get(heads.head)
         if head is None:
-            return _forkchoice(_status("SYNCING", None))
+            return _forkchoice(self._syncing(heads.head))
         safe, finalized = self._label(head, heads.safe), self._label(head, heads.finalized)
         self._backend.set_head(head)
         self._backend.chain.safe = safe or self._backend.chain.safe
@@ -197,7 +200,7 @@ class EngineApi:
             return self._reject(payload.block_hash, self._invalid[payload.parent_hash], "parent is invalid")
         parent = chain.get(payload.parent_hash)
         if parent is None:
-            return _status("SYNCING", None)
+            return self._syncing(payload.block_hash)
         # A block that this engine built needs no second execution.
         block = self._built.pop(payload.block_hash, None)
         try:
@@ -208,6 +211,12 @@ class EngineApi:
         if self._journal is not None:
             self._journal.insert(payload)
         return _status("VALID", block.hash)
+
+    def _syncing(self, target: Hash) -> dict[str, Any]:
+        """The answer where a block or its parent is missing; the chain to it is fetched, if there is a source."""
+        if self._sync is not None:
+            self._sync.begin(target)
+        return _status("SYNCING", None)
 
     def _reject(self, block_hash: Hash, valid: Hash, reason: str) -> dict[str, Any]:
         self._invalid[block_hash] = valid

@@ -10,6 +10,7 @@ from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend
+from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
@@ -22,7 +23,8 @@ log = get_logger("engine")
 
 
 class EngineServer:
-    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from."""
+    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from. With `el_sync_from`,
+    the URL of another engine's public methods, it fetches a chain that it lacks from there."""
 
     def __init__(
         self,
@@ -32,14 +34,18 @@ class EngineServer:
         http_port: int = 0,
         auth_port: int = 0,
         data_dir: Path | None = None,
+        el_sync_from: str | None = None,
     ) -> None:
         self.backend = L2Backend(genesis)
         self._journal = None if data_dir is None else Journal(data_dir)
         if self._journal is not None:
             restore(self.backend, self._journal)
+        self._sync = None if el_sync_from is None else ChainSync(self.backend, self._journal, el_sync_from)
         public = EthApi(self.backend, CLIENT_VERSION).methods()
         public["miner_setMaxDASize"] = self.set_max_da_size
-        private = public | EngineApi(self.backend, self._journal).methods()
+        if self._sync is not None:
+            public["eth_syncing"] = self._sync.progress
+        private = public | EngineApi(self.backend, self._journal, self._sync).methods()
         self.http = Listener(application(JsonRpc(public)), http_port)
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 
@@ -58,6 +64,8 @@ class EngineServer:
         """Closes listeners and journal."""
         await self.auth.stop()
         await self.http.stop()
+        if self._sync is not None:
+            await self._sync.close()
         if self._journal is not None:
             self._journal.close()
 

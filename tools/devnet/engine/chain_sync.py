@@ -1,0 +1,125 @@
+"""Fetches the chain up to a block from another engine, as engines do from their peers: blocks by number in batches,
+which are checked, executed and inserted one by one."""
+
+import asyncio
+from typing import Any
+
+from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.protocol.block_refs import BlockError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.devnet.engine.backend import L2Backend
+from rollup_node.tools.devnet.engine.execution import InvalidBlock
+from rollup_node.tools.devnet.engine.journal import Journal
+
+BATCH = 16
+MAX_BLOCKS = 1_000_000
+"""A target farther above the head is not fetched."""
+TIMEOUT = 10.0
+RETRY_SECONDS = 0.2
+
+log = get_logger("engine")
+
+
+class ChainSync:
+    """One fetch at a time, to the last target. A target that cannot be reached is given up when it is replaced."""
+
+    def __init__(self, backend: L2Backend, journal: Journal | None, url: str) -> None:
+        self._backend, self._journal = backend, journal
+        self._client = JsonRpcClient(url, timeout=TIMEOUT, max_batch=BATCH)
+        self._target: Hash | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._started_at = self._at = self._end = 0
+
+    def begin(self, target: Hash) -> None:
+        """Fetches the chain to a block, instead of to the target before."""
+        self._target = target
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="chain sync")
+
+    def progress(self) -> dict[str, str] | bool:
+        """eth_syncing."""
+        if self._task is None or self._task.done():
+            return False
+        return {
+            "startingBlock": hex(self._started_at),
+            "currentBlock": hex(self._at),
+            "highestBlock": hex(max(self._at, self._end)),
+        }
+
+    async def close(self) -> None:
+        """Ends the fetch."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.close()
+
+    # --- the fetch -------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        chain = self._backend.chain
+        self._started_at = self._at = chain.head.number
+        while self._target is not None and chain.get(self._target) is None:
+            try:
+                if await self._fetch(self._target):
+                    continue
+            except (EndpointError, RpcFailure, BlockError) as error:
+                log.warn("chain sync failed, retrying", error=str(error))
+            except InvalidBlock as error:
+                log.error("the chain to the target is invalid", target=to_hex(self._target), error=str(error))
+                self._target = None
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+        log.info("chain sync ended", block=self._at, fetched=self._at - self._started_at)
+
+    async def _fetch(self, target: Hash) -> bool:
+        """Fetches blocks until the target is there; False if the other engine does not have it, or has left its
+        chain."""
+        found = await self._client.call_typed(answers.Block | None, "eth_getBlockByHash", to_hex(target), True)
+        end = None if found is None else answers.payload_of_block(found).block_number
+        head, first = self._backend.chain.head.number, self._backend.chain.genesis.number + 1
+        if end is None or end > head + MAX_BLOCKS:
+            return False
+        self._end, number = end, min(head + 1, end)
+        while number <= end and self._target == target:
+            payloads = await self._payloads(number, min(number + BATCH - 1, end))
+            if not payloads:
+                return False
+            if self._backend.chain.get(payloads[0].parent_hash) is None:
+                if number <= first:
+                    raise InvalidBlock("it has another genesis block")
+                number = max(first, number - BATCH)  # the chains part below
+                continue
+            if not await self._insert(payloads):
+                return False
+            number += len(payloads)
+        return self._target != target or self._backend.chain.get(target) is not None
+
+    async def _payloads(self, first: int, last: int) -> list[ExecutionPayload]:
+        """The canonical blocks of a range, up to the first one that is missing."""
+        calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
+        payloads: list[ExecutionPayload] = []
+        found: list[Any] = await self._client.batch(calls, answers.Block | None)
+        for block in found:
+            if block is None or isinstance(block, RpcFailure):
+                break
+            payloads.append(answers.payload_of_block(block))
+        return payloads
+
+    async def _insert(self, payloads: list[ExecutionPayload]) -> bool:
+        """Executes blocks; False if they are not one chain."""
+        chain = self._backend.chain
+        for payload in payloads:
+            parent = chain.get(payload.parent_hash)
+            if parent is None:
+                return False
+            if chain.get(payload.block_hash) is None:
+                chain.insert(self._backend.check(parent, payload))
+                if self._journal is not None:
+                    self._journal.insert(payload)
+            self._at = payload.block_number
+            await asyncio.sleep(0)  # the API answers meanwhile
+        return True
