@@ -9,6 +9,9 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES, OPTIONAL_FORK
 OVERRIDABLE = (*FORK_NAMES[2:], OPTIONAL_FORK)
 """Forks whose time an option can set."""
 
+OLD_OVERRIDES = {"lagoon": (("override.interop", "NODE_OVERRIDE_INTEROP"),)}
+"""By fork, the option that sets its time in older versions of op-node, and its variable."""
+
 NETWORK = Section(
     "Network and rollup",
     (
@@ -140,6 +143,7 @@ OVERRIDES = Section(
                 help=f"Activation time of {fork} in Unix seconds, in place of the chain's own; acts only when given "
                 "(0: from genesis).",
                 used_by=("setup.chain:_with_overrides",),
+                old_names=OLD_OVERRIDES.get(fork, ()),
             )
             for fork in OVERRIDABLE
         ),

@@ -174,6 +174,8 @@ def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
 
 
 def test_a_registry_chain_depends_on_itself_or_on_its_set() -> None:
-    assert choose("--network=op-sepolia", "--override.lagoon=1900000000").config.dependency_set_size == 1
+    for option in ("--override.lagoon", "--override.interop"):
+        config = choose("--network=op-sepolia", f"{option}=1900000000").config
+        assert (config.dependency_set_size, config.fork_times["lagoon"]) == (1, 1900000000)
     assert choose("--network=op-sepolia").dependencies == DependencySet((11155420,))
     assert choose("--network=rehearsal-0-bn-0-rehearsal-0-bn").config.dependency_set_size == 2
