@@ -1,7 +1,6 @@
 """Rules for option values that need nothing but the options: bounds, combinations, and what this version lacks
 [OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68]."""
 
-import os
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -169,9 +168,6 @@ def _conductor(values: Values) -> Iterator[str]:
         yield "sequencer must be enabled when conductor is enabled: add --sequencer.enabled"
     if values["conductor.rpc-timeout"] <= 0:
         yield f"{values.source('conductor.rpc-timeout')} must be more than 0"
-    state = values["rpc.admin-state"]
-    if state and os.path.exists(state):
-        yield f"config persistence must be disabled when conductor is enabled: remove --rpc.admin-state={state}"
 
 
 def _alt_da(values: Values) -> Iterator[str]:

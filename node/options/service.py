@@ -7,6 +7,7 @@ from rollup_node.node.options.value_types import (
     HOST,
     LOG_FORMAT,
     LOG_LEVEL,
+    OPTIONAL_PATH,
     PATH,
     PORT,
     TEXT,
@@ -15,6 +16,7 @@ from rollup_node.node.options.value_types import (
     integer,
 )
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.rpc.config import RpcConfig
 
 LOGGING = Section(
@@ -68,12 +70,12 @@ RPC = Section(
         ),
         Option(
             name="rpc.admin-state",
-            value_type=PATH,
+            value_type=OPTIONAL_PATH,
             default=None,
             variable="NODE_RPC_ADMIN_STATE",
             help="File that keeps changes made by the admin API over restarts.",
-            missing_feature="keeping the state of the admin API",
-            without_feature=("",),
+            field=EngineConfig.admin_state_file,
+            used_by=("setup.state_files:sequencer_stopped",),
         ),
         Option(
             name="rpc.enable-admin",

@@ -2,13 +2,16 @@
 behind."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
 
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.endpoint_checks import check_ports
 from rollup_node.node.setup.notices import Notice, log_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.state_files import check_state_files
+from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.stages.io.log import Level
 
@@ -19,7 +22,9 @@ def start_node(values: Values, warnings: Sequence[str]) -> int:
     notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
     secrets = load_secrets(plan, notices.append)
     check_state_files(plan.p2p, plan.chain.config, values["safedb.path"])
+    stopped = sequencer_stopped(values, notices.append)
     configs = node_configs(plan, secrets)
+    configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
     check_ports(listeners(configs))
     settings = node_settings(plan, configs, secrets)
     log_notices(notices, settings)

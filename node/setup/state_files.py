@@ -1,13 +1,48 @@
 """The databases of a node: opened once before the start, so that an unusable one ends it with a clear error."""
 
+from collections.abc import Callable
+
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.notices import Notice
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.io.log import Level
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.protocol.config import RollupConfig
+
+
+def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
+    """Whether the sequencer begins stopped: by what `rpc.admin-state` has stored, or else by `sequencer.stopped`; what
+    counts is stored [ADM1 to ADM5].
+
+    Raises SetupError when the file cannot be used, or has a state that the conductor alone decides about."""
+    path, stopped = values["rpc.admin-state"], bool(values["sequencer.stopped"])
+    if path is None or not values["sequencer.enabled"]:
+        return stopped
+    file = AdminStateFile(path)
+    try:
+        stored = file.load().sequencer_started
+        if values["conductor.enabled"]:
+            if stored is not None:
+                raise SetupError(
+                    f"config persistence must be disabled when conductor is enabled: remove --rpc.admin-state={path}"
+                )
+            return stopped
+        if stored is not None and stored == stopped:
+            begins = "started" if stored else "stopped"
+            notice(
+                Notice(Level.WARN, f"the sequencer begins {begins}, as {path} has it, whatever sequencer.stopped says")
+            )
+            stopped = not stored
+        file.store(not stopped)
+    except AdminStateError as error:
+        raise SetupError(f"{error} (--rpc.admin-state)") from None
+    return stopped
 
 
 def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:

@@ -12,11 +12,11 @@ class EngineConfig(msgspec.Struct, frozen=True):
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
     None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `halt` is the level at which an
     outdated protocol version halts the node. `sequencer_state_file` keeps whether an admin call started or stopped the
-    sequencer, for the life of the node. A conductor decides about that by itself; it is at `conductor_url`, and a call
-    takes at most `conductor_timeout` seconds. `p2p`: there is a p2p process; `fill_gaps`: blocks that the unsafe chain
-    lacks are requested from it. `safedb_path` is the file of the safe head database; None: safe heads are not
-    recorded. `el_sync`: the engine fetches the chain first; `offset_el_safe` is how far behind its end the safe head is
-    set then, in seconds [ELS5]."""
+    sequencer, for the life of the node, and `admin_state_file` over its restarts. A conductor decides about that by
+    itself; it is at `conductor_url`, and a call takes at most `conductor_timeout` seconds. `p2p`: there is a p2p
+    process; `fill_gaps`: blocks that the unsafe chain lacks are requested from it. `safedb_path` is the file of the
+    safe head database; None: safe heads are not recorded. `el_sync`: the engine fetches the chain first;
+    `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]."""
 
     url: str
     jwt_secret: bytes
@@ -39,6 +39,7 @@ class EngineConfig(msgspec.Struct, frozen=True):
     skip_sync_start_check: bool = False
     halt: str | None = None
     sequencer_state_file: str = ""
+    admin_state_file: str | None = None
     p2p: bool = False
     fill_gaps: bool = True
     safedb_path: str | None = None

@@ -64,7 +64,12 @@ from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead
-from rollup_node.stages.messages.control import OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.control import (
+    OutputResponse,
+    SafeHeadResponse,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -137,6 +142,16 @@ class EngineCore:
         """Takes what l1, derivation or peers publish."""
         self._state.log.add(now.unix, "news", message)
         self._inbox.news(message)
+
+    def begins_by(self, message: PeerRequest) -> bool | None:
+        """Whether the sequencer is started or stopped by a request that succeeds now; None for any other [ADM5]."""
+        sequencer = self._state.production.sequencer
+        match message:
+            case StartSequencerRequest(head=head) if sequencer.start_error(head) is None:
+                return True
+            case StopSequencerRequest() if sequencer.stop_error() is None and not sequencer.stopping:
+                return False
+        return None
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
         """Takes a request of another process."""

@@ -132,8 +132,8 @@ class Sequencer:
 
     # --- admin API -------------------------------------------------------------------------------------------------
 
-    def start(self, head: Hash, now: float) -> str | None:
-        """admin_startSequencer; the error text if it fails [RPC57, SEQ26]."""
+    def start_error(self, head: Hash) -> str | None:
+        """Why admin_startSequencer would fail now [RPC57, SEQ26]."""
         if not self.enabled:
             return NOT_ENABLED
         if self.active:
@@ -143,18 +143,30 @@ class Sequencer:
         unsafe = self.heads.unsafe
         if unsafe.hash != head:
             return f"block hash does not match: head {to_hex(unsafe.hash)}:{unsafe.number}, received {to_hex(head)}"
+        return None
+
+    def start(self, head: Hash, now: float) -> str | None:
+        """admin_startSequencer; the error text if it fails."""
+        error = self.start_error(head)
+        if error is not None:
+            return error
         self.active, self.stopping, self.problem = True, False, None
         self._drop()
         self.due = now
         return None
 
-    def stop(self) -> str | None:
-        """admin_stopSequencer; the error text if it fails [RPC58, SEQ27]. `active` becomes False once a sealed block is
-        inserted, or could not be committed."""
+    def stop_error(self) -> str | None:
+        """Why admin_stopSequencer would fail now [RPC58]."""
         if not self.enabled:
             return NOT_ENABLED
-        if not self.active:
-            return NOT_RUNNING
+        return None if self.active else NOT_RUNNING
+
+    def stop(self) -> str | None:
+        """admin_stopSequencer; the error text if it fails [SEQ27]. `active` becomes False once a sealed block is
+        inserted, or could not be committed."""
+        error = self.stop_error()
+        if error is not None:
+            return error
         self.stopping = True
         self._end_stop()
         return None

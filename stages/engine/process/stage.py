@@ -16,6 +16,7 @@ from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import News, PeerRequest
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.process.action_handler import ActionHandler
+from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.crash_log import stimuli_logged
@@ -31,7 +32,13 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.control import OutputRequest, SafeHeadRequest
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    SafeHeadRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -82,6 +89,9 @@ class EngineStage:
         self._status = StatusPublisher(bus, meter)
         self._l1 = L1Client(bus, self._news)
         self._p2p = P2PClient(bus, meter, self._news) if config.p2p else None
+        self._control = ControlServer(bus, self._request)
+        kept = config.admin_state_file if config.sequencer_enabled and not config.conductor_enabled else None
+        self._admin_state = AdminStateFile(kept) if kept else None
         self._actions = ActionHandler(
             config,
             meter,
@@ -89,7 +99,7 @@ class EngineStage:
             state_file,
             self._l1,
             bus.serve("engine.blocks", self._request),
-            ControlServer(bus, self._request),
+            self._control,
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
@@ -166,10 +176,27 @@ class EngineStage:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def _request(self, peer: ProcessId, message: PeerRequest) -> None:
+        if isinstance(message, StartSequencerRequest | StopSequencerRequest):
+            error = self._store_admin_state(message)
+            if error is not None:
+                self._control.respond(peer, ControlResponse(message.id, error, None))
+                return
         with stimuli_logged(self.core.log):
             self.core.request(peer, message, self._clock())
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
+
+    def _store_admin_state(self, message: StartSequencerRequest | StopSequencerRequest) -> str | None:
+        """Stores what a request brings about before it does; the error text if that fails, and with it the request
+        [ADM5]."""
+        active = self.core.begins_by(message)
+        if self._admin_state is None or active is None:
+            return None
+        try:
+            self._admin_state.store(active)
+        except AdminStateError as error:
+            return f"failed to notify sequencer-state listener of {'start' if active else 'stop'}: {error}"
+        return None
 
     def _news(self, message: News) -> None:
         with stimuli_logged(self.core.log):

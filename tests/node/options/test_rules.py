@@ -1,7 +1,5 @@
 """Rules between options [OPT36 to OPT60], and features that this version lacks."""
 
-from pathlib import Path
-
 import pytest
 
 from rollup_node.node.options.errors import OptionError
@@ -89,14 +87,6 @@ def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -
         check_options(parse_options(words, {}).values)
 
 
-def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    state.write_text("{}")
-    words = ("--conductor.enabled", "--sequencer.enabled", f"--rpc.admin-state={state}")
-    with pytest.raises(OptionError, match="config persistence must be disabled when conductor is enabled"):
-        check_options(values_of(*words))
-
-
 @pytest.mark.parametrize(
     ("words", "feature"),
     [
@@ -106,7 +96,6 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
         (("--pprof.type=cpu",), "profiling"),
         (("--experimental.sequencer-api",), "the test sequencer RPC"),
         (("--l2.follow.source=http://x",), "following another node"),
-        (("--rpc.admin-state=x",), "keeping the state of the admin API"),
         (("--l1=ws://a",), "WebSocket endpoints"),
         (("--l1=http://a,wss://b",), "WebSocket endpoints"),
         (("--l2=ws://a",), "WebSocket endpoints"),

@@ -4,15 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.setup.state_files import check_state_files
+from rollup_node.node.setup.notices import Notice
+from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.process.admin_state_file import AdminStateFile
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.io.log import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from tests.node.setup.planning import prepare
 
 ROLLUP = find_network("op-sepolia").config
+NEEDED = ("--l2=http://127.0.0.1:1", "--network=op-sepolia")
 
 
 def test_missing_databases_are_created(working_directory: Path) -> None:
@@ -90,3 +95,47 @@ def test_a_safe_head_database_that_cannot_be_used_is_named(working_directory: Pa
             check_state_files(None, ROLLUP, path)
         assert problem in str(caught.value) and str(caught.value).endswith("(safedb.path)")
     used.close()
+
+
+def begins_stopped(notices: list[Notice], *words: str) -> bool:
+    values = parse_options([*NEEDED, *words], {}).values
+    return sequencer_stopped(values, notices.append)
+
+
+def test_the_stored_state_of_the_sequencer_beats_the_option(tmp_path: Path) -> None:
+    """[ADM3, ADM5]"""
+    path = tmp_path / "state.json"
+    notices: list[Notice] = []
+    words = ("--sequencer.enabled", f"--rpc.admin-state={path}")
+    assert begins_stopped(notices, *words, "--sequencer.stopped")
+    assert path.read_text() == '{"sequencerStarted":false}\n' and notices == []
+    assert begins_stopped(notices, *words)
+    assert [notice.level for notice in notices] == [Level.WARN]
+    AdminStateFile(str(path)).store(True)
+    assert not begins_stopped(notices, *words, "--sequencer.stopped")
+    assert not begins_stopped(notices, *words)
+    assert len(notices) == 2
+    assert path.read_text() == '{"sequencerStarted":true}\n'
+
+
+def test_a_verifier_does_not_touch_the_file(tmp_path: Path) -> None:
+    """[ADM3]"""
+    path = tmp_path / "state.json"
+    path.write_text("[")
+    assert not begins_stopped([], f"--rpc.admin-state={path}")
+    assert path.read_text() == "["
+    with pytest.raises(SetupError, match=r"invalid config file .*\(--rpc\.admin-state\)"):
+        begins_stopped([], "--sequencer.enabled", f"--rpc.admin-state={path}")
+
+
+def test_a_stored_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> None:
+    """[ADM4, OPT56]"""
+    path = tmp_path / "state.json"
+    words = ("--sequencer.enabled", "--conductor.enabled", f"--rpc.admin-state={path}")
+    assert not begins_stopped([], *words)
+    assert not path.exists()
+    path.write_text("{}")
+    assert not begins_stopped([], *words)
+    path.write_text('{"sequencerStarted":false}')
+    with pytest.raises(SetupError, match="config persistence must be disabled when conductor is enabled"):
+        begins_stopped([], *words)
