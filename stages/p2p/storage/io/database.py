@@ -18,8 +18,8 @@ log = get_logger("p2p")
 
 class SqliteFile:
     """A database with its tables. `what` and `option` name it to operators; `application` is the 32-bit application id
-    that marks our files. With `durable` a change is on the disk when it returns, also if the machine fails. One process
-    at a time can open a file. Raises StoreError."""
+    that marks our files. With `durable` a change is on the disk when it returns, also if the machine fails, and a
+    damaged file is refused. One process at a time can open a file. Raises StoreError."""
 
     def __init__(
         self, path: str, *, what: str, option: str, application: int, schema: str, durable: bool = False
@@ -78,6 +78,8 @@ class SqliteFile:
         try:
             return open_sqlite(path, self._kind)
         except DamagedFileError as error:
+            if self._kind.synchronous == "full":
+                raise
             return self._replace_damaged(path, str(error))
 
     def _replace_damaged(self, path: str, error: str) -> sqlite3.Connection:

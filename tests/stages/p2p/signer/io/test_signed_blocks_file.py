@@ -76,6 +76,21 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         SignedBlocksFile(GENESIS, str(tmp_path / "signed"))
 
 
+def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """[SGN11] A new one in its place would let lost blocks be signed again."""
+    path = tmp_path / "signed"
+    file = SignedBlocksFile(GENESIS, str(path))
+    for number in range(400):
+        file.permit(record(number + 1))
+    file.close()
+    raw = bytearray(path.read_bytes())
+    raw[4096:] = b"\xa5" * len(raw[4096:])
+    path.write_bytes(raw)
+    with pytest.raises(StoreError, match="is damaged"):
+        SignedBlocksFile(GENESIS, str(path))
+    assert path.read_bytes() == raw and [each.name for each in tmp_path.iterdir()] == ["signed"]
+
+
 def test_in_memory_nothing_is_kept() -> None:
     file = SignedBlocksFile(GENESIS)
     assert file.permit(record(1)) is None and file.permit(record(1, branch=1)) == record(1)
