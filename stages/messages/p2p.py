@@ -5,7 +5,7 @@ import msgspec
 
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
 
 class GapEnd(msgspec.Struct, frozen=True, array_like=True):
@@ -31,11 +31,14 @@ class UnsafeBlock(Message, frozen=True, tag="UnsafeBlock"):
 
 
 class PublishRequest(Message, frozen=True, tag="PublishRequest"):
-    """A block that this node sequenced, to be signed and gossiped. Repeated until `PublishResponse`; `id` is unique
-    within the requesting incarnation."""
+    """A block that this node sequenced, to be signed and gossiped, with its parent. At its making, the chain up to
+    number `derived` followed from L1. Repeated until `PublishResponse`; `id` is unique within the requesting
+    incarnation."""
 
     id: int
     payload: ExecutionPayload
+    parent: L2BlockRef
+    derived: int
 
 
 class PublishResponse(Message, frozen=True, tag="PublishResponse"):

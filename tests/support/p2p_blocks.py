@@ -4,13 +4,14 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 CHAIN_ID = 901
 GENESIS_TIME = 1_700_000_000
@@ -77,6 +78,19 @@ def chain(count: int, version: int = 4, first: int = 1) -> list[ExecutionPayload
     for number in range(first, first + count):
         blocks.append(block(version, number, blocks[-1].block_hash if blocks else bytes(32)))
     return blocks
+
+
+NO_ORIGIN = BlockId(0, bytes(32))
+
+
+def publish_request(
+    payload: ExecutionPayload, request_id: int | None = None, parent_origin: BlockId = NO_ORIGIN
+) -> PublishRequest:
+    """The engine process's request for a block, with the block's number as its id by default. The parent's parent has a
+    hash of zeros."""
+    number = payload.block_number
+    parent = L2BlockRef(payload.parent_hash, number - 1, bytes(32), payload.timestamp - BLOCK_TIME, parent_origin, 0)
+    return PublishRequest(number if request_id is None else request_id, payload, parent, derived=0)
 
 
 def l1_info_transaction(config: RollupConfig, timestamp: int, origin: BlockId) -> bytes:

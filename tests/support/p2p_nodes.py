@@ -21,7 +21,6 @@ from rollup_node.stages.messages.p2p import (
     PeerRequest,
     PeerResponse,
     PeerStatus,
-    PublishRequest,
     PublishResponse,
     UnsafeBlock,
     UnsafeBlocksRequest,
@@ -32,8 +31,9 @@ from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
-from tests.support.p2p_blocks import SIGNER, block, chain, chain_config
+from tests.support.p2p_blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
 from tests.support.p2p_hosts import running_tasks
 
 KEY = b"\x11" * 32
@@ -160,13 +160,13 @@ class P2pNode:
                 await asyncio.sleep(0.01)
             return found
 
-    async def publish(self, payload: ExecutionPayload) -> str | None:
+    async def publish(self, payload: ExecutionPayload, parent_origin: BlockId = NO_ORIGIN) -> str | None:
         """Publishes a block as the engine process does, repeatedly; returns the error."""
         self._last += 1
         number = self._last
         async with asyncio.timeout(15.0):
             while number not in self.publish_errors:
-                self.engine.send(PublishRequest(number, payload))
+                self.engine.send(publish_request(payload, number, parent_origin))
                 await asyncio.sleep(0.05)
         return self.publish_errors[number]
 

@@ -45,9 +45,11 @@ class SendToP2P(msgspec.Struct, frozen=True):
 
 
 class PublishBlock(msgspec.Struct, frozen=True):
-    """A block that the sequencer sealed is signed and gossiped by the p2p process."""
+    """A block that the sequencer sealed is signed and gossiped by the p2p process. `heads` are those it was built on:
+    the unsafe head is its parent."""
 
     payload: ExecutionPayload
+    heads: Heads
 
 
 class RequestGap(msgspec.Struct, frozen=True):

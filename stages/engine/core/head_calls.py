@@ -193,7 +193,7 @@ class HeadCalls:
         event = state.production.answer(call, answer, now.unix)
         sequencer = state.production.sequencer
         if isinstance(call, GetPayload) and sequencer.sealed is not None and not sequencer.conducted:
-            state.do(act.PublishBlock(sequencer.sealed))
+            state.publish_block(sequencer.sealed)
         if isinstance(event, BuildDropped):
             state.do(act.BuildFailed())
         elif isinstance(event, SequencedBlock):

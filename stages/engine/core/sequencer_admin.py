@@ -94,7 +94,7 @@ class SequencerAdmin:
             state.do(act.LeaderOverridden())
             released = sequencer.override_leader(now.unix)
             if released is not None:
-                state.do(act.PublishBlock(released))
+                state.publish_block(released)
             starts = {**self._asked, **self._waiting}
             self._asked, self._waiting = {}, {}
             for each, head in starts.items():
@@ -156,4 +156,4 @@ class SequencerAdmin:
             state.production.commit_failed(call.payload, reason, now.unix)
             state.show_sequencer_problem()
         elif self._sequencer.committed(call.payload, now.unix):
-            state.do(act.PublishBlock(call.payload))
+            state.publish_block(call.payload)

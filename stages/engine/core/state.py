@@ -89,6 +89,12 @@ class CoreState:
         """Adds an action for the process."""
         self.actions.append(action)
 
+    def publish_block(self, payload: ExecutionPayload) -> None:
+        """Has the block that the sequencer sealed on the unsafe head signed and gossiped."""
+        heads = self.production.sequencer.heads
+        if heads is not None and heads.unsafe.hash == payload.parent_hash:
+            self.do(act.PublishBlock(payload, heads))
+
     def publish(self, now: Instant) -> None:
         """Publishes heads that may have moved."""
         if self.controller.heads != self._logged_heads:

@@ -90,7 +90,7 @@ class ActionHandler:
     def _publish_block(self, action: act.PublishBlock) -> None:
         """Without a p2p process blocks are not published."""
         if self._p2p is not None:
-            self._p2p.publish(action.payload)
+            self._p2p.publish(action.payload, action.heads.unsafe, action.heads.pending_safe.number)
 
     def _request_gap(self, action: act.RequestGap) -> None:
         log.debug("requesting missing blocks", head=action.head, below=action.gap_end.block_number)

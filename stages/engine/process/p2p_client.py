@@ -11,6 +11,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
 
 REPEAT_SECONDS = 1.0
 MAX_PUBLISHING_SECONDS = 60.0
@@ -48,10 +49,11 @@ class P2PClient:
         self._error: str | None = None
         self._client = bus.connect("p2p.blocks", self._take)
 
-    def publish(self, payload: ExecutionPayload) -> None:
-        """Sends a block to be signed and gossiped; returns at once."""
+    def publish(self, payload: ExecutionPayload, parent: L2BlockRef, derived: int) -> None:
+        """Sends a block to be signed and gossiped, with its parent and the number up to which the chain is derived from
+        L1; returns at once."""
         self._last += 1
-        message, now = PublishRequest(self._last, payload), self._clock()
+        message, now = PublishRequest(self._last, payload, parent, derived), self._clock()
         self._publishing[message.id] = _Publishing(message, now, now + REPEAT_SECONDS)
         self._client.send(message)
         if len(self._publishing) > MAX_PUBLISHING:

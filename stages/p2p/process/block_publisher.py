@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, payload_hash
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
-from rollup_node.stages.p2p.signer.signed_blocks import BlockRecord, record_of
+from rollup_node.stages.p2p.signer.l1_chain import L1Chain
+from rollup_node.stages.p2p.signer.signed_blocks import signing_request
 from rollup_node.stages.p2p.signer.signing_queue import Done, SigningQueue, WaitingBlock
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -20,6 +22,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 IDLE_SECONDS = 60.0
 AGE_CHECK_SECONDS = 1.0
 NO_SIGNER = "no key to sign the block with (p2p.sequencer.key or signer.endpoint)"
+NO_FILE = "the file of signed blocks cannot be used, so that no block is signed"
 
 Gossip = Callable[[ExecutionPayload, int, bytes, bytes], str | None]
 """Publishes a block with version, signed part and signature; returns the error."""
@@ -28,12 +31,15 @@ log = get_logger("p2p")
 
 
 class BlockPublisher:
-    """`signer` is None on nodes that do not publish. Blocks are signed one at a time, the newest first."""
+    """`signer` is None on nodes that do not publish, `signed_blocks` where their file cannot be used: then no block is
+    signed. Whether a block may be signed is decided when it arrives, in the order of the chain [SGN10]; blocks are
+    signed one at a time, the newest first."""
 
     def __init__(
-        self, config: P2pConfig, signer: BlockSigner | None, signed_blocks: SignedBlocksFile, gossip: Gossip
+        self, config: P2pConfig, signer: BlockSigner | None, signed_blocks: SignedBlocksFile | None, gossip: Gossip
     ) -> None:
         self._config, self._signer, self._signed_blocks, self._gossip = config, signer, signed_blocks, gossip
+        self.l1_chain = L1Chain()
         self._queue = SigningQueue(config.gossip_timestamp_threshold)
         self._warnings = RepeatedWarnings(log)
         self._failure: str | None = None
@@ -44,10 +50,17 @@ class BlockPublisher:
         """Why blocks wait for their signature, for /readyz; None when none do."""
         return self._failure
 
-    def publish(self, payload: ExecutionPayload, done: Done) -> None:
+    def publish(self, request: PublishRequest, done: Done) -> None:
         """Takes a block over; `done` is called once with its error, None when it is published."""
-        if self._signer is None:
-            done(NO_SIGNER)
+        payload = request.payload
+        if self._signer is None or self._signed_blocks is None:
+            done(NO_SIGNER if self._signer is None else NO_FILE)
+            return
+        sequenced = signing_request(self._config.rollup, payload, request.parent, request.derived)
+        refusal = self._signed_blocks.decide(sequenced, self.l1_chain.hash_of)
+        if refusal is not None:
+            self._warn_refused(payload, refusal)
+            done(f"not signed: {refusal}")
             return
         self._drop(self._queue.add(payload, done))
         self.periodic_task.wake.set()
@@ -56,7 +69,8 @@ class BlockPublisher:
         """Signs and publishes one block, if there is one."""
         self._drop(self._queue.drop_old(time.time()))
         block = self._queue.next(time.monotonic())
-        if block is not None and self._signer is not None:
+        if block is not None and self._signer is not None and self._signed_blocks is not None:
+            await self._signed_blocks.write()
             await self._sign(block, self._signer)
         delay = self._queue.delay(time.monotonic())
         if delay is None:
@@ -72,10 +86,6 @@ class BlockPublisher:
         except SszError as error:
             self._finish(block, f"the block cannot be encoded: {error}")
             return
-        refusing = self._signed_blocks.permit(record_of(config.rollup, payload))
-        if refusing is not None:
-            self._refuse(block, refusing)
-            return
         try:
             signature = await signer.sign_block(config.rollup.l2_chain_id, payload_hash(part))
         except SigningError as error:
@@ -87,21 +97,20 @@ class BlockPublisher:
             log.info("the signer signs again", number=payload.block_number)
         self._queue.succeeded()
         self._failure = None
+        if not self._queue.holds(block):
+            return
         self._finish(block, self._gossip(payload, version, part, signature))
 
-    def _refuse(self, block: WaitingBlock, refusing: BlockRecord) -> None:
-        """Another block of the height was signed, or the parent was refused for that [SGN10]."""
+    def _warn_refused(self, payload: ExecutionPayload, reason: str) -> None:
         self._warnings.warn(
             "refused",
-            "not signing a second block for a height, peers keep the first one",
-            number=block.payload.block_number,
-            hash=to_hex(block.payload.block_hash),
-            signed_number=refusing.number,
-            other=to_hex(refusing.hash),
+            "not signing a block, it may be the second one of its height",
+            number=payload.block_number,
+            hash=to_hex(payload.block_hash),
+            reason=reason,
             advice="if the chain was rolled back on purpose, remove the file while the node is stopped",
             file=self._config.signed_blocks_path,
         )
-        self._finish(block, "another block was signed for its height, or for that of an ancestor")
 
     def _drop(self, dropped: Iterable[tuple[WaitingBlock, str]]) -> None:
         for block, reason in dropped:

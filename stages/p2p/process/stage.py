@@ -11,7 +11,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, LocalSigner, UnsafeBlockSigners
@@ -115,7 +115,8 @@ class P2pStage:
         await self.host.stop()
         if self._signer is not None:
             await self._signer.close()
-        self.signed_blocks.close()
+        if self.signed_blocks is not None:
+            self.signed_blocks.close()
         self.peerstore.close()
 
     def reset(self, error: Exception) -> None:
@@ -137,15 +138,16 @@ class P2pStage:
             log.error("peerstore unusable, keeping peers in memory", error=str(error))
             return PeerStore()
 
-    def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile:
-        """Opens the file of signed blocks, on nodes that sign; when it is unusable, they are kept in memory only."""
+    def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile | None:
+        """Opens the file of signed blocks, on nodes that sign; when it became unusable since the start of the node, no
+        block is signed until a restart [SGN11]."""
         genesis = config.rollup.genesis.l2.hash
         try:
             return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)
         except StoreError as error:
             self._store_problems.append(str(error))
-            log.error("signed blocks are forgotten at a restart: their file is unusable", error=str(error))
-            return SignedBlocksFile(genesis)
+            log.error("no block is signed: the file of signed blocks cannot be used", error=str(error))
+            return None
 
     async def _open(self) -> float:
         """Starts listening and discovery, as far as not yet done."""
@@ -172,6 +174,8 @@ class P2pStage:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def _on_l1(self, message: Any) -> None:
+        if isinstance(message, L1Heads) and message.head is not None:
+            self.publisher.l1_chain.take(message.head)
         if not isinstance(message, RuntimeConfig):
             return
         address = message.unsafe_block_signer
@@ -198,7 +202,8 @@ class P2pStage:
         return STATUS_INTERVAL
 
     def _problems(self) -> tuple[str, ...]:
-        own = (self.peerstore.problem, self.signed_blocks.problem, self.publisher.problem)
+        signed_blocks = None if self.signed_blocks is None else self.signed_blocks.problem
+        own = (self.peerstore.problem, signed_blocks, self.publisher.problem)
         present = (problem for problem in own if problem is not None)
         return (*self._store_problems, *present, *self._runtime_problems)
 

@@ -15,7 +15,7 @@ MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
-    """`publish` takes a block, and a function that it calls once with an error or None; it is called only while
+    """`publish` takes a request, and a function that it calls once with an error or None; it is called only while
     `is_ready`. `on_gap` is called with the head's number and the block above a gap. A restarted engine process gets the
     latest blocks again, its own included: a block that is or will be published, but was not inserted when it died, must
     not be sequenced a second time."""
@@ -23,7 +23,7 @@ class UnsafeBlocksServer:
     def __init__(
         self,
         bus: Bus,
-        publish: Callable[[ExecutionPayload, Callable[[str | None], None]], None],
+        publish: Callable[[PublishRequest, Callable[[str | None], None]], None],
         is_ready: Callable[[], bool],
         on_gap: Callable[[int, GapEnd], None],
     ) -> None:
@@ -62,7 +62,7 @@ class UnsafeBlocksServer:
         elif message.id not in self._publishing and self._is_ready():
             self._publishing.add(message.id)
             self._store_recent(message.payload)
-            self._publish(message.payload, lambda error: self._on_published(engine, message.id, error))
+            self._publish(message, lambda error: self._on_published(engine, message.id, error))
 
     def _on_published(self, engine: ProcessId, number: int, error: str | None) -> None:
         if error is None:

@@ -1,85 +1,148 @@
 """Which blocks this node has signed: no second block is signed for a height unless the chain was reorganised below it
 [SGN9, SGN10]."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from enum import IntEnum
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, Hash
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 MAX_HEIGHTS = 4096
-"""Heights below the highest one that are remembered."""
+"""Heights up to the highest signed one that are remembered."""
 MAX_BLOCKS_PER_HEIGHT = 16
+
+L1Hash = Callable[[int], Hash | None]
+"""The hash of the canonical L1 block of a number, None where it is unknown."""
+
+
+class BlockFate(IntEnum):
+    """What became of a block. Stored in files: values are never reused."""
+
+    SIGNED = 0
+    """It was signed, or is about to be."""
+    REFUSED = 1
+    """A sequenced block that was not signed because of another one."""
+    ANCESTOR = 2
+    """The parent of a signed block, which was not signed itself."""
 
 
 class BlockRecord(NamedTuple):
-    """A block that was signed, or with `is_refused` one that was not. `origin` is None when its L1 info is
-    unreadable."""
+    """A block and what became of it. `origin` is None when its L1 info is unreadable."""
 
     number: int
     hash: Hash
     parent_hash: Hash
     origin: BlockId | None
-    is_refused: bool = False
+    fate: BlockFate = BlockFate.SIGNED
 
 
-def record_of(config: RollupConfig, payload: ExecutionPayload) -> BlockRecord:
-    """The record of a block."""
+class SigningRequest(NamedTuple):
+    """A block to sign, with its parent; the chain up to number `derived` follows from L1."""
+
+    block: BlockRecord
+    parent: BlockRecord
+    derived: int
+
+
+def signing_request(
+    config: RollupConfig, payload: ExecutionPayload, parent: L2BlockRef, derived: int
+) -> SigningRequest:
+    """The request for a sequenced block."""
     try:
         origin = l2_ref_of_payload(config, payload).l1_origin
     except BlockError:
         origin = None
-    return BlockRecord(payload.block_number, payload.block_hash, payload.parent_hash, origin)
+    return SigningRequest(
+        BlockRecord(payload.block_number, payload.block_hash, payload.parent_hash, origin),
+        BlockRecord(parent.number, parent.hash, parent.parent_hash, parent.l1_origin, BlockFate.ANCESTOR),
+        derived,
+    )
 
 
 class SignedBlocks:
-    """The blocks at the latest heights, and the rule by which another one is refused."""
+    """The blocks at the latest heights, and the rule by which another one is refused. Requests are decided in the order
+    in which the blocks were sequenced, also those of blocks that are never signed in the end."""
 
     def __init__(self, records: Iterable[BlockRecord] = ()) -> None:
         self._heights: dict[int, list[BlockRecord]] = {}
         self._highest = -1
         for record in records:
-            self.add(record)
+            self._add(record)
 
     @property
     def lowest(self) -> int:
         """The lowest height that is remembered."""
         return self._highest - MAX_HEIGHTS + 1
 
-    def conflict(self, block: BlockRecord) -> BlockRecord | None:
-        """The signed or refused block because of which this one must not be signed [SGN10]; None if it may be."""
-        signed = [each for each in self._heights.get(block.number, ()) if not each.is_refused]
-        if any(each.hash == block.hash for each in signed):
+    def decide(self, request: SigningRequest, l1_hash: L1Hash) -> tuple[str | None, list[BlockRecord]]:
+        """Why a block must not be signed, None if it may be; and the records that this adds."""
+        block, parent, _ = request
+        refusal = self._refusal(request, l1_hash)
+        stored = self._find(parent)
+        if refusal is not None:
+            new = [block._replace(fate=BlockFate.REFUSED)]
+        elif stored is None or stored.fate is BlockFate.REFUSED:
+            new = [block, parent]
+        else:
+            new = [block]
+        return refusal, [record for record in new if self._add(record)]
+
+    def _refusal(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
+        block, parent, derived = request
+        known = self._find(block)
+        if block.number > self._highest or (known is not None and known.fate is BlockFate.SIGNED):
             return None
-        if block.number <= self._highest:
-            for parent in self._heights.get(block.number - 1, ()):
-                if parent.is_refused and parent.hash == block.parent_hash:
-                    return parent
-        for each in signed:
-            if each.parent_hash == block.parent_hash and not _origin_was_replaced(each.origin, block.origin):
-                return each
+        if block.number < self.lowest:
+            return f"what was signed below block {self.lowest} is forgotten"
+        stored = self._find(parent)
+        if parent.number > derived and (stored is None or stored.fate is BlockFate.REFUSED):
+            return f"its parent was {'never seen' if stored is None else 'refused'}, and is not derived from L1"
+        for other in self._heights.get(block.number, ()):
+            is_rival = other.fate is not BlockFate.REFUSED and other.hash != block.hash
+            if is_rival and other.parent_hash == block.parent_hash and not _was_replaced(other.origin, block, l1_hash):
+                return f"block {other.number} 0x{other.hash.hex()} came first on the same parent"
+        for child in self._heights.get(block.number + 1, ()):
+            if child.fate is not BlockFate.REFUSED and self._is_unknown(block.number, child.parent_hash, block.hash):
+                return f"the parent 0x{child.parent_hash.hex()} of a signed block takes its height"
         return None
 
-    def add(self, block: BlockRecord) -> bool:
-        """Remembers a block, also one that is refused; returns whether it was not known. At a height with too many
-        blocks another one that is refused is not remembered, and a signed one takes the place of one that was."""
+    def _is_unknown(self, number: int, parent_hash: Hash, block_hash: Hash) -> bool:
+        return parent_hash != block_hash and all(each.hash != parent_hash for each in self._heights.get(number, ()))
+
+    def _find(self, block: BlockRecord) -> BlockRecord | None:
+        """What is stored of a block: signed counts before ancestor, and that before refused."""
+        found = [each for each in self._heights.get(block.number, ()) if each.hash == block.hash]
+        return min(found, key=lambda each: _ORDER[each.fate], default=None)
+
+    def _add(self, block: BlockRecord) -> bool:
+        """Remembers a block; returns whether that is new. At a height with too many blocks another one that is refused
+        is not remembered, and a signed one takes the place of one that was."""
         known = self._heights.get(block.number, [])
         is_full = len(known) >= MAX_BLOCKS_PER_HEIGHT
-        if block.number < self.lowest or block in known or (block.is_refused and is_full):
+        if block.number < self.lowest or block in known or (block.fate is not BlockFate.SIGNED and is_full):
             return False
         if is_full:
-            known.remove(next((each for each in known if each.is_refused), known[0]))
+            known.remove(max(known, key=lambda each: _ORDER[each.fate]))
         self._heights[block.number] = [*known, block]
-        if not block.is_refused and block.number > self._highest:
+        if block.fate is BlockFate.SIGNED and block.number > self._highest:
             self._highest = block.number
         if len(self._heights) > MAX_HEIGHTS:
             self._heights = {number: blocks for number, blocks in self._heights.items() if number >= self.lowest}
         return True
 
 
-def _origin_was_replaced(signed: BlockId | None, other: BlockId | None) -> bool:
-    """Whether a reorg of L1 explains that a block on the same parent has another origin. Both take the parent's origin
-    or the L1 block after it, so without a reorg the second can only be ahead."""
-    return signed is not None and other is not None and signed.hash != other.hash and signed.number >= other.number
+_ORDER = {BlockFate.SIGNED: 0, BlockFate.ANCESTOR: 1, BlockFate.REFUSED: 2}
+
+
+def _was_replaced(origin: BlockId | None, block: BlockRecord, l1_hash: L1Hash) -> bool:
+    """Whether a reorg of L1 replaced the origin of a signed block, so that this one takes its place on the same parent:
+    this one's origin is another L1 block of that number, or an older one while L1 has another block of that number. An
+    older one alone says nothing: L1 may have been read from an endpoint that is behind."""
+    if origin is None or block.origin is None or origin.number < block.origin.number:
+        return False
+    if origin.number == block.origin.number:
+        return origin.hash != block.origin.hash
+    return l1_hash(origin.number) not in (None, origin.hash)

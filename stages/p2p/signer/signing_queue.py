@@ -10,6 +10,8 @@ MAX_WAITING = 16
 MIN_BACKOFF = 0.5
 MAX_BACKOFF = 8.0
 
+REPLACED = "another block took its height before it was signed"
+
 Done = Callable[[str | None], None]
 """Called once with the error of a block, None when it is published."""
 
@@ -43,13 +45,27 @@ class SigningQueue:
         if known is not None:
             known.done.append(done)
             return []
-        replaced = [each for each in self._waiting.values() if each.payload.block_number >= payload.block_number]
-        dropped = [(self.remove(each), "another block took its height before it was signed") for each in replaced]
+        dropped = [(self.remove(each), REPLACED) for each in self._replaced_by(payload)]
         self._waiting[payload.block_hash] = WaitingBlock(payload, [done])
         if len(self._waiting) > MAX_WAITING:
-            oldest = next(iter(self._waiting.values()))
+            oldest = min(self._waiting.values(), key=_number)
             dropped.append((self.remove(oldest), "too many newer blocks wait for the signer"))
         return dropped
+
+    def _replaced_by(self, payload: ExecutionPayload) -> list[WaitingBlock]:
+        """The blocks that another chain with this block leaves out: the one at its height, and those above that do not
+        descend from it. A block whose parent does not wait may descend from it, except right above."""
+        kept, replaced = {payload.block_hash}, []
+        gone: set[Hash] = set()
+        for each in sorted(self._waiting.values(), key=_number):
+            above = each.payload.block_number - payload.block_number
+            parent = each.payload.parent_hash
+            if above == 0 or (above == 1 and parent not in kept) or (above > 1 and parent in gone):
+                replaced.append(each)
+                gone.add(each.payload.block_hash)
+            else:
+                kept.add(each.payload.block_hash)
+        return replaced
 
     def drop_old(self, unix_time: float) -> list[tuple[WaitingBlock, str]]:
         """Removes the blocks that peers would reject for their age; returns them with the reason."""
@@ -59,7 +75,7 @@ class SigningQueue:
 
     def next(self, now: float) -> WaitingBlock | None:
         """The block to sign now: the newest one, unless it has to wait for the retry."""
-        newest = next(reversed(self._waiting.values()), None)
+        newest = self._newest()
         if newest is None or (newest.is_tried and now < self._retry_at):
             return None
         newest.is_tried = True
@@ -67,14 +83,22 @@ class SigningQueue:
 
     def delay(self, now: float) -> float | None:
         """Seconds until `next` has a block; None while no block waits."""
-        newest = next(reversed(self._waiting.values()), None)
+        newest = self._newest()
         if newest is None:
             return None
         return max(0.0, self._retry_at - now) if newest.is_tried else 0.0
 
+    def _newest(self) -> WaitingBlock | None:
+        return max(self._waiting.values(), key=_number, default=None)
+
+    def holds(self, block: WaitingBlock) -> bool:
+        """Whether this very block still waits."""
+        return self._waiting.get(block.payload.block_hash) is block
+
     def remove(self, block: WaitingBlock) -> WaitingBlock:
         """Removes a block, if it is still here; returns it."""
-        self._waiting.pop(block.payload.block_hash, None)
+        if self.holds(block):
+            del self._waiting[block.payload.block_hash]
         return block
 
     def failed(self, now: float) -> None:
@@ -85,3 +109,7 @@ class SigningQueue:
     def succeeded(self) -> None:
         """The signer has signed: what else waits is signed at once."""
         self._failures, self._retry_at = 0, 0.0
+
+
+def _number(block: WaitingBlock) -> int:
+    return block.payload.block_number

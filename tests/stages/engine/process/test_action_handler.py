@@ -90,7 +90,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.SendToDerivation(PEER, start),
         act.SendToRpc(PEER, ControlResponse(1, None, None)),
         act.SendToP2P(PEER, PayloadResponse(1, payload, None)),
-        act.PublishBlock(payload),
+        act.PublishBlock(payload, heads),
         act.RequestGap(ref, payload),
         act.RequestL1Blocks(L1BlockRange(100, 2)),
         act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),

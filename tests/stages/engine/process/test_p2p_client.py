@@ -54,19 +54,20 @@ class Peers:
 
 
 def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_path: Path, play: Play) -> None:
-    payload = chain.payloads[chain.build(1)[1].hash]
+    parent, ref = chain.build(1)
+    payload = chain.payloads[ref.hash]
 
     async def scene() -> None:
         peers = Peers(tmp_path)
         async with running_buses(peers.buses):
-            peers.client.publish(payload)
+            peers.client.publish(payload, parent, 0)
             peers.client.repeat(0)
             await peers.until(lambda: len(peers.received) == 2)
-            assert peers.received == [PublishRequest(1, payload), UnsafeBlocksRequest(0, None)]
+            assert peers.received == [PublishRequest(1, payload, parent, 0), UnsafeBlocksRequest(0, None)]
             peers.now += 1.1
             peers.client.repeat(7)
             await peers.until(lambda: len(peers.received) == 4)
-            assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload)]
+            assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload, parent, 0)]
             peers.send(PublishResponse(1, None), PublishResponse(99, "of no request"), UnsafeBlock(payload))
             await peers.until(lambda: peers.blocks == [UnsafeBlock(payload)])
             peers.now += 1.1
@@ -81,13 +82,14 @@ def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_pa
 
 
 def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp_path: Path, play: Play) -> None:
-    payload = chain.payloads[chain.build(1)[1].hash]
+    parent, ref = chain.build(1)
+    payload = chain.payloads[ref.hash]
 
     async def scene() -> None:
         peers = Peers(tmp_path)
         async with running_buses(peers.buses):
             for _ in range(MAX_PUBLISHING + 1):
-                peers.client.publish(payload)
+                peers.client.publish(payload, parent, 0)
             assert peers.errors() == 1
             await peers.until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
             peers.send(PublishResponse(2, "node has no p2p signer"))

@@ -162,7 +162,7 @@ def test_publish_errors(tmp_path: Path) -> None:
             assert "peers would not accept the block: wrong_signer" in str(await node.publish(now_block()))
         async with P2pNode(3, rollup, tmp_path, sequencer_key=KEY).running() as node:
             assert "too_old" in str(await node.publish(block(number=1, timestamp=int(time.time()) - 100)))
-            bare = msgspec.structs.replace(now_block(), withdrawals_root=None)
+            bare = msgspec.structs.replace(now_block(2), withdrawals_root=None)
             assert "the block cannot be encoded: " in str(await node.publish(bare))
 
     run_scenario(scenario)

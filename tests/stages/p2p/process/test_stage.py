@@ -95,7 +95,7 @@ def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> None:
     assert (tmp_path / "store").read_text() == "a text of the user's"
 
 
-def test_an_unusable_file_of_signed_blocks_is_replaced_by_memory(tmp_path: Path) -> None:
+def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path: Path) -> None:
     (tmp_path / "store_signed_blocks").write_text("a text of the user's")
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "sequencer_key": KEY}
 
@@ -103,8 +103,8 @@ def test_an_unusable_file_of_signed_blocks_is_replaced_by_memory(tmp_path: Path)
         async with P2pNode(1, chain_of_now(), tmp_path, **options).running() as node:
             await node.until(lambda: node.health)
             assert node.health is not None and "is not a file of signed blocks: give another path" in node.health[0]
-            assert await node.publish(now_block(1)) is None
-            assert "another block was signed" in str(await node.publish(now_block(1, gas_used=5)))
+            error = await node.publish(now_block(1))
+            assert error == "the file of signed blocks cannot be used, so that no block is signed"
 
     run_scenario(scenario)
     assert (tmp_path / "store_signed_blocks").read_text() == "a text of the user's"

@@ -7,7 +7,7 @@ from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishRespo
 from rollup_node.stages.p2p.process.unsafe_blocks_server import MAX_RECENT, UnsafeBlocksServer
 from rollup_node.stages.p2p.signer.signing_queue import Done
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import chain
+from tests.support.p2p_blocks import chain, publish_request
 from tests.support.recording_bus import RecordingBus
 
 BLOCKS = chain(MAX_RECENT + 2)
@@ -30,8 +30,8 @@ class Harness:
             cast(Bus, self.bus), self._publish, lambda: self.is_ready, lambda head, end: self.gaps.append((head, end))
         )
 
-    def _publish(self, payload: ExecutionPayload, done: Done) -> None:
-        self.published.append(payload)
+    def _publish(self, request: PublishRequest, done: Done) -> None:
+        self.published.append(request.payload)
         self.waiting.append(done)
         if not self.is_slow:
             done(self._error)
@@ -46,41 +46,41 @@ class Harness:
 def test_a_block_is_published_once_however_often_it_is_requested() -> None:
     harness = Harness()
     for _ in range(3):
-        assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+        assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
     assert harness.published == [BLOCKS[0]] and harness.server.published == 1
 
 
 def test_a_publish_error_is_not_retried() -> None:
     harness = Harness(error="no key")
     for _ in range(2):
-        assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, "no key"))]
+        assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, "no key"))]
     assert harness.published == [BLOCKS[0]] and harness.server.published == 0
 
 
 def test_nothing_is_published_before_the_signer_is_known() -> None:
     harness = Harness()
     harness.is_ready = False
-    assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [] and harness.published == []
+    assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [] and harness.published == []
     harness.is_ready = True
-    assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+    assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
 
 
 def test_a_block_that_waits_for_its_signature_is_answered_later() -> None:
     harness = Harness()
     harness.is_slow = True
     for _ in range(2):
-        assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == []
+        assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == []
     assert harness.published == [BLOCKS[0]], "repeated requests are one"
     harness.waiting[0](None)
     assert harness.bus.sent == [(ENGINE, PublishResponse(1, None))]
-    assert harness.receive(ENGINE, PublishRequest(1, BLOCKS[0])) == [(ENGINE, PublishResponse(1, None))]
+    assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
 
 
 def test_a_restarted_engine_gets_a_block_that_waits_for_its_signature() -> None:
     """It must not build another block at that height."""
     harness = Harness()
     harness.is_slow = True
-    harness.receive(ENGINE, PublishRequest(1, BLOCKS[0]))
+    harness.receive(ENGINE, publish_request(BLOCKS[0], 1))
     assert harness.receive(RESTARTED, UnsafeBlocksRequest(0, None)) == [(RESTARTED, UnsafeBlock(BLOCKS[0]))]
     harness.bus.sent.clear()
     harness.waiting[0](None)
@@ -96,19 +96,19 @@ def test_blocks_of_peers_are_sent_at_once() -> None:
 
 def test_a_restarted_engine_gets_the_latest_blocks_again_its_own_included() -> None:
     harness = Harness()
-    harness.receive(ENGINE, PublishRequest(1, BLOCKS[0]))
+    harness.receive(ENGINE, publish_request(BLOCKS[0], 1))
     for block in BLOCKS[1:]:
         harness.server.send_block(block)
     sent = harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
     assert sent == [(RESTARTED, UnsafeBlock(block)) for block in BLOCKS[-MAX_RECENT:]]
-    sent = harness.receive(RESTARTED, PublishRequest(1, BLOCKS[1]))
+    sent = harness.receive(RESTARTED, publish_request(BLOCKS[1], 1))
     assert sent == [(RESTARTED, PublishResponse(1, None))] and len(harness.published) == 2, "ids are per incarnation"
 
 
 def test_messages_of_a_dead_engine_are_ignored() -> None:
     harness = Harness()
     harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
-    assert harness.receive(ENGINE, PublishRequest(9, BLOCKS[0])) == [] and harness.published == []
+    assert harness.receive(ENGINE, publish_request(BLOCKS[0], 9)) == [] and harness.published == []
 
 
 def test_a_gap_is_passed_on() -> None:

@@ -2,18 +2,25 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_BLOCKS_PER_HEIGHT,
     MAX_HEIGHTS,
+    BlockFate,
     BlockRecord,
+    L1Hash,
     SignedBlocks,
-    record_of,
+    SigningRequest,
+    signing_request,
 )
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, block, chain_config, l1_info_transaction
+from tests.support.sequencer_model import ModelSequencer
+
+SAME_PARENT = "came first on the same parent"
 
 
 def origin(number: int, branch: int = 0) -> BlockId:
@@ -25,111 +32,132 @@ def record(number: int, branch: int = 0, parent: int = 0, at: BlockId | None = N
     return BlockRecord(number, block_hash(number, branch), block_hash(number - 1, parent), at or origin(100))
 
 
-def block_hash(number: int, branch: int) -> bytes:
-    return bytes([branch]) + number.to_bytes(31, "big")
+def block_hash(number: int, branch: int) -> Hash:
+    return bytes([branch]) + number.to_bytes(31, "big", signed=True)
+
+
+def unknown(_: int) -> None:
+    """Of L1 nothing is known."""
+
+
+def decide(blocks: SignedBlocks, wanted: BlockRecord, derived: int = 0, l1_hash: L1Hash = unknown) -> str | None:
+    """Why a block is not signed. Its parent's parent is of the first branch."""
+    parent = BlockRecord(wanted.number - 1, wanted.parent_hash, block_hash(wanted.number - 2, 0), origin(100))
+    return blocks.decide(SigningRequest(wanted, parent._replace(fate=BlockFate.ANCESTOR), derived), l1_hash)[0]
+
+
+def signed(*wanted: BlockRecord) -> SignedBlocks:
+    """After these blocks were signed."""
+    blocks = SignedBlocks()
+    assert [decide(blocks, each) for each in wanted] == [None] * len(wanted)
+    return blocks
+
+
+def refused_because(refusal: str | None, text: str) -> bool:
+    return refusal is not None and text in refusal
 
 
 def test_each_height_is_signed_once() -> None:
-    blocks = SignedBlocks(record(number) for number in (1, 2, 3))
-    assert blocks.conflict(record(4)) is None
-    assert blocks.conflict(record(2, branch=1)) == record(2)
-    assert blocks.conflict(record(2)) is None, "the same block may be signed again"
+    blocks = signed(*(record(number) for number in (1, 2, 3)))
+    assert decide(blocks, record(4)) is None
+    assert decide(blocks, record(2, branch=1)) == f"block 2 0x{block_hash(2, 0).hex()} {SAME_PARENT}"
+    assert decide(blocks, record(2)) is None, "the same block may be signed again"
 
 
-def test_a_block_of_unknown_origin_is_no_reorg() -> None:
-    unknown = record(1, branch=1)._replace(origin=None)
-    assert SignedBlocks([record(1)]).conflict(unknown) == record(1)
-    assert SignedBlocks([unknown]).conflict(record(1)) == unknown
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_block_of_unknown_origin_is_no_reorg(is_first: bool) -> None:
+    known, other = record(1), record(1, branch=1)._replace(origin=None)
+    first, second = (other, known) if is_first else (known, other)
+    assert refused_because(decide(signed(first), second), SAME_PARENT)
 
 
-def test_a_reorg_of_l1_replaces_the_block_on_the_same_parent() -> None:
-    signed = record(5, at=origin(100))
-    blocks = SignedBlocks([signed])
-    assert blocks.conflict(record(5, branch=1, at=origin(100, branch=1))) is None
-    assert blocks.conflict(record(5, branch=1, at=origin(99))) is None, "the L1 block after the parent's origin is gone"
-    assert blocks.conflict(record(5, branch=1, at=origin(101))) == signed, "the signed block's origin is still on L1"
+def test_another_l1_block_of_the_same_number_shows_a_reorg() -> None:
+    assert decide(signed(record(5)), record(5, branch=1, at=origin(100, branch=1))) is None
+    assert refused_because(decide(signed(record(5)), record(5, branch=1, at=origin(101))), SAME_PARENT)
+
+
+def test_an_older_origin_counts_only_if_l1_has_replaced_the_other() -> None:
+    """An endpoint of L1 that is behind makes the sequencer keep the older origin as well."""
+    first, second = record(5, at=origin(101)), record(5, branch=1, at=origin(100))
+    for l1_block, is_signed in ((None, False), (origin(101), False), (origin(101, branch=1), True)):
+        asked: list[int] = []
+
+        def l1_hash(number: int, asked: list[int] = asked, found: BlockId | None = l1_block) -> Hash | None:
+            asked.append(number)
+            return None if found is None else found.hash
+
+        refusal = decide(signed(first), second, l1_hash=l1_hash)
+        assert (refusal is None) == is_signed and asked == [101]
 
 
 def test_a_block_signed_before_a_reorg_may_be_signed_after_it_is_undone() -> None:
-    first, second = record(5), record(5, branch=1, at=origin(99))
-    blocks = SignedBlocks([first, second])
-    assert blocks.conflict(first) is None and blocks.conflict(record(5, branch=2)) == first
+    first, second = record(5), record(5, branch=1, at=origin(100, branch=1))
+    blocks = signed(first, second)
+    assert decide(blocks, first) is None
+    assert decide(blocks, record(5, branch=2)) is not None
 
 
-def test_a_block_on_another_parent_follows_from_a_reorg_below() -> None:
+def test_a_derived_parent_follows_from_a_reorg_below() -> None:
     """Derivation replaced block 5 by one that no sequencer signs."""
-    blocks = SignedBlocks(record(number) for number in range(1, 9))
-    assert blocks.conflict(record(6, branch=1, parent=1)) is None
+    blocks = signed(*(record(number) for number in range(1, 9)))
+    other = record(6, branch=1, parent=1)
+    assert refused_because(decide(blocks, other, derived=4), "its parent was never seen, and is not derived from L1")
+    assert decide(signed(*(record(number) for number in range(1, 9))), other, derived=5) is None
 
 
 def test_the_descendants_of_a_refused_block_are_refused_up_to_the_highest_signed_height() -> None:
     """The engine lost blocks 3 to 5 in a crash, and the sequencer built others."""
-    blocks = SignedBlocks(record(number) for number in range(1, 6))
-    other = record(3, branch=1)
-    assert blocks.conflict(other) == record(3)
-    blocks.add(other._replace(is_refused=True))
+    blocks = signed(*(record(number) for number in range(1, 6)))
+    assert refused_because(decide(blocks, record(3, branch=1)), SAME_PARENT)
     for number in (4, 5):
-        other = record(number, branch=1, parent=1)
-        refusing = blocks.conflict(other)
-        assert refusing is not None and refusing.is_refused and refusing.number == number - 1
-        blocks.add(other._replace(is_refused=True))
-    assert blocks.conflict(record(6, branch=1, parent=1)) is None, "nothing was signed at this height"
+        refusal = decide(blocks, record(number, branch=1, parent=1), derived=number - 2)
+        assert refused_because(refusal, "its parent was refused")
+    assert decide(blocks, record(6, branch=1, parent=1)) is None, "nothing was signed at this height"
 
 
-class ModelSequencer:
-    """A sequencer above a model of L1: reorgs of L1 and derivation take blocks back, a crash of the engine loses some.
-    Every block has a new hash, as its transactions differ."""
+def test_the_child_of_a_refused_block_is_signed_once_that_is_derived() -> None:
+    """A batcher had posted the second block 3."""
+    blocks = signed(*(record(number) for number in range(1, 6)))
+    assert decide(blocks, record(3, branch=1)) is not None
+    assert decide(blocks, record(4, branch=1, parent=1), derived=3) is None
 
-    def __init__(self) -> None:
-        self.signed = SignedBlocks()
-        self._last = 0
-        self._l1 = [BlockId(0, self._new_hash())]
-        self._blocks = [BlockRecord(0, self._new_hash(), bytes(32), self._l1[0])]
 
-    def _new_hash(self) -> bytes:
-        self._last += 1
-        return self._last.to_bytes(32, "big")
+def test_a_block_that_was_never_handed_over_takes_its_height_too() -> None:
+    """Blocks 3 to 5 were signed, but 2 and 1 got lost on the way here; the engine lost all in a crash."""
+    blocks = signed(*(record(number) for number in (3, 4, 5)))
+    assert (
+        decide(blocks, record(1, branch=1))
+        == f"the parent 0x{block_hash(1, 0).hex()} of a signed block takes its height"
+    )
+    for number in (2, 3, 4, 5):
+        assert refused_because(decide(blocks, record(number, branch=1, parent=1)), "its parent was refused")
 
-    def build(self, takes_next_origin: bool) -> bool:
-        """Builds the next block, and signs it if it may; returns whether it was signed."""
-        parent = self._blocks[-1]
-        assert parent.origin is not None
-        origin = self._l1[min(parent.origin.number + takes_next_origin, len(self._l1) - 1)]
-        built = BlockRecord(parent.number + 1, self._new_hash(), parent.hash, origin)
-        is_refused = self.signed.conflict(built) is not None
-        self.signed.add(built._replace(is_refused=is_refused))
-        self._blocks.append(built)
-        return not is_refused
 
-    def extend_l1(self) -> None:
-        self._l1.append(BlockId(len(self._l1), self._new_hash()))
+def test_an_ancestor_takes_its_height_unless_l1_was_reorganised() -> None:
+    """Block 2 is another sequencer's."""
+    other = record(2, branch=1)
+    assert refused_because(decide(signed(record(3)), other, derived=1), SAME_PARENT)
+    assert decide(signed(record(3)), other._replace(origin=origin(100, branch=1)), derived=1) is None
 
-    def reorganise_l1(self, depth: int, length: int) -> None:
-        """Replaces the latest blocks of L1 by `length` others; the unsafe head goes back to an origin that is left."""
-        del self._l1[max(1, len(self._l1) - depth) :]
-        for _ in range(length):
-            self.extend_l1()
-        while self._blocks[-1].origin not in self._l1:
-            self._blocks.pop()
 
-    def lose(self, count: int) -> None:
-        """The engine loses blocks, but not genesis."""
-        del self._blocks[max(1, len(self._blocks) - count) :]
-
-    def derive_another(self, count: int) -> None:
-        """Derivation replaces a block by one that is not signed, and with it all above."""
-        if len(self._blocks) > 1:
-            self.lose(count)
-            parent = self._blocks[-1]
-            self._blocks.append(BlockRecord(parent.number + 1, self._new_hash(), parent.hash, parent.origin))
+def test_an_ancestor_was_not_signed() -> None:
+    """It may have been refused, before a restart that forgot it."""
+    blocks = signed(record(3))
+    assert refused_because(decide(blocks, record(2)), "its parent was never seen")
 
 
 STEP = st.one_of(
-    st.tuples(st.just("build"), st.booleans()),
-    st.tuples(st.just("build"), st.booleans()),
+    st.tuples(st.just("build")),
+    st.tuples(st.just("build")),
+    st.tuples(st.just("build")),
     st.tuples(st.just("extend_l1")),
-    st.tuples(st.just("reorganise_l1"), st.integers(1, 3), st.integers(0, 3)),
-    st.tuples(st.just("derive_another"), st.integers(1, 4)),
+    st.tuples(st.just("reorganise_l1"), st.integers(1, 3), st.integers(1, 4)),
+    st.tuples(st.just("derive_another_and_build"), st.integers(1, 4)),
+)
+LOSS = st.one_of(
+    st.tuples(st.just("lose"), st.integers(1, 6)),
+    st.tuples(st.just("build"), st.just(True)),
+    st.tuples(st.just("restart")),
 )
 
 
@@ -140,42 +168,56 @@ def test_reorgs_never_keep_a_sequencer_from_signing(steps: list[tuple[Any, ...]]
         assert getattr(sequencer, name)(*arguments) is not False
 
 
-@given(st.integers(1, 20), st.integers(1, 25), st.booleans())
-def test_lost_blocks_are_not_signed_again_and_later_ones_are(built: int, lost: int, takes_next_origin: bool) -> None:
+@given(st.lists(st.one_of(STEP, LOSS), max_size=60))
+def test_no_second_block_is_signed_for_a_height_without_a_reorg(steps: list[tuple[Any, ...]]) -> None:
+    """Also when the engine loses blocks, some are never handed over, and the signer's process is restarted."""
+    sequencer = ModelSequencer()
+    for name, *arguments in steps:
+        getattr(sequencer, name)(*arguments)
+    assert sequencer.conflicts == []
+
+
+@given(st.integers(1, 20), st.integers(1, 25))
+def test_lost_blocks_are_not_signed_again_and_later_ones_are(built: int, lost: int) -> None:
     sequencer = ModelSequencer()
     for _ in range(built):
-        assert sequencer.build(takes_next_origin)
+        assert sequencer.build()
     sequencer.lose(lost)
     sequencer.extend_l1()
-    again = [sequencer.build(takes_next_origin) for _ in range(min(lost, built) + 3)]
+    again = [sequencer.build() for _ in range(min(lost, built) + 3)]
     assert again == [False] * min(lost, built) + [True] * 3
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    blocks = SignedBlocks(record(number) for number in range(1, MAX_HEIGHTS + 2))
+    blocks = signed(*(record(number) for number in range(1, MAX_HEIGHTS + 2)))
     assert blocks.lowest == 2
-    assert blocks.conflict(record(1, branch=1)) is None, "forgotten"
-    assert blocks.conflict(record(2, branch=1)) == record(2)
-    assert not blocks.add(record(1, branch=1)), "too low"
+    assert decide(blocks, record(1, branch=1)) == "what was signed below block 2 is forgotten"
+    assert refused_because(decide(blocks, record(2, branch=1), derived=1), SAME_PARENT)
 
 
 def test_blocks_of_one_height_are_bounded_and_refused_ones_leave_first() -> None:
-    blocks = SignedBlocks([record(2)])
+    blocks = signed(record(2))
     for branch in range(1, 3 * MAX_BLOCKS_PER_HEIGHT):
-        is_new = blocks.add(record(2, branch)._replace(is_refused=True))
-        assert is_new == (branch < MAX_BLOCKS_PER_HEIGHT)
-    assert blocks.conflict(record(2, branch=255)) == record(2)
+        request = SigningRequest(record(2, branch), record(1)._replace(fate=BlockFate.ANCESTOR), 0)
+        refusal, new = blocks.decide(request, unknown)
+        assert refusal is not None and bool(new) == (branch < MAX_BLOCKS_PER_HEIGHT)
+    assert refused_because(decide(blocks, record(2, branch=255)), block_hash(2, 0).hex())
     for branch in range(100, 100 + MAX_BLOCKS_PER_HEIGHT - 1):
-        assert blocks.add(record(2, branch)) and not blocks.add(record(2, branch))
-    assert blocks.conflict(record(2, branch=255)) == record(2), "only refused ones have left"
-    assert blocks.add(record(2, branch=200))
-    assert blocks.conflict(record(2, branch=255)) == record(2, branch=100)
+        assert decide(blocks, record(2, branch, at=origin(100, branch))) is None
+    last = record(2, branch=255, at=origin(100))
+    assert refused_because(decide(blocks, last), block_hash(2, 0).hex()), "only refused ones have left"
+    assert decide(blocks, record(2, branch=200, at=origin(100, 200))) is None
+    assert decide(blocks, last) is None, "the first one has left"
 
 
-def test_the_record_of_a_payload() -> None:
+def test_the_request_for_a_payload() -> None:
     config = chain_config()
     unreadable = block(number=7)
-    assert record_of(config, unreadable) == BlockRecord(7, unreadable.block_hash, unreadable.parent_hash, None)
+    parent = L2BlockRef(unreadable.parent_hash, 6, b"\x05" * 32, 1, origin(99), 3)
+    ancestor = BlockRecord(6, parent.hash, parent.parent_hash, origin(99), BlockFate.ANCESTOR)
+    expected = BlockRecord(7, unreadable.block_hash, unreadable.parent_hash, None)
+    assert signing_request(config, unreadable, parent, 4) == SigningRequest(expected, ancestor, 4)
     first = l1_info_transaction(config, GENESIS_TIME + 7 * BLOCK_TIME, origin(100))
     readable = block(number=7, transactions=(first,))
-    assert record_of(config, readable) == BlockRecord(7, readable.block_hash, readable.parent_hash, origin(100))
+    expected = BlockRecord(7, readable.block_hash, readable.parent_hash, origin(100))
+    assert signing_request(config, readable, parent, 4).block == expected

@@ -67,6 +67,29 @@ def test_a_block_of_the_same_height_or_below_replaces_what_waits() -> None:
     assert len(queue) == 3 and next_number(queue, 0.0) == 3
 
 
+def test_an_older_block_that_comes_later_drops_no_descendant() -> None:
+    """The request for block 2 was lost and repeated."""
+    queue = queue_of(BLOCKS[0], BLOCKS[2], BLOCKS[3])
+    assert queue.add(BLOCKS[1], ignore) == [] and next_number(queue, 0.0) == 4
+    queue = queue_of(BLOCKS[2], BLOCKS[3])
+    assert queue.add(BLOCKS[0], ignore) == [], "what is above a gap may descend from it"
+
+
+def test_a_block_with_other_children_drops_them() -> None:
+    queue = queue_of(BLOCKS[2], BLOCKS[3], BLOCKS[5])
+    dropped = queue.add(block(number=2, gas_used=5), ignore)
+    assert [each.payload.block_number for each, _ in dropped] == [3, 4] and len(queue) == 2
+
+
+def test_a_block_that_was_dropped_and_added_again_is_another_one() -> None:
+    queue = queue_of(BLOCKS[0])
+    first = queue.next(0.0)
+    assert first is not None and queue.holds(first)
+    queue.remove(first)
+    queue.add(BLOCKS[0], ignore)
+    assert not queue.holds(first) and queue.remove(first) is first and len(queue) == 1
+
+
 def test_a_repeated_block_waits_once_and_answers_all() -> None:
     queue = queue_of()
     errors: list[tuple[str, str | None]] = []
