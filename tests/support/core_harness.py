@@ -20,7 +20,14 @@ from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest
 from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadsWritten
+from rollup_node.stages.engine.safedb.entries import (
+    FindSafeHeads,
+    FoundSafeHeads,
+    KeepSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadsWritten,
+)
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -132,8 +139,10 @@ class CoreHarness:
                 return OutputResponse(number, "not read in this test", None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
             case SafeHeadRequest(id=number):
                 return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
-            case RecordSafeHead() | ResetSafeHeads():
+            case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
                 return SafeHeadsWritten()
+            case FindSafeHeads():
+                return FoundSafeHeads(None, None)
             case PayloadRequest(id=number):
                 return PayloadResponse(number, None, None)
             case call:

@@ -2,7 +2,15 @@
 
 from bisect import bisect_left
 
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry, SafeHeadWrite
+from rollup_node.stages.engine.safedb.entries import (
+    FindSafeHeads,
+    FoundSafeHeads,
+    KeepSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadEntry,
+    SafeHeadWrite,
+)
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 
@@ -35,6 +43,10 @@ class SafeHeadModel:
                 self.entries.pop()
             self.entries.append(write.entry)
             return
+        if isinstance(write, KeepSafeHeads):
+            while self.entries and self.entries[-1] != write.last:
+                self.entries.pop()
+            return
         self._reset(write)
         if write.l1_genesis is not None:
             at_zero = SafeHeadEntry(write.l1_genesis, write.safe.id)
@@ -49,6 +61,10 @@ class SafeHeadModel:
             if had_earlier:
                 self.entries.append(SafeHeadEntry(each.l1_block, write.safe.id))
             return
+
+    def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
+        """The entries at which derivation may resume."""
+        return FoundSafeHeads(self.entries[-1] if self.entries else None, self.l1_of(wanted.number))
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
         """The last entry at or below an L1 block."""

@@ -30,7 +30,7 @@ from rollup_node.stages.messages.l1 import (
     L1RefsRequest,
     L1RefsResponse,
 )
-from rollup_node.stages.messages.p2p import UnsafeBlock
+from rollup_node.stages.messages.p2p import PublishRequest, PublishResponse, UnsafeBlock
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
@@ -220,8 +220,10 @@ class World:
         if isinstance(message, EngineStatus) and message.unsafe is not None:
             self.unsafe = message.unsafe.number
 
-    def _on_peer_request(self, engine: ProcessId, _: Any) -> None:
+    def _on_peer_request(self, engine: ProcessId, request: Any) -> None:
         self._engine = engine
+        if isinstance(request, PublishRequest):
+            self._peers.send(engine, PublishResponse(request.id, None))
 
     def gossip(self, payload: ExecutionPayload) -> None:
         """A block of a peer arrives."""

@@ -8,7 +8,7 @@ import msgspec
 from rollup_node.stages.engine.api.conductor_api import ConductorAnswer, ConductorCall
 from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
-from rollup_node.stages.engine.safedb.entries import SafeHeadsWritten, SafeHeadWrite
+from rollup_node.stages.engine.safedb.entries import FindSafeHeads, FoundSafeHeads, SafeHeadsWritten, SafeHeadWrite
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
@@ -94,8 +94,8 @@ Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest
 """Reads of the engine or the safe head database on behalf of other processes; the answer is the response."""
 
 ReadAnswer = L2BlocksResponse | OutputResponse | PayloadResponse | SafeHeadResponse
-CoreCall = EngineCall | ConductorCall | GetL1BlockRef | Read | SafeHeadWrite
-CoreAnswer = EngineAnswer | ConductorAnswer | Unavailable | L1BlockRef | ReadAnswer | SafeHeadsWritten
+CoreCall = EngineCall | ConductorCall | GetL1BlockRef | Read | SafeHeadWrite | FindSafeHeads
+CoreAnswer = EngineAnswer | ConductorAnswer | Unavailable | L1BlockRef | ReadAnswer | SafeHeadsWritten | FoundSafeHeads
 
 
 class PendingCall(msgspec.Struct, frozen=True):

@@ -50,7 +50,13 @@ class CoreState:
         self.unsafe = UnsafeChain(config.rollup)
         self.el_sync = ELSync(
             config.rollup,
-            ELSyncOptions(config.el_sync, config.engine_kind, config.offset_el_safe, config.sequencer_enabled),
+            ELSyncOptions(
+                config.el_sync,
+                config.engine_kind,
+                config.offset_el_safe,
+                config.sequencer_enabled,
+                self.safe_heads.enabled,
+            ),
         )
         self.session = DerivationSession()
         self.admin = AdminRequests()

@@ -34,7 +34,9 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.api.l2_block_info import UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.machines.recorded_safe_head import RecordCall, RecordedSafeHead
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -59,12 +61,13 @@ class ELSyncState(Enum):
 
 
 class ELSyncOptions(msgspec.Struct, frozen=True):
-    """`offset` is `syncmode.offset-el-safe` in seconds."""
+    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded."""
 
     enabled: bool
     engine_kind: str
     offset: float
     sequencer_enabled: bool
+    safe_heads: bool = False
 
 
 class ELSyncStarted(msgspec.Struct, frozen=True):
@@ -116,6 +119,8 @@ class ELSync:
         self._behind: L2BlockRef | None = None
         self._confirmed: set[Hash] = set()
         self._refuted: set[Hash] = set()
+        self._recorded: RecordedSafeHead | None = None
+        self._record_usable = True
 
     # --- what can be seen ------------------------------------------------------------------------------------------
 
@@ -188,8 +193,15 @@ class ELSync:
 
     def lacks_block(self) -> None:
         """The engine lacks a block behind the synced one, or has it without its transactions: the heads are set nearer
-        to the synced block, where the engine has more. At that block itself, a higher one is synced to [ELS12]."""
+        to the synced block, where the engine has more, and not at a safe head that is recorded. At the synced block
+        itself, a higher one is synced to [ELS12]."""
         if self.state is not ELSyncState.FINISHED_NOT_FINALIZED or self.synced is None:
+            return
+        if self._recorded is not None and self.heads is None:
+            self._recorded.lacks_block()
+            return
+        if self._recorded is not None and self._recorded.block is not None:
+            self._record_usable, self._recorded, self.heads = False, None, None
             return
         if self.offset == 0:
             self.state, self.synced, self.sent = ELSyncState.STARTED, None, None
@@ -208,7 +220,7 @@ class ELSync:
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
-    def next(self, monotonic: float, unix: float) -> EngineCall | None:
+    def next(self, monotonic: float, unix: float) -> EngineCall | RecordCall | None:
         """The call that is due."""
         if self.state is ELSyncState.WILL_START:
             missing = [label for label in LABELS if label not in self.labels]
@@ -224,6 +236,8 @@ class ELSync:
     def answer(self, call: object, answer: object, monotonic: float) -> None:
         """Takes the answer to the call that was due. Raises TemporaryError when it is to be made again."""
         match call:
+            case FindSafeHeads() | KeepSafeHeads() | GetBlockRef() if self._recorded is not None:
+                self._recorded.answer(call, answer)
             case GetBlockRef():
                 if answer is not None and not isinstance(answer, L2BlockRef):
                     raise TemporaryError("the engine's answer is not a block")
@@ -343,8 +357,9 @@ class ELSync:
 
     # --- finished, not finalized -----------------------------------------------------------------------------------
 
-    def _next_lookup(self) -> EngineCall | None:
-        """The block behind the synced one, then those of the labels above it: they may be of another chain."""
+    def _next_lookup(self) -> EngineCall | RecordCall | None:
+        """The block behind the synced one, then those of the labels above it: they may be of another chain; and where
+        the record of safe heads goes on."""
         if self.heads is not None or self.synced is None:
             return None
         number = max(self._rollup.genesis.l2.number, self.synced.number - self.offset)
@@ -355,8 +370,12 @@ class ELSync:
         for known in self._known_heads():
             if known.hash not in self._confirmed | self._refuted:
                 return GetBlockRef(known.number)
-        self._set_heads(self.synced, self._behind)
-        return None
+        if self._options.safe_heads and self._recorded is None:
+            self._recorded = RecordedSafeHead(self._behind.number, self.synced.number, usable=self._record_usable)
+        call = None if self._recorded is None else self._recorded.next()
+        if call is None:
+            self._set_heads(self.synced, self._behind)
+        return call
 
     def _known(self, label: Label) -> L2BlockRef | None:
         """The engine's block of a label, from before the sync, if it is above the block behind the synced one."""
@@ -380,22 +399,25 @@ class ELSync:
             self._refuted |= known - self._confirmed
 
     def _set_heads(self, synced: L2BlockRef, behind: L2BlockRef) -> None:
-        """The heads after the sync. The tip of a safe head database takes the place of `behind` [SDB9]. Raises
+        """The heads after the sync; a safe head that is recorded takes the place of the others [SDB9]. Raises
         TemporaryError where the synced chain lacks the finalized block; another target may have it."""
         finalized, safe = self._known("finalized"), self._known("safe")
         if finalized is not None and finalized.hash in self._refuted:
             self.state, self.target, self.sent = ELSyncState.STARTED, None, None
-            self.synced = self._behind = None
+            self.synced = self._behind = self._recorded = None
             raise TemporaryError(f"the synced chain of {synced} does not have the finalized block {finalized}")
         if safe is not None and safe.hash in self._refuted:
             safe = None
         final = finalized or behind
         at = safe if safe is not None and safe.number > final.number else final
+        recorded = None if self._recorded is None else self._recorded.block
+        if recorded is not None:
+            at, final = recorded, min(final, recorded, key=lambda ref: ref.number)
         self.heads = Heads(synced, at, at, final)
 
     def _shrink_offset(self) -> None:
         self.offset //= 2
-        self._behind = self.heads = None
+        self._behind = self._recorded = self.heads = None
 
 
 def _head_alone(payload: ExecutionPayload) -> Forkchoice:

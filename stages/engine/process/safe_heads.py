@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.safedb.entries import SafeHeadEntry, SafeHeadsWritten, SafeHeadWrite
+from rollup_node.stages.engine.safedb.entries import (
+    FindSafeHeads,
+    FoundSafeHeads,
+    SafeHeadEntry,
+    SafeHeadsWritten,
+    SafeHeadWrite,
+)
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.messages.control import SafeHeadRequest, SafeHeadResponse
@@ -34,6 +40,13 @@ class SafeHeadDatabase:
         except StoreError as error:
             raise TemporaryError(str(error)) from None
         return SafeHeadsWritten()
+
+    async def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
+        """The entries at which derivation may resume. Raises TemporaryError when the file fails."""
+        try:
+            return await self._run(lambda store: store.find(wanted))
+        except StoreError as error:
+            raise TemporaryError(str(error)) from None
 
     async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
         """optimism_safeHeadAtL1Block [RPC35]."""

@@ -27,7 +27,7 @@ from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
+from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
@@ -169,8 +169,10 @@ class EngineStage:
                 return await self._conductor.ask(call)
             case SafeHeadRequest():
                 return await self._safe_heads.at_l1(call)
-            case RecordSafeHead() | ResetSafeHeads():
+            case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
                 return await self._safe_heads.write(call)
+            case FindSafeHeads():
+                return await self._safe_heads.find(call)
         return await self._client.ask(call)
 
     # --- messages --------------------------------------------------------------------------------------------------

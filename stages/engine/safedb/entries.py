@@ -25,7 +25,26 @@ class ResetSafeHeads(msgspec.Struct, frozen=True):
     l1_genesis: BlockId | None
 
 
-SafeHeadWrite = RecordSafeHead | ResetSafeHeads
+class KeepSafeHeads(msgspec.Struct, frozen=True):
+    """Derivation resumes at the safe head of the entry `last`: those above it go; all of them without one [SDB9]."""
+
+    last: SafeHeadEntry | None
+
+
+SafeHeadWrite = RecordSafeHead | ResetSafeHeads | KeepSafeHeads
+
+
+class FindSafeHeads(msgspec.Struct, frozen=True):
+    """Reads the entries at which derivation may resume after EL sync to an L2 block near this number [SDB9]."""
+
+    number: int
+
+
+class FoundSafeHeads(msgspec.Struct, frozen=True):
+    """`last` is the last entry, `first_from` the first whose safe head has at least the number asked for."""
+
+    last: SafeHeadEntry | None
+    first_from: SafeHeadEntry | None
 
 
 class SafeHeadsWritten(msgspec.Struct, frozen=True):
@@ -44,6 +63,11 @@ def record(entry: SafeHeadEntry) -> EntriesChange:
     """The change by a new safe head: it takes the place of an entry for the same L1 block, and entries of higher L1
     blocks, which are of another chain, go [SDB2, SDB11]."""
     return EntriesChange(entry.l1_block.number, (entry,))
+
+
+def keep(write: KeepSafeHeads) -> EntriesChange:
+    """The change by an EL sync [SDB9]."""
+    return EntriesChange(0 if write.last is None else write.last.l1_block.number + 1, ())
 
 
 def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, has_earlier: bool) -> EntriesChange:

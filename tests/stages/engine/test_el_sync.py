@@ -4,6 +4,10 @@
 from pathlib import Path
 from typing import Any
 
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.messages.control import SafeHeadRequest
+from rollup_node.stages.protocol.types import BlockId
 from tests.stages.engine.conftest import Play, Run
 from tests.support.chain_fixture import ChainFixture
 from tests.support.engine_node import EngineNode
@@ -58,3 +62,31 @@ def test_another_life_of_the_process_syncs_on(
                 assert (await node.start()).safe_head.number == 6, "it is finalized: no sync again"
 
     play(scene())
+
+
+def test_derivation_resumes_at_the_last_recorded_safe_head(
+    chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
+) -> None:
+    """[SDB9] Its entry is there afterwards, and the one of a chain that the engine has not got is gone."""
+    hashes = empty(chain, engine)
+    path = str(tmp_path / "safe")
+    store = SafeHeadStore(path, chain.rollup)
+    for l1, number, block in ((101, 2, hashes[2]), (102, 7, hashes[7]), (103, 9, b"\x99" * 32)):
+        store.write(RecordSafeHead(SafeHeadEntry(BlockId(l1, bytes([l1]) * 32), BlockId(number, block))))
+    store.close()
+
+    async def scene() -> None:
+        async with engine.serving(), EngineNode(chain, engine, tmp_path, safedb_path=path, **EL_SYNC).running() as node:
+            await node.until(lambda: node.has_problem("EL sync: waiting"))
+            engine.fetch()
+            await node.gossip(chain.payloads[hashes[10]])
+            start = await node.start()
+            assert start.safe_head.number == 7
+            found = await node.safe_head(SafeHeadRequest(1, 200))
+            assert (found.error, found.safe_head) == (None, BlockId(7, hashes[7]))
+
+    play(scene())
+    store = SafeHeadStore(path, chain.rollup)
+    found = [store.at_l1(l1) for l1 in (101, 102, 103)]
+    assert [None if each is None else each.safe_head.number for each in found] == [2, 7, 7]
+    store.close()

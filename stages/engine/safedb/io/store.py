@@ -6,10 +6,14 @@ from pathlib import Path
 
 from rollup_node.stages.engine.safedb.entries import (
     EntriesChange,
+    FindSafeHeads,
+    FoundSafeHeads,
+    KeepSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
     SafeHeadWrite,
+    keep,
     record,
     reset,
 )
@@ -76,11 +80,18 @@ class SafeHeadStore:
                 case ResetSafeHeads(safe=safe):
                     first = self._find(_FIRST_OF_RESET, safe.l1_origin.number, safe.number)
                     self._apply(reset(write, first, first is not None and self._has_earlier(first)))
+                case KeepSafeHeads():
+                    self._apply(keep(write))
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
         """The last entry at or below an L1 block; None if there is none [SDB5]."""
         with self._errors():
             return self._find(_AT_L1, min(number, MAX_NUMBER))
+
+    def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
+        """The entries at which derivation may resume after EL sync [SDB9]."""
+        with self._errors():
+            return FoundSafeHeads(self._find(_AT_L1, MAX_NUMBER), self._find(_L1_OF, min(wanted.number, MAX_NUMBER)))
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:
         """The first entry whose safe head has reached an L2 block; None if it is above the last entry. Raises

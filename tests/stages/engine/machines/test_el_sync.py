@@ -28,74 +28,9 @@ from rollup_node.stages.engine.machines.el_sync import (
 )
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
-from tests.support.chain_fixture import GENESIS_TIME, chain_with
-from tests.support.model_engine import ModelEngine
-
-LENGTH = 12
-
-
-class Bench:
-    """An EL sync, an engine that has block 0 of twelve, and the time; `calls` are those made so far."""
-
-    def __init__(self, kind: str = "geth", offset: float = 8.0, sequencer: bool = False) -> None:
-        self.chain = chain_with()
-        self.refs = self.chain.build(LENGTH)
-        self.engine = ModelEngine(self.chain)
-        self.engine.head = self.chain.genesis.hash
-        self.engine.lost = {ref.hash for ref in self.refs[1:]}
-        options = ELSyncOptions(enabled=True, engine_kind=kind, offset=offset, sequencer_enabled=sequencer)
-        self.sync = ELSync(self.chain.rollup, options)
-        self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
-        self.calls: list[Any] = []
-
-    def payload(self, number: int) -> ExecutionPayload:
-        return self.chain.payloads[self.refs[number].hash]
-
-    def has(self, number: int, finalized: int | None = None, safe: int | None = None) -> None:
-        """The engine has the blocks up to a number."""
-        self.engine.lost = {ref.hash for ref in self.refs[number + 1 :]}
-        self.engine.head = self.refs[number].hash
-        if finalized is not None:
-            self.engine.finalized = self.refs[finalized].hash
-            self.engine.safe = self.refs[finalized if safe is None else safe].hash
-
-    def next(self) -> Any:
-        return self.sync.next(self.monotonic, self.unix)
-
-    def answer(self, answer: Any = ...) -> Any:
-        """Answers the call that is due, by default as the engine does; the call."""
-        call = self.next()
-        assert call is not None
-        self.calls.append(call)
-        self.sync.answer(call, self.engine.answer(call) if answer is ... else answer, self.monotonic)
-        return call
-
-    def run(self) -> None:
-        """Answers calls until none is due now."""
-        for _ in range(50):
-            if self.next() is None:
-                return
-            self.answer()
-        raise AssertionError("calls without end")
-
-    def state(self) -> ELSyncState:
-        return self.sync.state
-
-    def heads(self) -> tuple[int, int, int]:
-        heads = self.sync.heads
-        assert heads is not None and heads.pending_safe == heads.safe
-        return heads.unsafe.number, heads.safe.number, heads.finalized.number
-
-
-def syncing(**options: Any) -> Bench:
-    """A sync to block 10 of which the engine has only genesis."""
-    bench = Bench(**options)
-    bench.sync.offer(bench.payload(10))
-    bench.run()
-    assert bench.state() is ELSyncState.STARTED
-    return bench
+from tests.support.chain_fixture import chain_with
+from tests.support.el_sync_bench import Bench, syncing
 
 
 def test_a_block_above_the_head_starts_the_sync_and_the_end_is_behind_the_target() -> None:

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry, SafeHeadWrite
+from rollup_node.stages.engine.safedb.entries import (
+    FindSafeHeads,
+    KeepSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadEntry,
+    SafeHeadWrite,
+)
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.protocol.types import BlockId
@@ -42,6 +49,10 @@ def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
         if draw(st.integers(0, 3)):
             l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(1, 3))
             found.append(RecordSafeHead(entry(l1, safe, branch)))
+        elif model.entries and not draw(st.integers(0, 5)):
+            last = draw(st.sampled_from([None, *model.entries]))
+            found.append(KeepSafeHeads(last))
+            l1, safe = (l1, safe) if last is None else (last.l1_block.number, last.safe_head.number)
         else:
             branch, safe = draw(st.integers(0, 3)), draw(st.integers(0, safe))
             reached = model.l1_of(safe)
@@ -61,6 +72,7 @@ def test_the_file_is_as_the_model_after_every_write(history: list[SafeHeadWrite]
         store.write(write)
         model.write(write)
         assert entries_of(store) == model.entries
+        assert store.find(FindSafeHeads(4)) == model.find(FindSafeHeads(4))
     for number in range(50):
         assert store.at_l1(number) == model.at_l1(number)
         wanted = model.l1_of(number)
