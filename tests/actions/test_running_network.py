@@ -1,6 +1,7 @@
 """Operations on a running network: queries of both nodes, stop and start of the sequencer, a derivation reset, a
 stopped devnet command, and a second command in its directory."""
 
+import asyncio
 import json
 import os
 import re
@@ -12,7 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.engine_json import envelope_to_json
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.leftovers import Leftovers
+from tests.support.op_node_types import RESULTS, MismatchError, check_result
 from tests.support.programs import Devnet, Program, RpcError, call, http_get
 
 IDLE_L1_BLOCKS = 3
@@ -121,6 +127,77 @@ def test_outputs_agree_with_the_engine(net: Devnet) -> None:
     block = call(net.node("verifier")["engine"], "eth_getBlockByNumber", hex(number), False)
     assert found[1]["stateRoot"] == block["stateRoot"] and found[1]["blockRef"]["hash"] == block["hash"]
     assert found[1]["withdrawalStorageRoot"] == block["withdrawalsRoot"], "since Isthmus"
+
+
+def first_block(net: Devnet) -> dict[str, Any]:
+    """The envelope of block 1."""
+    config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
+
+    async def read() -> ExecutionPayload | None:
+        client = EngineClient(net.node("sequencer")["engine"], None, 5.0, config)
+        try:
+            return await client.payload(1)
+        finally:
+            await client.close()
+
+    payload = asyncio.run(read())
+    assert payload is not None
+    return envelope_to_json(payload)
+
+
+def test_results_have_op_node_s_types(net: Devnet) -> None:
+    """Every method of op-node is called; what blocks or moves something is undone."""
+    other = ask(net, "sequencer", "opp2p_self")
+    peer, address, elsewhere = other["peerID"], other["addresses"][0], {"IP": "10.1.0.0", "Mask": "//8AAA=="}
+    stranger = "16Uiu2HAm" + "7" * 44
+    called = set()
+
+    def checked(name: str, method: str, *params: Any) -> Any:
+        result = ask(net, name, method, *params)
+        check_result(method, result)
+        called.add(method)
+        return result
+
+    for method in ("syncStatus", "rollupConfig", "dependencySet", "version"):
+        checked("verifier", f"optimism_{method}")
+    checked("verifier", "optimism_outputAtBlock", "0x0")
+    checked("verifier", "optimism_safeHeadAtL1Block", "0x1")
+    for method in ("health_status", "rpc_modules", "admin_sequencerActive", "admin_conductorEnabled"):
+        checked("verifier", method)
+    checked("sequencer", "admin_startSequencer", checked("sequencer", "admin_stopSequencer"))
+    checked("sequencer", "admin_overrideLeader")
+    checked("sequencer", "admin_setRecoverMode", False)
+    checked("verifier", "admin_resetDerivationPipeline")
+    checked("verifier", "admin_setLogLevel", "info")
+    checked("verifier", "admin_postUnsafePayload", first_block(net))
+    for method in ("self", "peerStats"):
+        checked("verifier", f"opp2p_{method}")
+    checked("verifier", "opp2p_peers", True)
+    assert checked("verifier", "opp2p_peers", False)["peers"]
+    for kind, value, what in (
+        ("Peer", stranger, "Peers"),
+        ("Addr", "10.0.0.1", "Addrs"),
+        ("Subnet", elsewhere, "Subnets"),
+    ):
+        checked("verifier", f"opp2p_block{kind}", value)
+        assert checked("verifier", f"opp2p_listBlocked{what}") == [value]
+        checked("verifier", f"opp2p_unblock{kind}", value)
+        assert checked("verifier", f"opp2p_listBlocked{what}") == []
+    for method, value in (
+        ("protectPeer", peer),
+        ("unprotectPeer", peer),
+        ("disconnectPeer", peer),
+        ("connectPeer", address),
+    ):
+        checked("verifier", f"opp2p_{method}", value)
+    checked("verifier", "opp2p_discoveryTable")
+    assert called == set(RESULTS)
+    with pytest.raises(MismatchError, match="number: '1' is not a number"):
+        check_result(
+            "optimism_safeHeadAtL1Block", {"l1Block": {"hash": "0x" + "00" * 32, "number": "1"}, "safeHead": {}}
+        )
+    with pytest.raises(MismatchError, match=r"without \['other'\]"):
+        check_result("optimism_syncStatus", {**net.sync_status("verifier"), "other": 1})
 
 
 def test_the_verifier_has_blocks_before_they_are_safe(net: Devnet) -> None:
