@@ -72,6 +72,7 @@ class CoreState:
         self.search_at = self.forkchoice_at = self.finality_at = 0.0
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
+        self._last_announced: Heads | None = None
         self._sequencer_problem: str | None = None
         self._shown_queue: tuple[int, int] = (0, 0)
         self.do(act.ShowProblem("start", SEARCHING))
@@ -82,11 +83,15 @@ class CoreState:
         return None if self.unconfirmed is not None else self.controller.heads
 
     def status(self) -> EngineStatus:
-        """Heads and sequencer as other processes see them."""
+        """Heads and sequencer as other processes see them. A reset leaves the pending safe and the finalized head as
+        they were announced last [RPC40]."""
         heads, sequencer = self.controller.announced, self.production.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
-            return EngineStatus(self.attributes.reset, None, None, None, None, None, *flags)
+            last = self._last_announced
+            kept = (None, None) if last is None else (last.pending_safe, last.finalized)
+            return EngineStatus(self.attributes.reset, None, None, None, *kept, *flags)
+        self._last_announced = heads
         return EngineStatus(
             self.attributes.reset, heads.unsafe, heads.safe, heads.safe, heads.pending_safe, heads.finalized, *flags
         )
