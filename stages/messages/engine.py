@@ -84,8 +84,8 @@ class Halting(Message, frozen=True, tag="Halting"):
 
 
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
-    """The L2 heads. While the engine process searches for a start `unsafe`, `safe` and `local_safe` are None; the others
-    are those of before, None without any. `reset` numbers the current start."""
+    """The L2 heads. While the engine process searches for a start `unsafe`, `safe` and `local_safe` are None; the
+    others are those of before, None without any. `reset` numbers the current start."""
 
     reset: int
     unsafe: L2BlockRef | None

@@ -195,7 +195,7 @@ class SequencerStarted(msgspec.Struct, frozen=True):
 class SequencerStopped(msgspec.Struct, frozen=True):
     """By an operator, after this tip."""
 
-    head: L2BlockRef
+    head: L2BlockRef | None
 
 
 class StopWaitSkipped(msgspec.Struct, frozen=True):

@@ -74,4 +74,6 @@ class ELSyncCalls:
         if sync.state is not self._phase:
             self._phase = sync.state
             self._progress.clear()
+            if not sync.in_progress:
+                state.recover(Work.EL_SYNC.task)
             state.do(act.ShowProblem("start", sync.waiting_for if sync.in_progress else SEARCHING))

@@ -48,7 +48,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.api.engine_api import GetPayload, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
@@ -63,7 +63,7 @@ from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadsWritten
 from rollup_node.stages.messages.control import (
     OutputResponse,
     SafeHeadResponse,
@@ -90,6 +90,7 @@ class EngineCore:
         self, config: EngineConfig, *, first_reset: int = 0, stopped: bool = False, backoff: TaskBackoff | None = None
     ) -> None:
         self._state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
+        self._failed_fetch: CoreCall | None = None
         self._sequencer_admin = SequencerAdmin(self._state)
         self._inbox = Inbox(self._state, self._sequencer_admin)
         self._heads = HeadCalls(self._state)
@@ -171,6 +172,17 @@ class EngineCore:
             self._fail(pending.work, pending.call, error, now)
         except ResetError as error:
             self._state.fail_by_reset(pending.work, error, now)
+
+    def shut_down(self) -> None:
+        """The process ends: nothing new is sequenced; a block that is sealed may still be committed and inserted
+        [SEQ28]."""
+        if self._state.production.sequencer.active:
+            self._state.production.sequencer.stop()
+
+    @property
+    def last_block_waits(self) -> bool:
+        """Whether a block of this sequencer is sealed, and not the engine's head yet."""
+        return self._state.production.sequencer.stopping or self._state.last_block_waits()
 
     # --- what goes out ---------------------------------------------------------------------------------------------
 
@@ -306,7 +318,7 @@ class EngineCore:
         if pending.work is Work.EL_SYNC_PROGRESS:
             self._heads.el_sync.answer_progress(answer, now)
             return
-        if isinstance(answer, Unavailable):
+        if isinstance(answer, Unavailable) and not self._ends_build(pending.call, answer):
             if answer.unreadable and state.el_sync.take_unreadable(pending.call):
                 return
             # Derivation starts over, so that an entry that could not be written is derived again [SDB3].
@@ -316,9 +328,19 @@ class EngineCore:
         elif pending.work is Work.FINALITY:
             self._take_finality(pending, answer, now)
         elif pending.work is Work.SAFE_HEAD_WRITE:
-            self._state.safe_head_written()
+            if isinstance(answer, SafeHeadsWritten):
+                state.safe_head_written()
         else:
             self._heads.answer(pending, answer, now)
+
+    def _ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
+        """Whether a block is not fetched again: the engine's answer cannot be read, or it gave none twice in a row
+        [ENG21, SEQ6]."""
+        if not isinstance(call, GetPayload):
+            return False
+        again = call == self._failed_fetch
+        self._failed_fetch = None if again else call
+        return again or answer.unreadable
 
     def _take_start(self, answer: CoreAnswer) -> None:
         state = self._state

@@ -35,9 +35,10 @@ class HeadCalls:
         )
 
     def move_heads(self, now: Instant) -> None:
-        """The moves that need no call. The present job ends before derivation restarts, unless it fails."""
+        """The moves that need no call. The present job ends before derivation restarts, unless it fails before its
+        block is inserted: the safe head is that block then, and has to be recorded [SDB2]."""
         state = self._state
-        free = state.attributes.job is None or self._waits(Work.ATTRIBUTES, now)
+        free = state.attributes.job is None or (self._waits(Work.ATTRIBUTES, now) and not state.attributes.inserted)
         if state.restart is not None and free:
             state.apply_restart(state.restart, now)
         state.finalize_due(now)
@@ -198,6 +199,7 @@ class HeadCalls:
             state.do(act.BuildFailed())
         elif isinstance(event, SequencedBlock):
             state.controller.advance(event.block.ref)
+            state.note_sequenced(event.block.ref)
             state.finishing = Work.SEQUENCER
             state.do(act.BlockSequenced(event))
             state.publish(now)

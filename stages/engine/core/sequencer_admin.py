@@ -48,7 +48,7 @@ class SequencerAdmin:
             case StartSequencerRequest(head=head):
                 self._request_start(key, head, now)
             case StopSequencerRequest():
-                self._stop(key)
+                self._stop(key, now)
             case OverrideLeaderRequest():
                 self._override(key, now)
 
@@ -66,13 +66,13 @@ class SequencerAdmin:
         heads = state.controller.heads
         if error is None and heads is not None and sequencer.heads is not None:
             # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
-            state.answer_stops(sequencer.heads.unsafe)
+            state.answer_stops()
             state.do(act.StoreSequencerState(active=True))
             state.do(act.SequencerStarted(heads.unsafe))
             state.publish(now)
         self._respond(key, error)
 
-    def _stop(self, key: AdminKey) -> None:
+    def _stop(self, key: AdminKey, now: Instant) -> None:
         state = self._state
         if key in state.admin.stops:
             return
@@ -83,6 +83,7 @@ class SequencerAdmin:
                 return
             self.ask_at = 0.0
             state.do(act.StoreSequencerState(active=False))
+            state.publish(now)
         state.admin.add_stop(key)
 
     def _override(self, key: AdminKey, now: Instant) -> None:
@@ -134,11 +135,10 @@ class SequencerAdmin:
         error = NOT_LEADER if failure is None else f"sequencer leader check failed: {failure}"
         for key in asked:
             self._respond(key, error)
-        heads = self._sequencer.heads
-        if self._stop_waits and heads is not None:
+        if self._stop_waits:
             self._state.do(act.StopWaitSkipped(failure or "this node is not the leader"))
             self._sequencer.stop_without_last()
-            self._state.answer_stops(heads.unsafe)
+            self._state.answer_stops()
             self._state.publish(now)
 
     def commit_due(self, now: Instant) -> Due:

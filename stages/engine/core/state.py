@@ -22,7 +22,7 @@ from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L2BlockRef
 
 FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
@@ -73,6 +73,7 @@ class CoreState:
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
         self._last_announced: Heads | None = None
+        self._last_sequenced: Hash | None = None
         self._sequencer_problem: str | None = None
         self._shown_queue: tuple[int, int] = (0, 0)
         self.do(act.ShowProblem("start", SEARCHING))
@@ -89,8 +90,8 @@ class CoreState:
         flags = sequencer.enabled, sequencer.active
         if heads is None:
             last = self._last_announced
-            kept = (None, None) if last is None else (last.pending_safe, last.finalized)
-            return EngineStatus(self.attributes.reset, None, None, None, *kept, *flags)
+            pending, final = (None, None) if last is None else (last.pending_safe, last.finalized)
+            return EngineStatus(self.attributes.reset, None, None, None, pending, final, *flags)
         self._last_announced = heads
         return EngineStatus(
             self.attributes.reset, heads.unsafe, heads.safe, heads.safe, heads.pending_safe, heads.finalized, *flags
@@ -159,6 +160,7 @@ class CoreState:
         self.attributes.start(start.reset, start.safe_config)
         self.finality.reset()
         self._begin(start)
+        self.production.sequencer.on_heads(self.confirmed_heads, now.unix)
         self.do(act.DerivationRestarted(start))
         self.publish(now)
         self.recover_drive()
@@ -199,6 +201,7 @@ class CoreState:
         if self.el_sync.in_progress:
             began = self.el_sync.started_at
             self.el_sync.finish()
+            self.recover(Work.EL_SYNC.task)
             self.do(act.ELSyncFinished(heads, 0.0 if began is None else now.monotonic - began))
 
     def report(self, processed: ProcessedAttributes | None, now: Instant) -> None:
@@ -282,21 +285,34 @@ class CoreState:
         self.do(act.ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
 
     def finish_stops(self, now: Instant) -> None:
-        """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block."""
-        heads = self.controller.heads
-        waiting = not self.admin.stops or self.production.sequencer.active or heads is None
-        if waiting or heads is None or self.controller.forkchoice_due() is not None:
+        """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head. A
+        stop without heads does not wait for them [SEQ27]."""
+        if not self.admin.stops or self.production.sequencer.active or self.last_block_waits():
             return
-        self.answer_stops(heads.unsafe)
+        self.answer_stops()
         self.publish(now)
 
-    def answer_stops(self, head: L2BlockRef) -> None:
-        """Answers admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting."""
+    def last_block_waits(self) -> bool:
+        """Whether the block that was sequenced last is the tip, and not the engine's head yet."""
+        heads, accepted = self.controller.heads, self.controller.accepted
+        if heads is None or heads.unsafe.hash != self._last_sequenced:
+            return False
+        return accepted is None or accepted.head != heads.unsafe.hash
+
+    def note_sequenced(self, block: L2BlockRef) -> None:
+        """The engine has validated a block of this sequencer."""
+        self._last_sequenced = block.hash
+
+    def answer_stops(self) -> None:
+        """Answers admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting: the last
+        one that was known, the zero hash where none ever was."""
+        heads = self.production.sequencer.heads or self._last_announced
+        head = None if heads is None else heads.unsafe
         stops = self.admin.take_stops()
         if stops:
             self.do(act.SequencerStopped(head))
         for peer, number in stops:
-            self.do(act.SendToRpc(peer, ControlResponse(number, None, head.hash)))
+            self.do(act.SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
 
     # --- failures --------------------------------------------------------------------------------------------------
 

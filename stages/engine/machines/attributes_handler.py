@@ -131,6 +131,11 @@ class AttributesHandler:
         """Whether a derived block is being built, so that nothing else may build on the tip."""
         return self.job is not None and self.job.step is not AttributesStep.CONSOLIDATE
 
+    @property
+    def inserted(self) -> bool:
+        """Whether the present job's block is inserted, and among the heads in force."""
+        return self.job is not None and self.job.step is AttributesStep.CHOOSE
+
     def next(self) -> EngineCall | None:
         """The call that is due for the present job; None without one."""
         heads, job = self.controller.heads, self.job

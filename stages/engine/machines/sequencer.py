@@ -31,6 +31,7 @@ from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceUpdate,
     GetPayload,
     NewPayload,
+    Unavailable,
     build_start_result,
     insert_result,
 )
@@ -312,7 +313,8 @@ class Sequencer:
 
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
         if not isinstance(answer, ExecutionPayload):
-            return self._drop_block("the engine has lost the block that it was building", now)
+            lost = "the engine has lost the block that it was building"
+            return self._drop_block(f"{lost}: {answer.reason}" if isinstance(answer, Unavailable) else lost, now)
         problem = sealed_payload_error(self.rollup, answer)
         if problem is None and answer.parent_hash != building.parent.hash:
             problem = "its parent is another block than the one to build on"

@@ -1,9 +1,11 @@
 """The engine process: one loop around the engine core, which decides everything. The loop makes the core's calls, hands
 it their answers, and performs its actions; messages of other processes go to the core as they arrive."""
 
+import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
@@ -47,6 +49,7 @@ from rollup_node.stages.messages.p2p import PayloadRequest
 WATCH_SECONDS = 3.0
 REPEAT_SECONDS = 1.0
 FINISH_SECONDS = 0.5
+SEAL_SECONDS = 1.0
 JITTER_SECONDS = 0.25
 
 log = get_logger("engine")
@@ -121,13 +124,26 @@ class EngineStage:
             log.info("sequencer is stopped until the conductor starts it", conductor=self._conductor.name)
 
     async def close(self) -> None:
-        """Waits a moment for the calls that move and record heads, and closes connections and files."""
+        """Waits a moment for a block that is sealed, and for the calls that move and record heads; then closes
+        connections and files."""
+        await self._finish_last_block(SEAL_SECONDS)
         await self._calls.close(FINISH_SECONDS)
         self._take_answers()
         await self._client.close()
         await self._conductor.close()
         await self._reader.close()
         await self._safe_heads.close(FINISH_SECONDS)
+
+    async def _finish_last_block(self, seconds: float) -> None:
+        """Ends sequencing, with the block that is sealed: the conductor and peers may have it already [SEQ28]."""
+        self.core.shut_down()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.core.last_block_waits:
+                    self._loop.wake.clear()
+                    pause = await self._step()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._loop.wake.wait(), pause)
 
     def reset(self, error: Exception) -> None:
         """Raises the error: the core handles resets by itself, so no task of this stage ends in one."""

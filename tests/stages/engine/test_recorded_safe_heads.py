@@ -1,6 +1,6 @@
 """Safe heads are recorded before derivation goes on, and whatever happens meanwhile [SDB2, SDB3, SDB7, SDB8, SDB13]."""
 
-from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, Unavailable
 from rollup_node.stages.engine.core.actions import BlockFinalized, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.core.calls import PendingCall, Work
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS, SEARCH_PAUSE
@@ -168,3 +168,30 @@ def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
         works |= {pending.work for pending in calls}
         harness.answer(harness.open[0])
     assert harness.waiting is None and Work.SAFE_HEAD_WRITE not in works
+
+
+def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(chain: ChainFixture) -> None:
+    """[SDB2] The engine is away when the block is to become the head, and derivation starts over meanwhile."""
+    harness = recording(chain)
+    harness.answer(made_safe(harness))
+    harness.run_until_idle()
+    harness.derive()
+    while True:
+        harness.step()
+        call = harness.call(Work.ATTRIBUTES).call
+        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+            break
+        harness.answer(harness.call(Work.ATTRIBUTES))
+    harness.answer(harness.call(Work.ATTRIBUTES), Unavailable("the engine restarts"))
+    harness.restart_derivation()
+    harness.derive()
+    harness.wait(1.01)
+    written = []
+    for _ in range(30):
+        for pending in harness.step():
+            if pending.work is Work.SAFE_HEAD_WRITE:
+                written.append(pending.call)
+            harness.answer(pending)
+        harness.wait(0.2)
+    assert harness.status.safe is not None and harness.status.safe.number == 2
+    assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.status.safe.id)) in written

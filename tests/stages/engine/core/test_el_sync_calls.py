@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer, GetBlock, PayloadAnswer, Unavailable
+from rollup_node.stages.engine.api.engine_api import (
+    ErrorAnswer,
+    ForkchoiceUpdate,
+    GetBlock,
+    NewPayload,
+    PayloadAnswer,
+    Unavailable,
+)
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.machines.el_sync import LISTEN_SECONDS, RESEND_SECONDS, ELSyncState
@@ -310,3 +317,22 @@ def test_unreadable_labels_are_no_labels() -> None:
     harness.gossip(node.chain.payloads[node.refs[10].hash])
     harness.run_until_idle()
     assert harness.el_sync.state is ELSyncState.STARTED and harness.failures == []
+
+
+def test_what_failed_is_no_problem_any_more_once_the_sync_is_skipped() -> None:
+    """[ELS9]"""
+    node = Node(sequencer_enabled=True)
+    node.engine.head = node.refs[0].hash
+    harness = CoreHarness(node.chain, node.engine, **node.config)
+    harness.move_l1(105)
+    harness.gossip(node.chain.payloads[node.refs[3].hash])
+    for _ in range(400):
+        for pending in harness.step():
+            is_attempt = pending.work is Work.EL_SYNC and isinstance(pending.call, ForkchoiceUpdate | NewPayload)
+            harness.answer(pending, Unavailable("timeout") if is_attempt else ...)
+        if not harness.el_sync.in_progress:
+            break
+        harness.wait(0.5)
+    assert harness.el_sync.state is ELSyncState.FINISHED
+    assert [each.task for each in harness.done(act.WorkFailed)].count("EL sync") > 1
+    assert [each.task for each in harness.done(act.WorkRecovered)] == ["EL sync"]

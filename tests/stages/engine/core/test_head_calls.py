@@ -306,3 +306,60 @@ def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixt
     harness.answer(restore)
     assert harness.status.unsafe == chain.ref(payload)
     assert harness.status.pending_safe == harness.status.safe == chain.genesis
+
+
+@pytest.mark.parametrize("unreadable", [True, False])
+def test_a_payload_that_never_comes_is_built_again(unreadable: bool) -> None:
+    """[ENG21, SEQ6] For the sequencer; one failure without an answer is not the end of the build."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    fetched: list[GetPayload] = []
+    while not harness.done(BuildFailed):
+        for pending in harness.step():
+            if isinstance(pending.call, GetPayload):
+                fetched.append(pending.call)
+                harness.answer(pending, Unavailable("no payload", unreadable=unreadable))
+            else:
+                harness.answer(pending)
+        harness.wait(0.25)
+    assert fetched == fetched[:1] * (1 if unreadable else 2)
+    for _ in range(20):
+        harness.run_until_idle()
+        harness.wait(0.25)
+    assert harness.status.unsafe is not None and harness.status.unsafe.number > 0
+
+
+@pytest.mark.parametrize("unreadable", [True, False])
+def test_a_derived_payload_that_never_comes_is_built_again(chain: ChainFixture, unreadable: bool) -> None:
+    """[ENG21]"""
+    harness = started(chain)
+    harness.derive(chain.user)
+    fetched: list[GetPayload] = []
+    for _ in range(40):
+        for pending in harness.step():
+            is_first = isinstance(pending.call, GetPayload) and pending.call in (fetched or [pending.call])
+            if isinstance(pending.call, GetPayload) and is_first:
+                fetched.append(pending.call)
+                harness.answer(pending, Unavailable("no payload", unreadable=unreadable))
+            else:
+                harness.answer(pending)
+        harness.wait(0.5)
+    assert fetched == fetched[:1] * (1 if unreadable else 2)
+    assert harness.status.safe is not None and harness.status.safe.number == 1
+
+
+def test_the_sequencer_goes_on_when_derivation_restarts_during_a_derived_build() -> None:
+    """The build ends without a forkchoice update, as the engine has not moved [SEQ10]."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.derive()
+    harness.step()
+    harness.answer(harness.call(Work.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
+    harness.restart_derivation()
+    harness.derive()
+    harness.wait(1.01)
+    harness.step()
+    harness.answer(harness.call(Work.START))
+    harness.answer(harness.call(Work.ATTRIBUTES), ErrorAnswer(-32000, "busy"))
+    for _ in range(20):
+        harness.run_until_idle()
+        harness.wait(0.5)
+    assert harness.status.unsafe is not None and harness.status.unsafe.number > 0

@@ -22,6 +22,7 @@ from rollup_node.stages.messages.control import (
     StartSequencerRequest,
     StopSequencerRequest,
 )
+from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chain_fixture import chain_with
 from tests.support.core_harness import CoreHarness, started
 
@@ -333,3 +334,51 @@ def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: 
     harness.answer(insert)
     harness.run_until_idle()
     assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+
+
+def test_a_stop_without_heads_is_answered_with_the_last_known_head() -> None:
+    """[SEQ27] During a reset, while the engine is away: what an operator does in a failover."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.request(ResetDerivationRequest(1))
+    assert harness.core.heads is None and harness.status.sequencer_active
+    harness.request(StopSequencerRequest(2))
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    assert harness.responses == [ControlResponse(2, None, harness.chain.genesis.hash)]
+    assert not harness.status.sequencer_active
+    harness.request(StopSequencerRequest(3))
+    assert harness.responses[-1] == ControlResponse(3, "sequencer not running", None)
+
+
+def test_a_stop_before_any_head_is_known_is_answered_with_zero() -> None:
+    harness = CoreHarness(chain_with(block_time=1), sequencer_enabled=True)
+    harness.request(StopSequencerRequest(1))
+    harness.step()
+    assert harness.responses == [ControlResponse(1, None, ZERO_HASH)] and not harness.status.sequencer_active
+
+
+def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() -> None:
+    """A forkchoice update is due for another reason, and the engine is away."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    harness.derive()
+    while harness.core.heads is None or harness.core.heads.unsafe.number == 0:
+        for pending in harness.step():
+            harness.answer(pending)
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    harness.request(StopSequencerRequest(1))
+    for pending in harness.step():
+        harness.answer(pending, AWAY)
+    assert [each.id for each in harness.responses] == [1] and harness.responses[0].error is None
+
+
+def test_a_conducted_node_without_heads_does_not_wait_either() -> None:
+    harness = running()
+    harness.request(ResetDerivationRequest(2))
+    harness.request(StopSequencerRequest(3))
+    for _ in range(3):
+        for pending in harness.step():
+            harness.answer(pending, Leadership(False) if pending.call == GetLeader() else AWAY)
+        harness.wait(1)
+    assert harness.responses[-1] == ControlResponse(3, None, harness.chain.genesis.hash)
+    assert not harness.status.sequencer_active

@@ -316,6 +316,22 @@ def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
     run_on(engine)(scene, clock=clock, sequencer_enabled=True, sequencer_l1_confs=0)
 
 
+def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn) -> None:
+    """[SEQ28] It is published already. No other block is sequenced."""
+    engine, clock = sequencing_engine(), chain_clock()
+    published: list[bytes] = []
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: bool(node.published))
+        engine.delay = 0.2
+        await node.until(lambda: node.published[-1].payload.block_number == 2)
+        published.append(node.published[-1].payload.block_hash)
+        assert engine.head == node.published[0].payload.block_hash
+
+    run_on(engine)(scene, clock=clock, sequencer_enabled=True, sequencer_l1_confs=0, p2p=True)
+    assert engine.head == published[0] and len(engine.canonical()) == 2
+
+
 def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> None:
     engine = sequencing_engine(l1_step=2)
     chain = engine.chain
