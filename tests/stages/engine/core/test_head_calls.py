@@ -178,6 +178,30 @@ def test_a_doubt_that_cannot_be_settled_fails_the_work(chain: ChainFixture) -> N
 # --- the sequencer -------------------------------------------------------------------------------------------------
 
 
+def until_build(harness: CoreHarness) -> PendingCall:
+    """Works until the call that begins a block of the sequencer is open."""
+    while True:
+        pending = until(harness, Work.SEQUENCER, ForkchoiceUpdate)
+        if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
+            return pending
+        harness.answer(pending)
+
+
+def test_the_sequencer_waits_for_an_engine_that_syncs() -> None:
+    """[SEQ7] The heads are sent first, and the engine still has them [ENG38]."""
+    harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
+    build = until_build(harness)
+    harness.answer(build, ForkchoiceAnswer("SYNCING"))
+    began = harness.now.unix
+    assert harness.core.heads is not None
+    (update,) = harness.step()
+    assert update.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
+    harness.answer(update)
+    assert "SYNCING" in str(harness.core.log.lines()) and harness.done(SequencerWaits)
+    until_build(harness)
+    assert harness.now.unix == pytest.approx(began + 30)
+
+
 def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None:
     harness = sequencing()
     fetch = until(harness, Work.SEQUENCER, GetPayload)

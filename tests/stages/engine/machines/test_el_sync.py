@@ -209,6 +209,18 @@ def test_errors_are_temporary_and_the_next_attempt_takes_the_newest_block() -> N
         bench.answer(ForkchoiceAnswer("VALID"))
 
 
+@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
+def test_these_answers_to_the_target_lead_to_a_forkchoice_update(status: str) -> None:
+    """[ENG30]"""
+    bench = Bench()
+    bench.sync.offer(bench.payload(10))
+    while not isinstance(bench.next(), NewPayload):
+        bench.answer()
+    bench.answer(PayloadAnswer(status))
+    call = bench.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
+
+
 def test_an_engine_that_loses_the_target_syncs_on() -> None:
     bench = syncing()
     bench.monotonic += RESEND_SECONDS
