@@ -6,14 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rollup_node.node.supervisor.child_processes import exit_text
 
 PR_SET_PDEATHSIG = 1
 TAIL_LINES = 8
+MAX_STARTS_A_MINUTE = 5
 
 
 class ProgramExited(RuntimeError):
@@ -22,16 +25,21 @@ class ProgramExited(RuntimeError):
 
 @dataclass
 class ChildProgram:
-    """A running program."""
+    """A program with its command; `starts` are the monotonic times of its last starts."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    command: Sequence[str]
     log: Path
+    process: subprocess.Popen[bytes]
+    is_restarted: bool
+    is_stopped: bool = False
+    starts: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_STARTS_A_MINUTE))
 
     def check(self) -> None:
-        """Raises ProgramExited unless the program is running."""
+        """Raises ProgramExited unless the program is running, or may be started again."""
         code = self.process.poll()
-        if code is not None:
+        often = len(self.starts) == MAX_STARTS_A_MINUTE and time.monotonic() < self.starts[0] + 60
+        if code is not None and (often or not self.is_restarted):
             tail = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
             raise ProgramExited(
                 f"{self.name} exited ({exit_text(code)}); end of its log {self.log}:\n" + "\n".join(tail)
@@ -41,12 +49,20 @@ class ChildProgram:
 class ChildPrograms:
     """The programs in start order; they are stopped in reverse order."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_restart: Callable[[str], None] = lambda text: None) -> None:
+        self.on_restart = on_restart
         self._children: list[ChildProgram] = []
         self._libc = ctypes.CDLL(None, use_errno=True)
 
-    def start(self, name: str, command: Sequence[str], log: Path) -> ChildProgram:
-        """Starts a program whose output is appended to `log`."""
+    def start(self, name: str, command: Sequence[str], log: Path, *, is_restarted: bool = False) -> ChildProgram:
+        """Starts a program whose output is appended to `log`. With `is_restarted` it is started again when it has
+        exited, at most MAX_STARTS_A_MINUTE times a minute."""
+        child = ChildProgram(name, command, log, self._spawn(command, log), is_restarted)
+        child.starts.append(time.monotonic())
+        self._children.append(child)
+        return child
+
+    def _spawn(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         parent = os.getpid()
 
         def tie_to_parent() -> None:
@@ -56,7 +72,7 @@ class ChildPrograms:
                 os._exit(1)
 
         with log.open("ab") as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -64,14 +80,36 @@ class ChildPrograms:
                 start_new_session=True,
                 preexec_fn=tie_to_parent,
             )
-        child = ChildProgram(name, process, log)
-        self._children.append(child)
-        return child
 
     def check(self) -> None:
-        """Raises ProgramExited for the first program that is not running."""
+        """Starts exited programs again, and says so by `on_restart`; raises ProgramExited for one that may not be."""
         for child in self._children:
+            if child.is_stopped:
+                continue
             child.check()
+            code = child.process.poll()
+            if code is not None:
+                self._restart(child)
+                self.on_restart(f"{child.name} exited ({exit_text(code)}) and was started again")
+
+    @contextmanager
+    def stopped(self, name: str) -> Iterator[None]:
+        """Kills a program at once, without a chance to clean up, and starts it again at the end of the context."""
+        child = next(child for child in self._children if child.name == name)
+        child.is_stopped = True
+        child.process.kill()
+        child.process.wait()
+        try:
+            yield
+        finally:
+            child.is_stopped = False
+            self._restart(child)
+
+    def _restart(self, child: ChildProgram) -> None:
+        if child not in self._children:  # all are being stopped
+            return
+        child.process = self._spawn(child.command, child.log)
+        child.starts.append(time.monotonic())
 
     def pids(self) -> dict[str, int]:
         """The process ids of all programs by name."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
+from rollup_node.tools.devnet.chaos.faults import NoRecovery
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
@@ -21,7 +22,7 @@ SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "proces
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a local network; the exit code is 0 only when all output roots are equal."""
+    """Runs a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
     started = time.monotonic()
     try:
         settings = parse(argv)
@@ -32,21 +33,33 @@ def main(argv: Sequence[str]) -> int:
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except (ProgramExited, StartFailed, UnusableDirectory, NoProgress, EndpointError, RpcFailure, OSError) as error:
+    except (
+        ProgramExited,
+        StartFailed,
+        UnusableDirectory,
+        NoProgress,
+        NoRecovery,
+        EndpointError,
+        RpcFailure,
+        OSError,
+    ) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted before the output roots were compared", file=sys.stderr)
         return ExitCode.INTERRUPTED
     _print(result, settings.json)
-    return 0 if result.output_roots_equal else 1
+    return 0 if result.passed else 1
 
 
 def _print(result: RunResult, as_json: bool) -> None:
     if as_json:
         values = dataclasses.asdict(result)
-        print(json.dumps({name: values[name] for name in SHOWN}))
+        chaos = {} if result.chaos is None else {"chaos": values["chaos"]}
+        print(json.dumps({name: values[name] for name in SHOWN} | chaos))
         return
+    for line in () if result.chaos is None else result.chaos.lines():
+        print(line)
     if result.output_roots_equal:
         heads = f"safe {result.safe}, finalized {result.finalized}"
         first = "no safe block" if result.safe == 0 else f"first safe block after {result.first_safe_seconds} s"

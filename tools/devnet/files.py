@@ -106,6 +106,10 @@ class NetworkFiles:
         """The runtime directory of a node."""
         return self.root / name
 
+    def engine_data(self, name: str) -> Path:
+        """The directory in which the embedded engine of a node keeps its chain."""
+        return self.root / f"{name}-engine-data"
+
     def peer_key(self, name: str) -> Path:
         """The P2P key of a node."""
         return self.root / f"{name}-p2p-key.txt"

@@ -33,8 +33,8 @@ from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSetting
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
-    r"(network|batcher)\.json|(l1|batcher)\.log"
-    rf"|({SEQUENCER}|{VERIFIER}(-\d+)?)((-engine)?\.log|-(peers|discovery|safe-heads)\.db(-\w+)?)"
+    r"(network|batcher)\.json|(l1|batcher|conductor)\.log"
+    rf"|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
 EL_SYNC_BLOCKS = 8
@@ -42,6 +42,8 @@ EL_SYNC_BLOCKS = 8
 EL_SYNC_OFFSET = "4s"
 EPOCH_POLL = "2s"
 HEAD_POLL = "500ms"
+UNSAFE_INTERVAL_SECONDS = 5
+"""With the block time the age from which the conductor takes a leader's unsafe head for stuck."""
 
 
 class StartFailed(RuntimeError):
@@ -80,6 +82,12 @@ class NetworkPrograms:
         self.engines = {name: self._external_engines.get(name) or self._embedded(name) for name in names}
         self.nodes = {name: url(ports.nodes[name].rpc) for name in names}
         self.metrics = {name: url(ports.nodes[name].metrics) for name in names}
+        self.conductor = url(ports.conductor) if settings.conductor else None
+
+    @property
+    def sequencer_p2p_ports(self) -> dict[str, int]:
+        """The P2P ports of the sequencers."""
+        return {name: self._ports.nodes[name].p2p for name in self._settings.sequencer_names}
 
     def _embedded(self, name: str) -> tuple[str, str]:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
@@ -102,9 +110,12 @@ class NetworkPrograms:
         write_json(self.files.rollup, rollup_json(self._settings, l1_block.hash, l2_block.hash, l2_block.time))
         if self._settings.signer:
             await self._start_signer()
+        if self.conductor is not None:
+            await self._start_conductor(self.conductor)
         late = [name for name in self.nodes if self._syncs(name)]
         self._start_nodes([name for name in self.nodes if name not in late])
-        self.children.start("batcher", self._batcher_command(), self.files.log("batcher"))
+        if self._settings.batcher:
+            self.children.start("batcher", self._batcher_command(), self.files.log("batcher"))
         self.describe()  # before the nodes answer: tests and users watch the start
         if late:
             await self._wait_for_blocks(EL_SYNC_BLOCKS)
@@ -115,11 +126,14 @@ class NetworkPrograms:
 
     def _syncs(self, name: str) -> bool:
         """Whether a node starts late, and its engine fetches the chain from the sequencer's."""
-        return self._settings.el_sync and name != SEQUENCER
+        return self._settings.el_sync and name not in self._settings.sequencer_names
 
     def _start_nodes(self, names: Sequence[str]) -> None:
+        """With a conductor a sequencer that exits is no end of the network: another one leads then."""
         for name in names:
-            self.children.start(f"{name} node", self._node_command(name), self.files.log(name))
+            again = self._settings.conductor and name in self._settings.sequencer_names
+            command = self._node_command(name)
+            self.children.start(f"{name} node", command, self.files.log(name), is_restarted=again)
 
     async def _wait_for_blocks(self, count: int) -> None:
         """Waits until the sequencer's engine has this many blocks. Raises StartFailed after READY_SECONDS."""
@@ -168,6 +182,8 @@ class NetworkPrograms:
                 "jwt": str(self.files.jwt),
                 "rollup": str(self.files.rollup),
                 "l2_genesis": str(self.files.l2_genesis),
+                "batcher_key": str(self.files.batcher_key),
+                **({} if self.conductor is None else {"conductor": self.conductor}),
                 "nodes": {
                     name: {
                         "rpc": self.nodes[name],
@@ -213,14 +229,26 @@ class NetworkPrograms:
             arguments = ["--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt)]
             arguments += ["--http", str(ports.engine), "--auth", str(ports.engine_auth)]
             arguments += ["--el-sync-from", self.engines[SEQUENCER][0]] if self._syncs(name) else []
+            again = self._settings.conductor
+            arguments += ["--data-dir", str(self.files.engine_data(name))] if again else []
             command = python("rollup_node.tools.devnet.engine", *arguments)
-            self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"))
+            self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"), is_restarted=again)
 
     async def _start_signer(self) -> None:
         """A node does not start without its signer."""
         words = ("--key-file", str(self.files.signer_key), "--port", str(self._ports.signer))
         self.children.start("signer", python("rollup_node.tools.devnet.signer", *words), self.files.log("signer"))
         await self._first_response("signer", url(self._ports.signer), "health_status")
+
+    async def _start_conductor(self, endpoint: str) -> None:
+        block_time = self._settings.l2_block_time
+        words = ["--port", str(self._ports.conductor), "--l1", self.l1, "--rollup", str(self.files.rollup)]
+        words += ["--unsafe-interval", str(UNSAFE_INTERVAL_SECONDS + block_time)]
+        for name in self._settings.sequencer_names:
+            words += ["--sequencer", f"{name}={self.nodes[name]}"]
+        command = python("rollup_node.tools.devnet.conductor", *words)
+        self.children.start("conductor", command, self.files.log("conductor"))
+        await self._first_response("conductor", endpoint, "dev_conductor", 0)
 
     def _node_command(self, name: str) -> list[str]:
         ports, external = self._ports.nodes[name], self._settings.external
@@ -246,7 +274,7 @@ class NetworkPrograms:
                 self.files,
                 name,
                 ports.p2p,
-                self._ports.nodes[SEQUENCER].p2p,
+                self.sequencer_p2p_ports,
                 url(self._ports.signer) if self._settings.signer else None,
             ),
             "log.level": self._settings.log_level,
@@ -255,8 +283,10 @@ class NetworkPrograms:
         }
         if self._syncs(name):
             options |= {"syncmode": "execution-layer", "syncmode.offset-el-safe": EL_SYNC_OFFSET}
-        if name == SEQUENCER:
+        if name in self._settings.sequencer_names:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
+            if self.conductor is not None:
+                options |= {"conductor.enabled": "true", "conductor.rpc": f"{self.conductor}/{name}"}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
 
     def _batcher_command(self) -> list[str]:
@@ -300,5 +330,7 @@ class NetworkPrograms:
 def clear(root: Path) -> None:
     """Removes the files of an earlier run from a data directory: each run starts its chains from genesis."""
     for path in root.iterdir():
-        if RUN_FILES.fullmatch(path.name):
+        if RUN_FILES.fullmatch(path.name) and path.is_dir():
+            shutil.rmtree(path)
+        elif RUN_FILES.fullmatch(path.name):
             path.unlink(missing_ok=True)

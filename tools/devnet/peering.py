@@ -1,4 +1,6 @@
-"""P2P options of the nodes of a local network: loopback only, with the sequencer as static peer and only bootnode."""
+"""P2P options of the nodes of a local network: loopback only, with the sequencers as static peers and bootnodes."""
+
+from collections.abc import Mapping
 
 import coincurve
 
@@ -6,7 +8,6 @@ from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_tex
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 from rollup_node.tools.devnet.ports import LOOPBACK
-from rollup_node.tools.devnet.settings import SEQUENCER
 
 NETRESTRICT = "127.0.0.0/8"
 
@@ -28,10 +29,10 @@ def bootnode(files: NetworkFiles, name: str, port: int) -> str:
 
 
 def peer_options(
-    files: NetworkFiles, name: str, port: int, sequencer_port: int, signer: str | None = None
+    files: NetworkFiles, name: str, port: int, sequencer_ports: Mapping[str, int], signer: str | None = None
 ) -> dict[str, str]:
-    """The P2P options of a node that listens on `port` by TCP and UDP. `signer` is the URL of the signer, None where
-    the sequencer has the key itself."""
+    """The P2P options of a node that listens on `port` by TCP and UDP. `sequencer_ports` are those of the sequencers;
+    each dials those before it. `signer` is the URL of the signer, None where the sequencers have the key themselves."""
     options = {
         "p2p.listen.ip": LOOPBACK,
         "p2p.listen.tcp": str(port),
@@ -41,15 +42,17 @@ def peer_options(
         "p2p.discovery.path": str(files.discovery_database(name)),
         "l1.runtime-config-reload-interval": "10s",
     }
-    if name == SEQUENCER:
-        if signer is None:
-            return options | {"p2p.sequencer.key": SIGNER_KEY.secret.hex()}
-        return options | {
-            "signer.endpoint": signer,
-            "signer.address": to_hex(SIGNER_KEY.address),
-            "signer.tls.enabled": "false",
-        }
+    names = list(sequencer_ports)
+    dialed = names[: names.index(name)] if name in names else names
+    if dialed:
+        options["p2p.static"] = ",".join(address(files, each, sequencer_ports[each]) for each in dialed)
+        options["p2p.bootnodes"] = ",".join(bootnode(files, each, sequencer_ports[each]) for each in dialed)
+    if name not in names:
+        return options
+    if signer is None:
+        return options | {"p2p.sequencer.key": SIGNER_KEY.secret.hex()}
     return options | {
-        "p2p.static": address(files, SEQUENCER, sequencer_port),
-        "p2p.bootnodes": bootnode(files, SEQUENCER, sequencer_port),
+        "signer.endpoint": signer,
+        "signer.address": to_hex(SIGNER_KEY.address),
+        "signer.tls.enabled": "false",
     }

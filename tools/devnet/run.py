@@ -16,6 +16,8 @@ from typing import Any
 
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
+from rollup_node.tools.devnet.chaos.report import ChaosReport
+from rollup_node.tools.devnet.chaos.session import ChaosSession
 from rollup_node.tools.devnet.compare import compare_output_roots
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
@@ -53,6 +55,12 @@ class RunResult:
     processes: dict[str, Any]
     first_difference: int | None
     first_safe_seconds: float | None
+    chaos: ChaosReport | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all nodes have the same chain, and the checks of a run with faults hold."""
+        return self.output_roots_equal and (self.chaos is None or self.chaos.passed)
 
 
 @contextmanager
@@ -124,6 +132,7 @@ async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, s
                 await starting
             raise KeyboardInterrupt
         await starting
+        network.children.on_restart = view.message
         view.message("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
         return await _follow(network, settings, view, stop, started)
     except asyncio.CancelledError:
@@ -139,12 +148,27 @@ async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, s
 async def _follow(
     network: NetworkPrograms, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
 ) -> RunResult:
-    poller = StatusPoller(network.l1, network.nodes, network.files.root)
-    l1, l2 = JsonRpcClient(network.l1), JsonRpcClient(network.engines[SEQUENCER][0])
-    traffic = asyncio.create_task(_traffic(Traffic(l1, l2, lambda text: None)))
+    poller = StatusPoller(network.l1, network.nodes, network.files.root, network.conductor)
+    l1 = JsonRpcClient(network.l1)
+    engines = {name: JsonRpcClient(network.engines[name][0]) for name in settings.sequencer_names}
+    sender = Traffic(l1, engines[SEQUENCER], lambda text: None)
+    traffic = asyncio.create_task(_traffic(sender))
+    chaos = ChaosSession(network, settings.chaos, settings.seed, view.message)
+
+    async def poll() -> NetworkStatus:
+        status = await poller.poll()
+        sender.l2 = engines.get(status.leader or SEQUENCER, sender.l2)
+        return status
+
+    def check() -> None:
+        network.children.check()
+        chaos.check()
+
     try:
-        status, first_safe = await wait_for_end(network.children.check, poller.poll, settings, view, stop, started)
-        traffic.cancel()
+        async with chaos:
+            status, first_safe = await wait_for_end(check, poll, settings, view, stop, started)
+            traffic.cancel()
+            report = await chaos.report(_lowest(status, "safe"))
         safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
         view.message(f"comparing the output roots of blocks 0 to {safe}")
         comparison = await compare_output_roots(poller.nodes, safe)
@@ -157,10 +181,11 @@ async def _follow(
             processes={name: [asdict(entry) for entry in found] for name, found in status.processes.items()},
             first_difference=comparison.first_difference,
             first_safe_seconds=first_safe,
+            chaos=report,
         )
     finally:
         traffic.cancel()
-        for client in (l1, l2):
+        for client in (l1, *engines.values()):
             await client.close()
         await poller.close()
 
@@ -180,6 +205,8 @@ async def wait_for_end(
     while True:
         check()
         status = await poll()
+        for text in status.events:
+            view.message(text)
         view.show(status)
         safe, now = _lowest(status, "safe"), time.monotonic()
         verifier = status.nodes.get(VERIFIER)
@@ -187,7 +214,7 @@ async def wait_for_end(
             first_safe = round(now - started, 1)
         if safe > highest:
             highest, changed = safe, now
-        elif now - changed > STALL_SECONDS:
+        elif settings.batcher and now - changed > STALL_SECONDS:
             raise NoProgress(
                 f"no new safe block for {STALL_SECONDS:.0f} s (safe head {safe}); see the logs in the data directory"
             )

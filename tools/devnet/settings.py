@@ -11,6 +11,8 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
 MAX_VERIFIERS = 50
+MAX_SEQUENCERS = 5
+LEAST_CHAOS_SECONDS = 2.0
 DEFAULT_FORK = "jovian"
 FORKS = FORK_NAMES[1:]
 MAX_OFFSET_DIGITS = 9
@@ -53,11 +55,25 @@ class DevnetSettings:
     signer: bool
     el_sync: bool
     external: ExternalServices
+    sequencers: int = 1
+    conductor: bool = False
+    batcher: bool = True
+    chaos: float | None = None
+    seed: int = 0
+
+    @property
+    def sequencer_names(self) -> tuple[str, ...]:
+        """The names of the nodes that can sequence."""
+        return _numbered(SEQUENCER, self.sequencers)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of all rollup nodes, the sequencer first."""
-        return (SEQUENCER, VERIFIER, *(f"{VERIFIER}-{number}" for number in range(2, self.verifiers + 1)))
+        """The names of all rollup nodes, the sequencers first."""
+        return (*self.sequencer_names, *_numbered(VERIFIER, self.verifiers))
+
+
+def _numbered(name: str, count: int) -> tuple[str, ...]:
+    return (name, *(f"{name}-{number}" for number in range(2, count + 1)))
 
 
 def parse(argv: Sequence[str]) -> DevnetSettings:
@@ -94,6 +110,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
     if given.l1 and not given.beacon and given.da == "blobs":
         raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
+    _check_sequencers(given)
     return DevnetSettings(
         blocks=given.blocks,
         duration=given.duration,
@@ -119,7 +136,29 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
             sequencer_engine=_engine("--sequencer-engine", given.sequencer_engine),
             verifier_engine=_engine("--verifier-engine", given.verifier_engine),
         ),
+        sequencers=given.sequencers,
+        conductor=given.conductor,
+        batcher=not given.no_batcher,
+        chaos=given.chaos,
+        seed=given.seed,
     )
+
+
+def _check_sequencers(given: argparse.Namespace) -> None:
+    if not 1 <= given.sequencers <= MAX_SEQUENCERS:
+        raise SettingsError(f"--sequencers: must be 1 to {MAX_SEQUENCERS}, not {given.sequencers}")
+    if given.sequencers > 1 and not given.conductor:
+        raise SettingsError("--sequencers: without a conductor each builds a chain of its own; add --conductor")
+    if given.chaos is None:
+        return
+    if not LEAST_CHAOS_SECONDS <= given.chaos < float("inf"):
+        raise SettingsError(f"--chaos: must be at least {LEAST_CHAOS_SECONDS:g}, not {given.chaos:g}")
+    if given.sequencers < 2:
+        raise SettingsError("--chaos: there must be another sequencer to fail over to; add --sequencers 2 --conductor")
+    if given.no_batcher:
+        raise SettingsError("--chaos: it ends with a comparison of safe blocks; leave out --no-batcher")
+    if given.sequencer_engine or given.verifier_engine:
+        raise SettingsError("--chaos: it restarts the engines, which must be the embedded ones; leave out --*-engine")
 
 
 def _check_log_level(text: str) -> None:
@@ -196,6 +235,10 @@ _ALLOC_HELP = (
     "genesis file with the accounts (`alloc`) that the L2 starts with instead of the development contracts; upgrade "
     "transactions of forks that are active at genesis and missing in its `config` are run on them"
 )
+_CHAOS_HELP = (
+    "every so many seconds stop and start, kill or fail over the leading sequencer, or restart an engine, and check at "
+    "the end that no height was signed twice (needs --conductor)"
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -228,6 +271,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--prepare", action="store_true", help="write the files for external engines into --data-dir and stop")
     add("--log-level", default="info", help="of the nodes, which log to files in the data directory")
     add("--signer", action="store_true", help="the sequencer's blocks are signed by a program of their own")
+    add("--sequencers", type=int, default=1, metavar="N", help="number of sequencer nodes, of which one leads")
+    add("--conductor", action="store_true", help="a conductor decides which sequencer leads, and fails over to another")
+    add("--no-batcher", action="store_true", help="start no batcher: attach one, such as op-batcher, by network.json")
+    add("--chaos", type=float, metavar="SECONDS", help=_CHAOS_HELP)
+    add("--seed", type=int, default=0, metavar="N", help="of the random pauses of --chaos")
     add("--anvil", metavar="BINARY", help="run this anvil as L1 instead of the embedded one (needs --da calldata)")
     add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
     add("--beacon", metavar="URL", help="the Beacon API of --l1")

@@ -38,18 +38,23 @@ class ProcessUsage:
 
 @dataclass
 class NetworkStatus:
-    """The status at one time; None for a program that does not answer or is starting."""
+    """The status at one time; None for a program that does not answer or is starting. `leader` is the leading
+    sequencer where there is a conductor, `events` what it said since the status before."""
 
     l1_head: int | None = None
     nodes: dict[str, NodeHeads | None] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
     processes: dict[str, list[ProcessUsage]] = field(default_factory=dict)
+    leader: str | None = None
+    events: list[str] = field(default_factory=list)
 
 
 class StatusPoller:
     """Polls L1 and the nodes, and reads the files of batcher and supervisors."""
 
-    def __init__(self, l1: str, nodes: Mapping[str, str], root: Path) -> None:
+    def __init__(self, l1: str, nodes: Mapping[str, str], root: Path, conductor: str | None = None) -> None:
+        self._conductor = None if conductor is None else JsonRpcClient(conductor, timeout=3.0)
+        self._next_event = 0
         self._l1 = JsonRpcClient(l1, timeout=3.0)
         self.nodes = {name: JsonRpcClient(url, timeout=5.0) for name, url in nodes.items()}
         self._root = root
@@ -66,7 +71,16 @@ class StatusPoller:
             status.nodes[name] = await self._heads(name, client)
             status.processes[name] = read_processes(self._root / name / "processes.json")
         status.batches = _read_json(self._root / "batcher.json")
+        if self._conductor is not None:
+            await self._read_conductor(self._conductor, status)
         return status
+
+    async def _read_conductor(self, client: JsonRpcClient, status: NetworkStatus) -> None:
+        try:
+            found = await client.call("dev_conductor", self._next_event)
+        except (EndpointError, RpcFailure):
+            return
+        status.leader, status.events, self._next_event = found["leader"], found["events"], found["next_event"]
 
     async def _heads(self, name: str, client: JsonRpcClient) -> NodeHeads | None:
         try:
@@ -84,8 +98,9 @@ class StatusPoller:
 
     async def close(self) -> None:
         """Closes the connections."""
-        for client in (self._l1, *self.nodes.values()):
-            await client.close()
+        for client in (self._l1, self._conductor, *self.nodes.values()):
+            if client is not None:
+                await client.close()
 
 
 async def _peers_of(client: JsonRpcClient) -> int | None:

@@ -33,10 +33,11 @@ def deposit_call(sender: bytes, to: bytes, mint: int, value: int, gas: int, data
 
 
 class Traffic:
-    """Sends transfers each round and a deposit every few rounds; the next round retries what an endpoint refused."""
+    """Sends transfers each round and a deposit every few rounds; the next round retries what an endpoint refused. `l2`
+    is the engine that gets the transfers, and may be replaced."""
 
     def __init__(self, l1: JsonRpcClient, l2: JsonRpcClient, on_error: Callable[[str], None]) -> None:
-        self._l1, self._l2, self._on_error = l1, l2, on_error
+        self._l1, self.l2, self._on_error = l1, l2, on_error
         self._round = 0
         self._l1_chain_id = 0
         self.transfers = 0
@@ -53,12 +54,12 @@ class Traffic:
             self._on_error(f"traffic: {error}")
 
     async def _transfer(self) -> None:
-        nonce = await self._nonce(self._l2, TRANSFER_KEY)
+        nonce = await self._nonce(self.l2, TRANSFER_KEY)
         for offset in range(TRANSFERS_PER_ROUND):
             raw = dynamic_fee_transaction(
                 TRANSFER_KEY, L2_CHAIN_ID, nonce + offset, RECEIVER_KEY.address, GWEI, b"", 21_000, FEES
             )
-            await self._l2.call("eth_sendRawTransaction", to_hex(raw))
+            await self.l2.call("eth_sendRawTransaction", to_hex(raw))
             self.transfers += 1
 
     async def _deposit(self) -> None:

@@ -60,6 +60,8 @@ class LineView:
             text = f"{heads.unsafe}/{heads.safe}/{heads.finalized} peers {_peers(heads.peers)}" if heads else "starting"
             parts.append(f"{name} unsafe/safe/finalized {text}")
         batches = status.batches
+        if status.leader is not None:
+            parts.append(f"leader {status.leader}")
         parts.append(f"batches {batches.get('channels', 0)} blobs {batches.get('blobs', 0)}")
         self.message("  ".join(parts) + (f"  of {self._target}" if self._target else ""))
 
@@ -86,7 +88,8 @@ class LiveView:
         self._live.stop()
 
     def _heads(self, status: NetworkStatus) -> Table:
-        table = Table(title=f"L1 head {_shown(status.l1_head)}", expand=False)
+        leader = "" if status.leader is None else f", leader {status.leader}"
+        table = Table(title=f"L1 head {_shown(status.l1_head)}{leader}", expand=False)
         for column in ("node", "unsafe", "safe", "finalized", "peers"):
             table.add_column(column, justify="left" if column == "node" else "right")
         for name, heads in status.nodes.items():

@@ -14,6 +14,16 @@ from rollup_node.stages.protocol.types import Hash
 FILE_NAME = "accepted-blocks.jsonl"
 
 
+def drop_last_blocks(directory: Path, count: int) -> None:
+    """Removes the last `count` payloads, and all that follows them, from the journal of an engine that is stopped, as
+    if a crash had lost them."""
+    path = directory / FILE_NAME
+    lines = path.read_bytes().splitlines(keepends=True)
+    payloads = [at for at, line in enumerate(lines) if b'"executionPayload"' in line]
+    if len(payloads) > count:
+        path.write_bytes(b"".join(lines[: payloads[-count]]))
+
+
 class Journal:
     """One JSON object per line in the engine's data directory. Only the last line can be cut off, by a crash."""
 

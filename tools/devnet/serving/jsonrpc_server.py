@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
@@ -84,21 +84,28 @@ class JsonRpc:
         return await result if inspect.isawaitable(result) else result
 
 
-def application(rpc: JsonRpc, jwt_secret: bytes | None = None) -> web.Application:
-    """A web application that serves `rpc` at `/`, with a secret only for requests with a fresh HS256 token.
+def application(
+    rpc: JsonRpc, jwt_secret: bytes | None = None, others: Mapping[str, JsonRpc] | None = None
+) -> web.Application:
+    """A web application that serves `rpc` at `/` and `others` at their paths, with a secret only for requests with a
+    fresh HS256 token.
 
     Routes may be added before it starts."""
 
-    async def handle(request: web.Request) -> web.Response:
-        if jwt_secret is not None:
-            reason = token_error(request.headers.get("Authorization", ""), jwt_secret, time.time())
-            if reason is not None:
-                return web.Response(status=401, text=reason)
-        return web.Response(body=await rpc.respond(await request.read()), content_type="application/json")
+    def handler(served: JsonRpc) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            if jwt_secret is not None:
+                reason = token_error(request.headers.get("Authorization", ""), jwt_secret, time.time())
+                if reason is not None:
+                    return web.Response(status=401, text=reason)
+            return web.Response(body=await served.respond(await request.read()), content_type="application/json")
 
-    served = web.Application(client_max_size=MAX_BODY)
-    served.router.add_post("/", handle)
-    return served
+        return handle
+
+    app = web.Application(client_max_size=MAX_BODY)
+    for path, served in {"/": rpc, **(others or {})}.items():
+        app.router.add_post(path, handler(served))
+    return app
 
 
 class Listener:

@@ -1,0 +1,80 @@
+"""A run with faults: the watch on gossip and the faults beside the network, and the report at the end."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.log import Level, configuration, set_level
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.tools.devnet.chaos.block_watch import BlockWatch
+from rollup_node.tools.devnet.chaos.faults import FaultInjector
+from rollup_node.tools.devnet.chaos.report import ChaosReport, all_commits, chain_hashes, chaos_report
+from rollup_node.tools.devnet.files import SIGNER_KEY
+from rollup_node.tools.devnet.network import NetworkPrograms
+from rollup_node.tools.devnet.peering import address
+from rollup_node.tools.devnet.settings import VERIFIER
+
+
+class ChaosSession:
+    """Injects faults every `every` seconds while the context lasts; without `every` it does nothing."""
+
+    def __init__(self, network: NetworkPrograms, every: float | None, seed: int, say: Callable[[str], None]) -> None:
+        self._network = network
+        self._level = configuration().level
+        self._tasks: list[asyncio.Task[None]] = []
+        self._injector: FaultInjector | None = None
+        self._watch: BlockWatch | None = None
+        self._conductor: JsonRpcClient | None = None
+        if every is None or network.conductor is None:
+            return
+        ports = network.sequencer_p2p_ports
+        peers = [address(network.files, name, port) for name, port in ports.items()]
+        rollup = parse_rollup_config(network.files.rollup.read_bytes()).config
+        self._watch = BlockWatch(rollup, SIGNER_KEY.address, peers)
+        self._injector = FaultInjector(network, network.conductor, every, random.Random(seed), say)
+        self._conductor = JsonRpcClient(network.conductor)
+
+    async def __aenter__(self) -> Self:
+        if self._watch is not None and self._injector is not None:
+            set_level(Level.ERROR)  # the peers of the watch come and go on purpose
+            self._tasks = [asyncio.create_task(self._watch.run()), asyncio.create_task(self._injector.run())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stop()
+        set_level(self._level)
+        if self._injector is not None and self._conductor is not None:
+            await self._injector.close()
+            await self._conductor.close()
+
+    def check(self) -> None:
+        """Raises what ended the watch or the faults, such as NoRecovery."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    async def report(self, last: int) -> ChaosReport | None:
+        """Ends the faults; the report on the blocks up to `last`, the safe head; None without faults."""
+        if self._watch is None or self._injector is None or self._conductor is None:
+            return None
+        await self._stop()
+        commits = await all_commits(self._conductor)
+        failovers = (await self._conductor.call("dev_conductor", 0))["failovers"]
+        engine = JsonRpcClient(self._network.engines[VERIFIER][0])
+        try:
+            canonical = await chain_hashes(engine, last)
+        finally:
+            await engine.close()
+        watch = self._watch
+        return chaos_report(self._injector.counts, failovers, commits, watch.hashes, watch.arrivals, canonical)
+
+    async def _stop(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

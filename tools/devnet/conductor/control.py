@@ -1,0 +1,165 @@
+"""Watches the sequencers and keeps exactly the leader sequencing: a leader that is unhealthy loses the lead, the next
+one is brought to the last committed block and started [CND5, CND6]."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.devnet.conductor.cluster import Cluster
+from rollup_node.tools.devnet.conductor.health import Action, HealthChecks, SequencerReport, action, best
+from rollup_node.tools.devnet.conductor.sequencers import CallFailed, SequencerClient
+
+FIRST_START_SECONDS = 60.0
+"""Until a leader was started for the first time, nodes that do not answer yet keep the lead so long."""
+CATCH_UP_SECONDS = 3.0
+CATCH_UP_POLL_SECONDS = 0.05
+MAX_EVENTS = 1000
+
+log = get_logger("conductor")
+
+IsReplaced = Callable[[ExecutionPayload, SequencerReport], Awaitable[bool]]
+"""Whether a committed block is off the chain, as a sequencer and L1 know it."""
+
+
+class Control:
+    """`interval` is in seconds between two looks at the sequencers; `events` are lines for the user, the latest
+    MAX_EVENTS, of which `event_count` were written."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        urls: Mapping[str, str],
+        checks: HealthChecks,
+        is_replaced: IsReplaced,
+        interval: float,
+    ) -> None:
+        self.cluster, self._checks, self._is_replaced, self._interval = cluster, checks, is_replaced, interval
+        self.sequencers = {name: SequencerClient(name, url) for name, url in urls.items()}
+        self.problems: dict[str, str | None] = dict.fromkeys(urls)
+        self.paused = False
+        self.events: deque[str] = deque(maxlen=MAX_EVENTS)
+        self.event_count = 0
+        self.failovers = 0
+        self._leads_since = time.time()
+        self._lost_at: float | None = None
+        self._started = False
+        self._warned: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Watches until it is cancelled."""
+        try:
+            while True:
+                began = time.monotonic()
+                await self.step()
+                await asyncio.sleep(max(0.0, began + self._interval - time.monotonic()))
+        finally:
+            for sequencer in self.sequencers.values():
+                await sequencer.close()
+
+    async def step(self) -> None:
+        """One look at all sequencers, and what follows from it."""
+        now = time.time()
+        reports = await asyncio.gather(*(sequencer.poll() for sequencer in self.sequencers.values()))
+        found = dict(zip(self.sequencers, reports, strict=True))
+        for name, report in found.items():
+            since = self._leads_since if name == self.cluster.leader else 0.0
+            problem = "it does not answer" if report is None else self._checks.problem(report, now, since)
+            self.problems[name] = problem
+        if self.paused:
+            return
+        await asyncio.gather(*(self._act(name, found) for name in found))
+
+    def transfer(self, to: str, why: str) -> None:
+        """Makes a sequencer the leader at once: from here on commits of the one before are refused."""
+        before = self.cluster.leader
+        self.cluster.lead(to)
+        self._leads_since = self._lost_at = time.time()
+        self.failovers += 1
+        self._say(f"failover: {why}; {to} leads instead of {before} (term {self.cluster.term})")
+
+    # --- actions ---------------------------------------------------------------------------------------------------
+
+    async def _act(self, name: str, found: Mapping[str, SequencerReport | None]) -> None:
+        report = found[name]
+        wanted = action(
+            leads=name == self.cluster.leader,
+            healthy=self.problems[name] is None,
+            active=None if report is None else report.active,
+        )
+        try:
+            if wanted is Action.START and report is not None:
+                await self._start(self.sequencers[name], report)
+            elif wanted is Action.STOP:
+                await self._stop(self.sequencers[name])
+            elif wanted is Action.TRANSFER:
+                self._transfer_from(name, found)
+        except CallFailed as error:
+            self._warn(name, f"{name}: {error}")
+
+    def _transfer_from(self, name: str, found: Mapping[str, SequencerReport | None]) -> None:
+        if not self._started and time.time() < self._leads_since + FIRST_START_SECONDS:
+            return
+        others = {other: report for other, report in found.items() if other != name}
+        to, problem = best(others, self.problems), self.problems[name]
+        if to is None:
+            self._warn(name, f"{name} is unhealthy ({problem}), and no other sequencer answers")
+            return
+        self.transfer(to, f"{name} is unhealthy, {problem}")
+
+    async def _stop(self, sequencer: SequencerClient) -> None:
+        head = await sequencer.stop()
+        self._say(f"{sequencer.name} was stopped at {head[:12]}")
+
+    async def _start(self, sequencer: SequencerClient, report: SequencerReport) -> None:
+        """Starts the leader on the last committed block, which it gets first where it lacks it."""
+        term, last = self.cluster.term, self.cluster.last
+        if last is not None and report.head_hash != last.block_hash:
+            missing = self.cluster.after(report.head_hash)
+            if missing:
+                await self._catch_up(sequencer, missing)
+            elif not await self._is_replaced(last, report):
+                shown = f"its head {report.head_number} {to_hex(report.head_hash)[:12]}"
+                raise CallFailed(f"{shown} is not on the committed chain, which ends at {last.block_number}")
+        head = sequencer.report or report
+        if term != self.cluster.term:
+            return
+        await sequencer.start(head.head_hash)
+        now, lost = time.time(), self._lost_at
+        self._started, self._lost_at = True, None
+        self._leads_since = now
+        self._warned.clear()
+        after = "" if lost is None else f", {now - lost:.1f} s after the failover"
+        self._say(f"{sequencer.name} leads and was started at block {head.head_number}{after}")
+
+    async def _catch_up(self, sequencer: SequencerClient, missing: list[ExecutionPayload]) -> None:
+        """Posts committed blocks that a sequencer lacks, and waits until it has them. Raises CallFailed."""
+        log.info("posting committed blocks", to=sequencer.name, first=missing[0].block_number, count=len(missing))
+        for payload in missing:
+            await sequencer.post(payload)
+        deadline = time.monotonic() + CATCH_UP_SECONDS
+        while not _has(await sequencer.poll(), missing[-1].block_hash):
+            if time.monotonic() > deadline:
+                raise CallFailed(f"it has not inserted the committed block {missing[-1].block_number} yet")
+            await asyncio.sleep(CATCH_UP_POLL_SECONDS)
+
+    # --- lines for the user ----------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        log.info(text)
+        self.events.append(text)
+        self.event_count += 1
+
+    def _warn(self, name: str, text: str) -> None:
+        """Says a trouble once, until a leader is started."""
+        if self._warned.get(name) != text:
+            self._warned[name] = text
+            self._say(text)
+
+
+def _has(report: SequencerReport | None, head: Hash) -> bool:
+    return report is not None and report.head_hash == head
