@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
-from rollup_node.tools.devnet.chaos.faults import NoRecovery
 from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.faults.injector import NoRecovery
 from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed

@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,6 +92,19 @@ class NetworkPrograms:
 
     def _embedded(self, name: str) -> tuple[str, str]:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
+
+    def stopped(self, program: str) -> AbstractContextManager[None]:
+        """Kills a program, and starts it again at the end of the context."""
+        return self.children.stopped(program)
+
+    def node_pids(self, name: str) -> dict[str, int]:
+        """The process id of each role of a node, the supervisor included."""
+        entries = json.loads((self.files.node(name) / "processes.json").read_text())
+        return {entry["role"]: entry["pid"] for entry in entries}
+
+    def engine_data(self, name: str) -> Path:
+        """The directory in which the embedded engine of a node keeps its chain."""
+        return self.files.engine_data(name)
 
     async def start(self) -> None:
         """Starts all programs and waits until the nodes answer. Raises StartFailed or ProgramExited.

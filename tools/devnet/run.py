@@ -16,9 +16,9 @@ from typing import Any
 
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
-from rollup_node.tools.devnet.chaos.report import ChaosReport
-from rollup_node.tools.devnet.chaos.session import ChaosSession
+from rollup_node.tools.devnet.chaos import ChaosSession
 from rollup_node.tools.devnet.compare import compare_output_roots
+from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings

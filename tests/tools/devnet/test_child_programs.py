@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.child_programs import ChildPrograms, ProgramExited
+from rollup_node.tools.devnet.child_programs import MAX_STARTS_A_MINUTE, ChildPrograms, ProgramExited
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
@@ -38,3 +38,29 @@ def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
         stubborn.check()
     children.stop(0.2)
     assert stubborn.process.returncode == -9
+
+
+def test_a_program_is_started_again_a_few_times_a_minute(tmp_path: Path) -> None:
+    lines: list[str] = []
+    children = ChildPrograms(lines.append)
+    child = children.start("node", [sys.executable, "-c", "exit(7)"], tmp_path / "log", is_restarted=True)
+    with pytest.raises(ProgramExited, match=r"^node exited \(exit code 7\)"):
+        for _ in range(MAX_STARTS_A_MINUTE + 1):
+            child.process.wait(50)
+            children.check()
+    assert lines == ["node exited (exit code 7) and was started again"] * (MAX_STARTS_A_MINUTE - 1)
+    children.stop()
+
+
+def test_a_program_is_killed_for_a_while(tmp_path: Path) -> None:
+    children = ChildPrograms()
+    child = children.start("node", [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log")
+    before = child.process
+    with children.stopped("node"):
+        assert before.returncode == -9
+        children.check()
+        assert child.process is before, "nobody starts it meanwhile"
+    assert child.process is not before and child.process.poll() is None
+    with children.stopped("node"):
+        children.stop()
+    assert child.process.returncode == -9, "no program starts once all were stopped"

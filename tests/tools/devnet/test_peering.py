@@ -1,4 +1,4 @@
-"""P2P options of the nodes: loopback only, with the sequencer as static peer and bootnode."""
+"""P2P options of the nodes: loopback only, with the sequencers as static peers and bootnodes."""
 
 from pathlib import Path
 
@@ -7,6 +7,8 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.tools.devnet.files import NetworkFiles, write_secrets
 from rollup_node.tools.devnet.peering import address, bootnode, identity, peer_options
+
+PORTS = {"sequencer": 9000}
 
 
 @pytest.fixture
@@ -28,25 +30,36 @@ def test_addresses(files: NetworkFiles) -> None:
 
 
 def test_the_sequencer_signs_and_has_no_static_peers(files: NetworkFiles) -> None:
-    options = peer_options(files, "sequencer", 9000, 9000)
+    options = peer_options(files, "sequencer", 9000, PORTS)
     assert "p2p.sequencer.key" in options and "signer.endpoint" not in options
     assert "p2p.static" not in options and "p2p.bootnodes" not in options
 
 
 def test_with_a_signer_the_sequencer_has_no_key(files: NetworkFiles) -> None:
-    options = peer_options(files, "sequencer", 9000, 9000, "http://127.0.0.1:9002")
+    options = peer_options(files, "sequencer", 9000, PORTS, "http://127.0.0.1:9002")
     assert options["signer.endpoint"] == "http://127.0.0.1:9002" and "p2p.sequencer.key" not in options
-    assert "signer.endpoint" not in peer_options(files, "verifier", 9001, 9000, "http://127.0.0.1:9002")
+    assert "signer.endpoint" not in peer_options(files, "verifier", 9001, PORTS, "http://127.0.0.1:9002")
 
 
 def test_a_verifier_knows_the_sequencer(files: NetworkFiles) -> None:
-    options = peer_options(files, "verifier", 9001, 9000)
+    options = peer_options(files, "verifier", 9001, PORTS)
     assert options["p2p.static"] == address(files, "sequencer", 9000)
     assert options["p2p.bootnodes"] == bootnode(files, "sequencer", 9000)
     assert "p2p.sequencer.key" not in options
 
 
+def test_each_sequencer_dials_those_before_it_and_a_verifier_all(files: NetworkFiles) -> None:
+    write_secrets(files, ("sequencer-2",))
+    ports = {**PORTS, "sequencer-2": 9002}
+    first, second = (address(files, name, port) for name, port in ports.items())
+    assert "p2p.static" not in peer_options(files, "sequencer", 9000, ports)
+    options = peer_options(files, "sequencer-2", 9002, ports)
+    assert options["p2p.static"] == first and "p2p.sequencer.key" in options
+    options = peer_options(files, "verifier", 9001, ports)
+    assert options["p2p.static"] == f"{first},{second}" and options["p2p.bootnodes"].count("enode://") == 2
+
+
 @pytest.mark.parametrize("name", ["sequencer", "verifier"])
 def test_no_packet_leaves_the_loopback_interface(files: NetworkFiles, name: str) -> None:
-    options = peer_options(files, name, 9001, 9000)
+    options = peer_options(files, name, 9001, PORTS)
     assert (options["p2p.listen.ip"], options["p2p.netrestrict"]) == ("127.0.0.1", "127.0.0.0/8")

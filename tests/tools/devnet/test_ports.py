@@ -11,12 +11,13 @@ NODES = ("sequencer", "verifier")
 
 
 def numbers(ports: Ports) -> list[int]:
-    return [ports.l1, ports.beacon, *(port for name in NODES for port in astuple(ports.nodes[name])), ports.signer]
+    nodes = (port for name in NODES for port in astuple(ports.nodes[name]))
+    return [ports.l1, ports.beacon, *nodes, ports.signer, ports.conductor]
 
 
 def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
     with reserved(0, NODES) as first, reserved(0, NODES) as second:
-        assert len({*numbers(first), *numbers(second)}) == 26
+        assert len({*numbers(first), *numbers(second)}) == 28
         for port in numbers(first):
             with socket.create_server((LOOPBACK, port)), pytest.raises(OSError, match="in use"):
                 socket.create_server((LOOPBACK, port))
@@ -28,10 +29,10 @@ def test_consecutive_ports_from_a_base() -> None:
     while True:
         try:
             with reserved(base, NODES) as row:
-                assert numbers(row) == list(range(base, base + 13))
+                assert numbers(row) == list(range(base, base + 14))
                 break
         except PortInUse:
-            base += 13
+            base += 14
 
 
 def test_a_port_in_use_is_named() -> None:

@@ -85,6 +85,12 @@ def test_a_stall_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         run_until_end(ScriptedNetwork(1, 2, 3, 4), "--blocks", "5")
 
 
+def test_without_a_batcher_safe_heads_may_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "STALL_SECONDS", 0.0)
+    status, _ = run_until_end(ScriptedNetwork(0, 0, 0, 0, 5), "--blocks", "5", "--no-batcher")
+    assert status.nodes["verifier"] == NodeHeads(6, 5, 0)
+
+
 def test_a_temporary_directory_is_removed() -> None:
     with data_directory(None) as path:
         assert path.is_dir()
@@ -111,10 +117,21 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_only_files_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
     databases = ("verifier-peers.db-wal", "verifier-safe-heads.db")
-    removed = (*databases, "verifier-2.log", "sequencer-engine.log", "l1.log", "network.json")
+    databases += ("sequencer-2-peers.db_signed_blocks", "sequencer-2-peers.db_signed_blocks-wal")
+    removed = (
+        *databases,
+        "verifier-2.log",
+        "conductor.log",
+        "sequencer-2-engine.log",
+        "sequencer-engine.log",
+        "l1.log",
+        "network.json",
+    )
     kept = ("lock", "jwt.txt", "l2-genesis.json", "op-reth.log", "mine.db")
     for name in (*removed, *kept):
         (tmp_path / name).touch()
+    (tmp_path / "sequencer-2-engine-data").mkdir()
+    (tmp_path / "sequencer-2-engine-data" / "accepted-blocks.jsonl").touch()
     with data_directory(tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 

@@ -74,6 +74,16 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
         ("--data-dir=", "argument --data-dir: must be a directory, not ''"),
         ("--log-level loud", "--log-level loud: must be one of silent, error"),
         ("--bogus", "unrecognized arguments: --bogus"),
+        ("--sequencers 6 --conductor", "--sequencers: must be 1 to 5, not 6"),
+        ("--sequencers 2", "--sequencers: without a conductor each builds a chain of its own; add --conductor"),
+        ("--chaos 1 --sequencers 2 --conductor", "--chaos: must be at least 2, not 1"),
+        ("--chaos nan --sequencers 2 --conductor", "--chaos: must be at least 2, not nan"),
+        ("--chaos 5 --conductor", "--chaos: there must be another sequencer to fail over to"),
+        ("--chaos 5 --sequencers 2 --conductor --no-batcher", "--chaos: it ends with a comparison of safe blocks"),
+        (
+            "--chaos 5 --sequencers 2 --conductor --sequencer-engine http://a,http://b",
+            "--chaos: it restarts the engines, which must be the embedded ones",
+        ),
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
     ],
 )
@@ -81,3 +91,10 @@ def test_invalid_flags(words: str, error: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(words.split())
     assert str(refusal.value).startswith(error) and "\n" not in str(refusal.value)
+
+
+def test_sequencers_come_first() -> None:
+    settings = parse(["--sequencers", "2", "--nodes", "2", "--conductor", "--no-batcher"])
+    assert settings.nodes == ("sequencer", "sequencer-2", "verifier", "verifier-2")
+    assert settings.sequencer_names == settings.nodes[:2] and not settings.batcher
+    assert parse([]).nodes == ("sequencer", "verifier") and parse([]).batcher

@@ -81,3 +81,23 @@ def test_an_incomplete_file_counts_as_none(tmp_path: Path) -> None:
 def test_memory_of_a_process() -> None:
     assert 5 < memory_of(os.getpid()) < 5000
     assert memory_of(1 << 30) == 0.0
+
+
+def test_what_the_conductor_said_since_the_last_poll(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def overview(first: int) -> dict[str, Any]:
+        asked.append(first)
+        return {"leader": "sequencer-2", "events": ["failover"] if first == 0 else [], "next_event": 1}
+
+    async def run() -> list[NetworkStatus]:
+        async with listening(json_rpc_app({}), json_rpc_app({"dev_conductor": overview})) as (l1, conductor):
+            poller = StatusPoller(l1, {}, tmp_path, conductor)
+            try:
+                return [await poller.poll() for _ in range(2)]
+            finally:
+                await poller.close()
+
+    first, second = asyncio.run(run())
+    assert (first.leader, first.events) == ("sequencer-2", ["failover"])
+    assert (second.leader, second.events) == ("sequencer-2", []) and asked == [0, 1]

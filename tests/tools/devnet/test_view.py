@@ -27,6 +27,11 @@ def test_the_display_fits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     live.close()
 
 
+def test_lines_name_the_leading_sequencer(capsys: pytest.CaptureFixture[str]) -> None:
+    LineView(None).show(NetworkStatus(l1_head=1, leader="sequencer-2"))
+    assert capsys.readouterr().out == "L1 1  leader sequencer-2  batches 0 blobs 0\n"
+
+
 def test_lines_have_all_heads(capsys: pytest.CaptureFixture[str]) -> None:
     lines = LineView(30)
     lines.message("starting")

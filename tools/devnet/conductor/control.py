@@ -63,16 +63,30 @@ class Control:
 
     async def step(self) -> None:
         """One look at all sequencers, and what follows from it."""
-        now = time.time()
         reports = await asyncio.gather(*(sequencer.poll() for sequencer in self.sequencers.values()))
         found = dict(zip(self.sequencers, reports, strict=True))
+        self._check(found)
+        if self.paused:
+            return
+        if self._action(self.cluster.leader, found) is Action.TRANSFER:
+            self._transfer_from(self.cluster.leader, found)
+            self._check(found)
+        await asyncio.gather(*(self._act(name, found) for name in found))
+
+    def _check(self, found: Mapping[str, SequencerReport | None]) -> None:
+        now = time.time()
         for name, report in found.items():
             since = self._leads_since if name == self.cluster.leader else 0.0
             problem = "it does not answer" if report is None else self._checks.problem(report, now, since)
             self.problems[name] = problem
-        if self.paused:
-            return
-        await asyncio.gather(*(self._act(name, found) for name in found))
+
+    def _action(self, name: str, found: Mapping[str, SequencerReport | None]) -> Action:
+        report = found[name]
+        return action(
+            leads=name == self.cluster.leader,
+            healthy=self.problems[name] is None,
+            active=None if report is None else report.active,
+        )
 
     def transfer(self, to: str, why: str) -> None:
         """Makes a sequencer the leader at once: from here on commits of the one before are refused."""
@@ -85,19 +99,12 @@ class Control:
     # --- actions ---------------------------------------------------------------------------------------------------
 
     async def _act(self, name: str, found: Mapping[str, SequencerReport | None]) -> None:
-        report = found[name]
-        wanted = action(
-            leads=name == self.cluster.leader,
-            healthy=self.problems[name] is None,
-            active=None if report is None else report.active,
-        )
+        report, wanted = found[name], self._action(name, found)
         try:
             if wanted is Action.START and report is not None:
                 await self._start(self.sequencers[name], report)
             elif wanted is Action.STOP:
                 await self._stop(self.sequencers[name])
-            elif wanted is Action.TRANSFER:
-                self._transfer_from(name, found)
         except CallFailed as error:
             self._warn(name, f"{name}: {error}")
 

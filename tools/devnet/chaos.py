@@ -9,9 +9,9 @@ from typing import Self
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log import Level, configuration, set_level
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.tools.devnet.chaos.block_watch import BlockWatch
-from rollup_node.tools.devnet.chaos.faults import FaultInjector
-from rollup_node.tools.devnet.chaos.report import ChaosReport, all_commits, chain_hashes, chaos_report
+from rollup_node.tools.devnet.faults.block_watch import BlockWatch
+from rollup_node.tools.devnet.faults.injector import FaultInjector
+from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.peering import address

@@ -22,9 +22,8 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.peering import NETRESTRICT
-from rollup_node.tools.devnet.ports import LOOPBACK
 
+LISTEN_IP, NETRESTRICT = "127.0.0.1", "127.0.0.0/8"
 MAX_AGE_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
 
@@ -38,7 +37,7 @@ class BlockWatch:
         self.arrivals: list[float] = []
         config = P2pConfig(
             rollup,
-            listen_ip=LOOPBACK,
+            listen_ip=LISTEN_IP,
             listen_tcp=0,
             no_discovery=True,
             netrestrict=(NETRESTRICT,),

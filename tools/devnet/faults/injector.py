@@ -6,13 +6,12 @@ import os
 import random
 import signal
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any, Protocol
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.tools.devnet.engine.journal import drop_last_blocks
-from rollup_node.tools.devnet.network import NetworkPrograms
-from rollup_node.tools.devnet.status import read_processes
 
 RECOVERY_SECONDS = 60.0
 RECOVERY_BLOCKS = 2
@@ -22,6 +21,21 @@ MAX_LOST_BLOCKS = 3
 
 Fault = Callable[[str], Awaitable[None]]
 """A fault of the leading sequencer, which is named."""
+
+
+class Programs(Protocol):
+    """The programs of the network."""
+
+    nodes: dict[str, str]
+
+    def stopped(self, program: str) -> AbstractContextManager[None]:
+        """Kills a program, and starts it again at the end of the context."""
+
+    def node_pids(self, name: str) -> dict[str, int]:
+        """The process id of each role of a node, the supervisor included."""
+
+    def engine_data(self, name: str) -> Path:
+        """The directory in which the engine of a node keeps its chain."""
 
 
 class NoRecovery(RuntimeError):
@@ -34,7 +48,7 @@ class FaultInjector:
     `conductor` is its URL, `every` the mean seconds between two faults, `say` shows a line to the user."""
 
     def __init__(
-        self, network: NetworkPrograms, conductor: str, every: float, chance: random.Random, say: Callable[[str], None]
+        self, network: Programs, conductor: str, every: float, chance: random.Random, say: Callable[[str], None]
     ) -> None:
         self._network, self._conductor, self._every, self._chance, self._say = network, conductor, every, chance, say
         self._clients: dict[str, JsonRpcClient] = {}
@@ -88,22 +102,20 @@ class FaultInjector:
         await self._call(f"{self._conductor}/{leader}", "conductor_transferLeader")
 
     async def _kill_process(self, leader: str, role: str) -> None:
-        for entry in read_processes(self._network.files.node(leader) / "processes.json"):
-            if entry.role == role:
-                _signal([entry.pid], signal.SIGKILL)
+        pid = self._network.node_pids(leader).get(role)
+        _signal([] if pid is None else [pid], signal.SIGKILL)
 
     async def _restart_engine(self, leader: str) -> None:
-        with self._network.children.stopped(f"{leader} engine"):
+        with self._network.stopped(f"{leader} engine"):
             await asyncio.sleep(0)
 
     async def _lose_blocks(self, leader: str) -> None:
-        with self._network.children.stopped(f"{leader} engine"):
-            drop_last_blocks(self._network.files.engine_data(leader), self._chance.randint(1, MAX_LOST_BLOCKS))
+        with self._network.stopped(f"{leader} engine"):
+            drop_last_blocks(self._network.engine_data(leader), self._chance.randint(1, MAX_LOST_BLOCKS))
 
     async def _pause_node(self, leader: str) -> None:
         """Pauses a node until another one leads: it goes on as if it led still."""
-        pids = [entry.pid for entry in read_processes(self._network.files.node(leader) / "processes.json")]
-        pids.append(self._network.children.pids()[f"{leader} node"])
+        pids = list(self._network.node_pids(leader).values())
         try:
             _signal(pids, signal.SIGSTOP)
             await self._until(f"a failover while {leader} is paused", lambda found: found["leader"] != leader)
@@ -112,8 +124,7 @@ class FaultInjector:
 
     async def _kill_node(self, leader: str) -> None:
         """Kills the supervisor, whose processes die with it, and starts the node again once another one leads."""
-        name = f"{leader} node"
-        with self._network.children.stopped(name):
+        with self._network.stopped(f"{leader} node"):
             await self._until(f"a failover after the kill of {leader}", lambda found: found["leader"] != leader)
 
     # --- the conductor's view --------------------------------------------------------------------------------------

@@ -1,0 +1,201 @@
+"""How the conductor starts, stops and replaces the leader, with the RPC servers of two sequencers."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from rollup_node.stages.protocol.block_hash import payload_block_hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.tools.devnet.conductor import control as controls
+from rollup_node.tools.devnet.conductor.cluster import Cluster
+from rollup_node.tools.devnet.conductor.control import Control
+from rollup_node.tools.devnet.conductor.health import HealthChecks, SequencerReport
+from rollup_node.tools.devnet.conductor.sequencers import SequencerClient
+from tests.support.p2p_blocks import block
+from tests.support.sequencer_servers import SequencerServer
+
+UNSAFE_INTERVAL = 6.0
+Scenario = Callable[["Network"], Awaitable[None]]
+
+
+def recent_chain(count: int, age: float = 0.0) -> list[ExecutionPayload]:
+    """Linked blocks, the last of which is so many seconds old."""
+    last = int(time.time() - age)
+    blocks: list[ExecutionPayload] = []
+    for number in range(1, count + 1):
+        parent = blocks[-1].block_hash if blocks else bytes(32)
+        blocks.append(block(4, number, parent, timestamp=last - count + number))
+    return blocks
+
+
+class Network:
+    """Two sequencers and their conductor, whose steps the test makes; `replaced` is what it finds out about L1."""
+
+    def __init__(self, head: ExecutionPayload) -> None:
+        self.first, self.second = SequencerServer(head), SequencerServer(head)
+        self.cluster = Cluster(("sequencer", "sequencer-2"))
+        self.replaced = False
+
+    def begin(self) -> None:
+        urls = {"sequencer": self.first.url, "sequencer-2": self.second.url}
+        self.control = Control(self.cluster, urls, HealthChecks(UNSAFE_INTERVAL), self._is_replaced, 0.5)
+
+    async def _is_replaced(self, last: ExecutionPayload, report: SequencerReport) -> bool:
+        return self.replaced
+
+    async def step(self, times: int = 1) -> None:
+        for _ in range(times):
+            await self.control.step()
+
+    @property
+    def events(self) -> list[str]:
+        return list(self.control.events)
+
+
+def run(scenario: Scenario, head: ExecutionPayload) -> None:
+    async def bounded() -> None:
+        network = Network(head)
+        async with asyncio.timeout(20), network.first.serving(), network.second.serving():
+            network.begin()
+            try:
+                await scenario(network)
+            finally:
+                for client in network.control.sequencers.values():
+                    await client.close()
+
+    asyncio.run(bounded())
+
+
+def test_the_leader_is_started_on_its_head_and_others_are_stopped() -> None:
+    (only,) = recent_chain(1)
+
+    async def scenario(network: Network) -> None:
+        network.second.active = True
+        await network.step()
+        assert network.first.active and not network.second.active
+        assert "sequencer leads and was started at block 1" in network.events
+        await network.step(2)
+        assert (network.first.calls, network.second.calls) == (["start"], ["stop"])
+
+    run(scenario, only)
+
+
+def test_a_leader_that_does_not_answer_is_replaced_by_one_that_gets_the_committed_blocks() -> None:
+    blocks = recent_chain(4)
+
+    async def scenario(network: Network) -> None:
+        await network.step()
+        for payload in blocks[1:]:
+            network.cluster.commit("sequencer", payload)
+        network.first.head = blocks[-1]
+        network.first.answers = False
+        await network.step()
+        assert network.cluster.leader == "sequencer", "its rpc process may be starting again"
+        await network.step(2)
+        assert network.cluster.leader == "sequencer-2" and network.control.failovers == 1
+        assert network.second.calls == ["post"] * 3 + ["start"] and network.second.head == blocks[-1]
+        assert any("sequencer is unhealthy, it does not answer; sequencer-2 leads" in text for text in network.events)
+        assert any("sequencer-2 leads and was started at block 4, " in text for text in network.events)
+        network.first.answers = True
+        await network.step()
+        assert not network.first.active and network.second.active
+
+    run(scenario, blocks[0])
+
+
+def test_a_leader_whose_head_is_stuck_is_replaced_once_it_had_time() -> None:
+    (old,) = recent_chain(1, age=60)
+
+    async def scenario(network: Network) -> None:
+        await network.step()
+        assert network.first.active, "the head was old before it led"
+        network.control._leads_since -= UNSAFE_INTERVAL + 1
+        await network.step()
+        assert network.cluster.leader == "sequencer-2"
+        await network.step()
+        assert network.second.active and not network.first.active
+
+    run(scenario, old)
+
+
+def test_a_leader_off_the_committed_chain_is_not_started_unless_that_was_replaced() -> None:
+    first, second = recent_chain(2)
+    twin = msgspec.structs.replace(second, gas_used=second.gas_used + 1)
+    twin = msgspec.structs.replace(twin, block_hash=payload_block_hash(twin))
+
+    async def scenario(network: Network) -> None:
+        network.cluster.commit("sequencer", first)
+        network.cluster.commit("sequencer", second)
+        network.first.head = twin
+        await network.step(2)
+        assert network.first.calls == []
+        assert [text.startswith("sequencer: its head 2 ") for text in network.events] == [True], "it is said once"
+        assert "is not on the committed chain, which ends at 2" in network.events[0]
+        network.replaced = True
+        await network.step()
+        assert network.first.active
+
+    run(scenario, first)
+
+
+def test_blocks_that_are_not_inserted_keep_a_leader_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controls, "CATCH_UP_SECONDS", 0.1)
+    first, second = recent_chain(2)
+
+    async def scenario(network: Network) -> None:
+        network.cluster.commit("sequencer", first)
+        network.cluster.commit("sequencer", second)
+        network.first.inserts = False
+        await network.step()
+        assert network.first.calls == ["post"]
+        assert network.events == ["sequencer: it has not inserted the committed block 2 yet"]
+        network.first.inserts = True
+        await network.step()
+        assert network.first.active
+
+    run(scenario, first)
+
+
+def test_nodes_that_are_starting_keep_the_lead_and_a_pause_ends_all_action() -> None:
+    (only,) = recent_chain(1)
+
+    async def scenario(network: Network) -> None:
+        network.first.answers = False
+        await network.step(3)
+        assert network.cluster.leader == "sequencer" and network.events == []
+        network.first.answers = True
+        network.control.paused = True
+        await network.step()
+        assert not network.first.active
+        network.control.paused = False
+        await network.step()
+        assert network.first.active
+        network.first.answers = network.second.answers = False
+        await network.step(3)
+        assert network.events[-1] == "sequencer is unhealthy (it does not answer), and no other sequencer answers"
+
+    run(scenario, only)
+
+
+def test_a_run_ends_with_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    (only,) = recent_chain(1)
+    closed: list[str] = []
+
+    async def close(client: SequencerClient) -> None:
+        closed.append(client.name)
+        await client._rpc.close()
+
+    monkeypatch.setattr(SequencerClient, "close", close)
+
+    async def scenario(network: Network) -> None:
+        running = asyncio.create_task(network.control.run())
+        while not network.first.active:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert closed == ["sequencer", "sequencer-2"]
+
+    run(scenario, only)

@@ -1,0 +1,66 @@
+"""The report on a run with faults."""
+
+import asyncio
+
+from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
+from tests.support.http_listener import json_rpc_app, listening
+
+HASHES = {number: bytes([number]) * 32 for number in range(6)}
+COMMITS = [(number, to_hex(HASHES[number])) for number in (1, 2, 3, 4)]
+GOSSIPED = {number: {HASHES[number]} for number in (1, 2, 4)}
+CANONICAL = {number: to_hex(HASHES[number]) for number in (0, 1, 2, 3)}
+
+
+def report(
+    commits: list[tuple[int, str]] = COMMITS,
+    gossiped: dict[int, set[bytes]] = GOSSIPED,
+    arrivals: tuple[float, ...] = (5.0, 6.0, 9.25),
+    canonical: dict[int, str] = CANONICAL,
+) -> ChaosReport:
+    return chaos_report({"transfer of the lead": 2, "kill of the node": 0}, 2, commits, gossiped, arrivals, canonical)
+
+
+def test_one_chain() -> None:
+    found = report()
+    assert found.passed
+    assert (found.committed, found.gossiped, found.longest_gap) == (4, 3, 3.2)
+    lines = found.lines()
+    assert lines[0] == "faults: 2 x transfer of the lead"
+    assert "failovers: 2; blocks committed: 4, seen on gossip: 3; longest gap without a block: 3.2 s" in lines
+    assert lines[-1].startswith("no height was signed twice")
+
+
+def test_a_height_that_was_signed_twice() -> None:
+    found = report(gossiped={**GOSSIPED, 2: {HASHES[2], HASHES[5]}}, commits=[*COMMITS, (2, to_hex(HASHES[5]))])
+    assert (found.signed_twice, found.gossiped_uncommitted, found.off_the_chain) == ((2,), (), (2,))
+    assert not found.passed and "heights SIGNED TWICE with different hashes: 2" in found.lines()
+
+
+def test_a_block_on_gossip_that_was_not_committed() -> None:
+    found = report(gossiped={**GOSSIPED, 5: {HASHES[5]}})
+    assert (found.signed_twice, found.gossiped_uncommitted) == ((), (5,))
+    assert not found.passed and "blocks GOSSIPED that were not committed: 5" in found.lines()
+
+
+def test_a_committed_block_that_is_not_on_the_chain() -> None:
+    found = report(canonical={**CANONICAL, 3: to_hex(HASHES[5])})
+    assert found.off_the_chain == (3,) and not found.passed
+    assert "committed blocks that are NOT ON THE CHAIN: 3" in found.lines()
+
+
+def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
+    async def run() -> None:
+        pages = {
+            "dev_commits": lambda first: [[number, text, "sequencer"] for number, text in COMMITS[first : first + 3]]
+        }
+        blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
+        async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
+            conductor, engine = map(JsonRpcClient, urls)
+            assert await all_commits(conductor) == COMMITS
+            assert await chain_hashes(engine, 3) == CANONICAL
+            for client in (conductor, engine):
+                await client.close()
+
+    asyncio.run(run())

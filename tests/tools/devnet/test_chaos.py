@@ -1,0 +1,43 @@
+"""`rollup-node devnet --chaos`: the sequencer is stopped, killed and failed over while the engines are restarted, and it
+stays one chain."""
+
+import asyncio
+from pathlib import Path
+
+from rollup_node.tools.devnet import ports
+from rollup_node.tools.devnet.chaos import ChaosSession
+from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.network import NetworkPrograms
+from rollup_node.tools.devnet.settings import parse
+from tests.support.leftovers import Leftovers
+from tests.support.programs import CALLDATA, Program
+
+BLOCKS = 28
+END_SECONDS = 58.0
+
+
+def test_one_chain_whatever_happens_to_the_sequencers(leftovers: Leftovers) -> None:
+    pace = ("--l1-block-time", "1", "--blocks", str(BLOCKS))
+    roles = ("--sequencers", "2", "--conductor", "--chaos", "2")
+    with Program(leftovers, "rollup_node.node", "devnet", "--json", *pace, *roles, *CALLDATA) as program:
+        ended = program.wait_for_exit(END_SECONDS)
+    assert (ended.code, ended.err) == (0, ""), ended
+    result = ended.json_result()
+    assert result["output_roots_equal"] is True and result["safe"] >= BLOCKS
+    chaos = result["chaos"]
+    assert sum(chaos["faults"].values()) >= 3 and chaos["failovers"] >= 1, chaos
+    assert chaos["committed"] >= BLOCKS and chaos["gossiped"] > 0, chaos
+    assert (chaos["signed_twice"], chaos["gossiped_uncommitted"], chaos["off_the_chain"]) == ([], [], [])
+
+
+def test_without_faults_there_is_no_report(tmp_path: Path) -> None:
+    settings = parse(["--conductor"])
+    with ports.reserved(0, settings.nodes) as reserved:
+        session = ChaosSession(NetworkPrograms(settings, NetworkFiles(tmp_path), reserved), None, 0, print)
+
+    async def run() -> None:
+        async with session:
+            session.check()
+            assert await session.report(5) is None
+
+    asyncio.run(run())
