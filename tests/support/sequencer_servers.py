@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 
 class SequencerServer:
@@ -62,7 +62,7 @@ class SequencerServer:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["SequencerServer"]:
         """Listens on loopback; `url` says where."""
-        methods = {
+        methods: dict[str, Method] = {
             "optimism_syncStatus": self._status,
             "admin_sequencerActive": lambda: self.active,
             "opp2p_peerStats": self._peer_stats,

@@ -1,5 +1,5 @@
-"""`rollup-node devnet --chaos`: the sequencer is stopped, killed and failed over while the engines are restarted, and it
-stays one chain."""
+"""`rollup-node devnet --chaos`: sequencers are stopped, killed and failed over, engines are restarted, and it stays one
+chain."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from rollup_node.tools.devnet.settings import parse
 from tests.support.leftovers import Leftovers
 from tests.support.programs import CALLDATA, Program
 
-BLOCKS = 28
+BLOCKS = 20
 END_SECONDS = 58.0
 
 

@@ -116,17 +116,9 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_files_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
-    databases = ("verifier-peers.db-wal", "verifier-safe-heads.db")
-    databases += ("sequencer-2-peers.db_signed_blocks", "sequencer-2-peers.db_signed_blocks-wal")
-    removed = (
-        *databases,
-        "verifier-2.log",
-        "conductor.log",
-        "sequencer-2-engine.log",
-        "sequencer-engine.log",
-        "l1.log",
-        "network.json",
-    )
+    databases = ("verifier-peers.db-wal", "verifier-safe-heads.db", "sequencer-2-peers.db_signed_blocks-wal")
+    logs = ("verifier-2.log", "conductor.log", "sequencer-2-engine.log", "sequencer-engine.log", "l1.log")
+    removed = (*databases, *logs, "network.json")
     kept = ("lock", "jwt.txt", "l2-genesis.json", "op-reth.log", "mine.db")
     for name in (*removed, *kept):
         (tmp_path / name).touch()

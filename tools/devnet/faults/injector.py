@@ -54,8 +54,8 @@ class FaultInjector:
         self._clients: dict[str, JsonRpcClient] = {}
         self._faults: tuple[tuple[str, Fault], ...] = (
             ("stop and start of the sequencer", self._stop_and_start),
-            ("kill of the engine process", lambda leader: self._kill_process(leader, "engine")),
             ("transfer of the lead", self._transfer),
+            ("kill of the engine process", lambda leader: self._kill_process(leader, "engine")),
             ("restart of the execution engine", self._restart_engine),
             ("kill of the node", self._kill_node),
             ("kill of the p2p process", lambda leader: self._kill_process(leader, "p2p")),

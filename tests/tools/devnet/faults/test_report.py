@@ -52,9 +52,7 @@ def test_a_committed_block_that_is_not_on_the_chain() -> None:
 
 def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
     async def run() -> None:
-        pages = {
-            "dev_commits": lambda first: [[number, text, "sequencer"] for number, text in COMMITS[first : first + 3]]
-        }
+        pages = {"dev_commits": lambda first: [[*commit, "sequencer"] for commit in COMMITS[first : first + 3]]}
         blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
         async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
             conductor, engine = map(JsonRpcClient, urls)
