@@ -9,6 +9,7 @@ from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex,
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
+from rollup_node.tools.devnet.chain.filters import EthFilters
 from rollup_node.tools.devnet.chain.responses import (
     bare_transaction_json,
     block_json,
@@ -64,6 +65,7 @@ class EthApi:
     def __init__(self, backend: EthBackend, client_version: str) -> None:
         self._backend = backend
         self._version = client_version
+        self._filters = EthFilters(backend.chain, self.logs)
 
     def methods(self) -> dict[str, Method]:
         """The method table."""
@@ -103,6 +105,7 @@ class EthApi:
             "debug_getRawBlock": self.raw_block,
             "debug_getRawReceipts": lambda tag: [to_hex(entry.receipt) for entry in self.require(tag).executed],
             "debug_getRawTransaction": self.raw_transaction,
+            **self._filters.methods(),
         }
 
     # --- block lookup ----------------------------------------------------------------------------------------------
