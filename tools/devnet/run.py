@@ -134,6 +134,8 @@ async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, s
         await starting
         network.children.on_restart = view.message
         view.message("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
+        if settings.conductor and shutil.which("op-conductor"):
+            view.message("op-conductor is not used: it needs a cluster; the conductor of this network stands in for it")
         if not settings.batcher:
             view.message(f"no batcher runs: attach one by the URLs and the batcher_key of {network.files.network}")
         return await _follow(network, settings, view, stop, started)

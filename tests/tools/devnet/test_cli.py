@@ -1,12 +1,15 @@
 """The command: results, exit codes and --prepare."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rollup_node.tools.devnet import cli
 from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.faults.injector import NoRecovery
+from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.run import RunResult
 from rollup_node.tools.devnet.settings import DevnetSettings
 from rollup_node.tools.devnet.view import View
@@ -59,6 +62,19 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         "seconds": 40.5,
         "processes": {"sequencer": []},
     }
+
+
+@pytest.mark.parametrize(("signed_twice", "code"), [((), 0), ((7,), 1)])
+def test_the_report_on_faults_decides_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signed_twice: tuple[int, ...], code: int
+) -> None:
+    chaos = ChaosReport({"kill of the node": 2}, 2, 31, 31, signed_twice, (), (), 3.5)
+    assert run_with(monkeypatch, replace(EQUAL, chaos=chaos)) == code
+    assert capsys.readouterr().out.splitlines()[0] == "faults: 2 x kill of the node"
+    assert run_with(monkeypatch, replace(EQUAL, chaos=chaos), "--json") == code
+    assert json.loads(capsys.readouterr().out)["chaos"]["signed_twice"] == list(signed_twice)
+    assert run_with(monkeypatch, NoRecovery("no new blocks")) == 1
+    assert capsys.readouterr().err == "error: no new blocks\n"
 
 
 def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
