@@ -4,18 +4,20 @@ import asyncio
 import random
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log import Level, configuration, set_level
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.tools.devnet.faults.block_watch import BlockWatch
 from rollup_node.tools.devnet.faults.injector import FaultInjector
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.peering import address
 from rollup_node.tools.devnet.settings import VERIFIER
+
+if TYPE_CHECKING:
+    from rollup_node.tools.devnet.faults.block_watch import BlockWatch
 
 
 class ChaosSession:
@@ -30,10 +32,7 @@ class ChaosSession:
         self._conductor: JsonRpcClient | None = None
         if every is None or network.conductor is None:
             return
-        ports = network.sequencer_p2p_ports
-        peers = [address(network.files, name, port) for name, port in ports.items()]
-        rollup = parse_rollup_config(network.files.rollup.read_bytes()).config
-        self._watch = BlockWatch(rollup, SIGNER_KEY.address, peers)
+        self._watch = _block_watch(network)
         self._injector = FaultInjector(network, network.conductor, every, random.Random(seed), say)
         self._conductor = JsonRpcClient(network.conductor)
 
@@ -78,3 +77,13 @@ class ChaosSession:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _block_watch(network: NetworkPrograms) -> "BlockWatch":
+    """A watch whose peers are the sequencers."""
+    # Imported here alone: the p2p stage would make every local network start later.
+    from rollup_node.tools.devnet.faults.block_watch import BlockWatch
+
+    peers = [address(network.files, name, port) for name, port in network.sequencer_p2p_ports.items()]
+    rollup = parse_rollup_config(network.files.rollup.read_bytes()).config
+    return BlockWatch(rollup, SIGNER_KEY.address, peers)

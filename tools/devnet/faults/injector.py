@@ -99,7 +99,8 @@ class FaultInjector:
             await self._call(conductor, "conductor_resume")
 
     async def _transfer(self, leader: str) -> None:
-        await self._call(f"{self._conductor}/{leader}", "conductor_transferLeader")
+        with suppress(RpcFailure):  # it may have lost the lead meanwhile
+            await self._call(f"{self._conductor}/{leader}", "conductor_transferLeader")
 
     async def _kill_process(self, leader: str, role: str) -> None:
         pid = self._network.node_pids(leader).get(role)
