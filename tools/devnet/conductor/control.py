@@ -47,6 +47,7 @@ class Control:
         self.failovers = 0
         self._leads_since = time.time()
         self._lost_at: float | None = None
+        self._start_failing_since: float | None = None
         self._started = False
         self._warned: dict[str, str] = {}
 
@@ -74,11 +75,18 @@ class Control:
         await asyncio.gather(*(self._act(name, found) for name in found))
 
     def _check(self, found: Mapping[str, SequencerReport | None]) -> None:
-        now = time.time()
         for name, report in found.items():
-            since = self._leads_since if name == self.cluster.leader else 0.0
-            problem = "it does not answer" if report is None else self._checks.problem(report, now, since)
-            self.problems[name] = problem
+            self.problems[name] = "it does not answer" if report is None else self._problem(name, report)
+
+    def _problem(self, name: str, report: SequencerReport) -> str | None:
+        """The age of its head counts against a leader from its start on: before, nobody sequences."""
+        now = time.time()
+        if name != self.cluster.leader or report.active:
+            return self._checks.problem(report, now, self._leads_since if name == self.cluster.leader else 0.0)
+        since = self._start_failing_since
+        if since is not None and now - since > self._checks.unsafe_interval:
+            return f"it could not be started for {now - since:.1f} s"
+        return self._checks.problem(report, now, now)
 
     def _action(self, name: str, found: Mapping[str, SequencerReport | None]) -> Action:
         report = found[name]
@@ -93,6 +101,7 @@ class Control:
         before = self.cluster.leader
         self.cluster.lead(to)
         self._leads_since = self._lost_at = time.time()
+        self._start_failing_since = None
         self.failovers += 1
         self._say(f"failover: {why}; {to} leads instead of {before} (term {self.cluster.term})")
 
@@ -106,10 +115,13 @@ class Control:
             elif wanted is Action.STOP:
                 await self._stop(self.sequencers[name])
         except CallFailed as error:
+            if wanted is Action.START and name == self.cluster.leader:
+                self._start_failing_since = self._start_failing_since or time.time()
             self._warn(name, f"{name}: {error}")
 
     def _transfer_from(self, name: str, found: Mapping[str, SequencerReport | None]) -> None:
-        if not self._started and time.time() < self._leads_since + FIRST_START_SECONDS:
+        starting = not self._started and found[name] is None
+        if starting and time.time() < self._leads_since + FIRST_START_SECONDS:
             return
         others = {other: report for other, report in found.items() if other != name}
         to, problem = best(others, self.problems), self.problems[name]
@@ -138,7 +150,7 @@ class Control:
         await sequencer.start(head.head_hash)
         now, lost = time.time(), self._lost_at
         self._started, self._lost_at = True, None
-        self._leads_since = now
+        self._leads_since, self._start_failing_since = now, None
         self._warned.clear()
         after = "" if lost is None else f", {now - lost:.1f} s after the failover"
         self._say(f"{sequencer.name} leads and was started at block {head.head_number}{after}")

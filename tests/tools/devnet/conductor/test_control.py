@@ -121,6 +121,40 @@ def test_a_leader_whose_head_is_stuck_is_replaced_once_it_had_time() -> None:
     run(scenario, old)
 
 
+def test_a_stall_is_no_fault_of_a_leader_that_was_not_started() -> None:
+    (old,) = recent_chain(1, age=60)
+
+    async def scenario(network: Network) -> None:
+        network.control._leads_since -= 60  # the nodes took so long to start
+        network.second.answers = False
+        await network.step()
+        assert network.first.active and network.control.failovers == 0
+        network.first.active = False  # its engine process was killed, and nobody sequenced for a while
+        network.control._leads_since -= 60
+        await network.step()
+        assert network.first.active and network.control.failovers == 0
+
+    run(scenario, old)
+
+
+def test_a_leader_that_cannot_be_started_is_replaced() -> None:
+    first, second = recent_chain(2)
+
+    async def scenario(network: Network) -> None:
+        network.cluster.commit("sequencer", first)
+        network.cluster.commit("sequencer", second)
+        network.first.head = block(4, 9)
+        network.second.head = second
+        await network.step(2)
+        assert network.cluster.leader == "sequencer" and network.control._start_failing_since is not None
+        network.control._start_failing_since -= UNSAFE_INTERVAL + 1
+        await network.step()
+        assert network.cluster.leader == "sequencer-2" and network.second.active
+        assert any("it could not be started for 7.0 s; sequencer-2 leads" in text for text in network.events)
+
+    run(scenario, first)
+
+
 def test_a_leader_off_the_committed_chain_is_not_started_unless_that_was_replaced() -> None:
     first, second = recent_chain(2)
     twin = msgspec.structs.replace(second, gas_used=second.gas_used + 1)
