@@ -10,11 +10,13 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,
     FoundSafeHeads,
+    ResetSafeHeads,
     SafeHeadEntry,
     SafeHeadsWritten,
     SafeHeadWrite,
 )
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.messages.control import SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -23,6 +25,8 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 T = TypeVar("T")
 NOT_FOUND = "not found"
 _NO_BLOCK = BlockId(0, ZERO_HASH)
+
+log = get_logger("engine")
 
 
 class SafeHeadDatabase:
@@ -36,9 +40,16 @@ class SafeHeadDatabase:
     async def write(self, write: SafeHeadWrite) -> SafeHeadsWritten:
         """Makes a change; it is on disk when this returns. Raises TemporaryError when the file fails."""
         try:
-            await self._run(lambda store: store.write(write))
+            ended_at = await self._run(lambda store: store.write(write))
         except StoreError as error:
             raise TemporaryError(str(error)) from None
+        if ended_at is not None and isinstance(write, ResetSafeHeads):
+            log.warn(
+                "the safe head database is cleared: blocks became safe since its last entry that it lacks",
+                last=ended_at.safe_head,
+                derived_from=ended_at.l1_block,
+                safe=write.safe,
+            )
         return SafeHeadsWritten()
 
     async def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:

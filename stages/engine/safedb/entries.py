@@ -52,10 +52,10 @@ class SafeHeadsWritten(msgspec.Struct, frozen=True):
 
 
 class EntriesChange(msgspec.Struct, frozen=True):
-    """A change of the entries, made as one: those from L1 number `delete_from` on are deleted (None: none), then `put`
-    are written."""
+    """A change of the entries, made as one: those from L1 number `delete_from` on are deleted, then `put` are
+    written."""
 
-    delete_from: int | None
+    delete_from: int
     put: tuple[SafeHeadEntry, ...]
 
 
@@ -72,10 +72,11 @@ def keep(write: KeepSafeHeads) -> EntriesChange:
 
 def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, has_earlier: bool) -> EntriesChange:
     """The change by a reset. `first` is the first entry at or above the safe head's L1 origin that has an L2 number of
-    at least the safe head's; `has_earlier`: there is an entry before it [SDB7, SDB8]."""
+    at least the safe head's; `has_earlier`: there is an entry before it. Without `first` the record has a gap below the
+    safe head, and all entries go [SDB7, SDB8]."""
     put: list[SafeHeadEntry] = []
     if first is not None and has_earlier:
         put.append(SafeHeadEntry(first.l1_block, write.safe.id))
     if write.l1_genesis is not None:
         put.append(SafeHeadEntry(write.l1_genesis, write.safe.id))
-    return EntriesChange(None if first is None else first.l1_block.number, tuple(put))
+    return EntriesChange(0 if first is None else first.l1_block.number, tuple(put))

@@ -71,17 +71,22 @@ class SafeHeadStore:
         """Closes the file."""
         self._connection.close()
 
-    def write(self, write: SafeHeadWrite) -> None:
-        """Makes the change that a write asks for, in one transaction; it is on disk when this returns [SDB3]."""
+    def write(self, write: SafeHeadWrite) -> SafeHeadEntry | None:
+        """Makes the change that a write asks for, in one transaction; it is on disk when this returns [SDB3]. Returns
+        the entry where the record ended if it is cleared because of a gap [SDB7]."""
+        ended_at: SafeHeadEntry | None = None
         with self._errors(), self._transaction():
             match write:
                 case RecordSafeHead(entry=entry):
                     self._apply(record(entry))
                 case ResetSafeHeads(safe=safe):
                     first = self._find(_FIRST_OF_RESET, safe.l1_origin.number, safe.number)
+                    if first is None and write.l1_genesis is None:
+                        ended_at = self._find(_AT_L1, MAX_NUMBER)
                     self._apply(reset(write, first, first is not None and self._has_earlier(first)))
                 case KeepSafeHeads():
                     self._apply(keep(write))
+        return ended_at
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
         """The last entry at or below an L1 block; None if there is none [SDB5]."""
@@ -108,8 +113,7 @@ class SafeHeadStore:
         return self._find(_AT_L1, entry.l1_block.number - 1) is not None
 
     def _apply(self, change: EntriesChange) -> None:
-        if change.delete_from is not None:
-            self._connection.execute("delete from safe_heads where l1_number >= ?", (change.delete_from,))
+        self._connection.execute("delete from safe_heads where l1_number >= ?", (change.delete_from,))
         for entry in change.put:
             row = (entry.l1_block.number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash)
             self._connection.execute("insert or replace into safe_heads values (?, ?, ?, ?)", row)

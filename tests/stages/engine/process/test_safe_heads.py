@@ -8,15 +8,17 @@ import pytest
 
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
-from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadsWritten
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadsWritten
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.messages.control import SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.stages.engine.conftest import Play, Run
 from tests.support.chain_fixture import ChainFixture
 from tests.support.engine_node import EngineNode
 from tests.support.fake_engine import FakeExecutionEngine
-from tests.support.safe_heads import block, entry
+from tests.support.safe_heads import block, entry, l2_ref
 
 NONE = block(0)
 
@@ -59,6 +61,29 @@ def test_a_file_that_cannot_be_opened_is_tried_again(chain: ChainFixture, play: 
         await safe_heads.close(5.0)
 
     play(scene())
+
+
+def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, play: Play, tmp_path: Path) -> None:
+    """[SDB7]"""
+    lines: list[Record] = []
+    before = log.configuration()
+
+    async def scene() -> None:
+        safe_heads = database(chain, tmp_path / "safe")
+        await safe_heads.write(RecordSafeHead(entry(5, 9)))
+        await safe_heads.write(ResetSafeHeads(l2_ref(9, origin=4), None))
+        await safe_heads.write(RecordSafeHead(entry(5, 9)))
+        assert lines == []
+        await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None))
+        assert [line.level for line in lines] == [Level.WARN]
+        assert (await safe_heads.at_l1(SafeHeadRequest(1, 9))).error == "not found"
+        await safe_heads.close(5.0)
+
+    log.configure("engine", Level.INFO, lines.append)
+    try:
+        play(scene())
+    finally:
+        log.configure(*before)
 
 
 def test_a_node_records_what_it_derives(

@@ -16,9 +16,9 @@ def test_a_new_safe_head_takes_the_place_of_its_l1_block() -> None:
     assert record(entry(5, 9)) == EntriesChange(5, (entry(5, 9),))
 
 
-def test_a_reset_without_a_matching_entry_changes_nothing() -> None:
+def test_a_reset_without_a_matching_entry_deletes_all() -> None:
     """[SDB7]"""
-    assert reset(ResetSafeHeads(l2_ref(9, origin=4), None), None, False) == EntriesChange(None, ())
+    assert reset(ResetSafeHeads(l2_ref(9, origin=4), None), None, False) == EntriesChange(0, ())
 
 
 def test_a_reset_keeps_the_l1_block_where_an_earlier_entry_is_left() -> None:
@@ -32,7 +32,7 @@ def test_a_reset_to_the_l2_genesis_records_it_at_l1_block_0() -> None:
     """[SDB8]"""
     write = ResetSafeHeads(l2_ref(0, origin=4), GENESIS)
     at_genesis = SafeHeadEntry(GENESIS, write.safe.id)
-    assert reset(write, None, False) == EntriesChange(None, (at_genesis,))
+    assert reset(write, None, False) == EntriesChange(0, (at_genesis,))
     assert reset(write, entry(6, 12), False) == EntriesChange(6, (at_genesis,))
     assert reset(write, entry(6, 12), True) == EntriesChange(6, (SafeHeadEntry(block(6), write.safe.id), at_genesis))
 
@@ -45,6 +45,6 @@ def test_what_is_written_is_never_above_what_is_deleted(
     safe: L2BlockRef = l2_ref(number, origin)
     found = None if first is None else entry(origin + first, number + first)
     change = reset(ResetSafeHeads(safe, GENESIS if to_genesis else None), found, has_earlier)
-    assert change.delete_from == (None if found is None else found.l1_block.number)
+    assert change.delete_from == (0 if found is None else found.l1_block.number)
     assert {put.safe_head for put in change.put} <= {safe.id}
     assert all(put.l1_block in (GENESIS, found and found.l1_block) for put in change.put)

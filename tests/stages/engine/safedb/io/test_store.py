@@ -40,8 +40,8 @@ def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
-    """Writes of a node: each safe head above the one before, and resets to earlier blocks, after which L1 may have
-    another branch from any block on. No block is safe before its L1 origin."""
+    """Writes of a node: each safe head above the one before, and resets, mostly to earlier blocks, after which L1 may
+    have another branch from any block on. No block is safe before its L1 origin."""
     found: list[SafeHeadWrite] = []
     model = SafeHeadModel()
     l1 = safe = branch = 0
@@ -53,6 +53,9 @@ def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
             last = draw(st.sampled_from([None, *model.entries]))
             found.append(KeepSafeHeads(last))
             l1, safe = (l1, safe) if last is None else (last.l1_block.number, last.safe_head.number)
+        elif not draw(st.integers(0, 5)):
+            l1, safe = l1 + draw(st.integers(0, 9)), safe + draw(st.integers(1, 9))
+            found.append(ResetSafeHeads(l2_ref(safe, draw(st.integers(0, l1)), branch), None))
         else:
             branch, safe = draw(st.integers(0, 3)), draw(st.integers(0, safe))
             reached = model.l1_of(safe)
@@ -93,6 +96,21 @@ def test_entries_survive_a_restart(tmp_path: Path) -> None:
     assert second.at_l1(2**64 - 1) == second.l1_of(9) == entry(5, 9) and second.at_l1(4) is None
     assert second.l1_of(10) is None
     second.close()
+
+
+def test_a_start_above_the_record_clears_it(tmp_path: Path) -> None:
+    """[SDB7]: an engine was restored from a snapshot, and blocks 19 to 1000 became safe at unknown L1 blocks."""
+    store = store_at(tmp_path / "safe")
+    for l1 in range(10):
+        assert store.write(RecordSafeHead(entry(l1, 2 * l1))) is None
+    assert store.write(ResetSafeHeads(l2_ref(18, origin=7), None)) is None, "a start at the last entry has no gap"
+    assert store.at_l1(515) == entry(9, 18)
+    assert store.write(ResetSafeHeads(l2_ref(1000, origin=500), None)) == entry(9, 18)
+    store.write(RecordSafeHead(entry(520, 1001)))
+    assert store.at_l1(515) is None and store.at_l1(520) == entry(520, 1001)
+    with pytest.raises(HistoryUnavailableError):
+        store.l1_of(1000)
+    store.close()
 
 
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
