@@ -1,12 +1,17 @@
 """The file of `rpc.admin-state`, which keeps over restarts of the node whether an operator started or stopped the
 sequencer [ADM1 to ADM5]."""
 
+import errno
 import os
 from pathlib import Path
 
 import msgspec
 
+from rollup_node.stages.io.log import get_logger
+
 MAX_BYTES = 1 << 16
+
+log = get_logger("engine")
 
 
 class AdminStateError(Exception):
@@ -21,13 +26,33 @@ class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class AdminStateFile:
-    """A JSON object. It is replaced by rename, so that it is whole whenever the node or the machine fails."""
+    """A JSON object. It is replaced by rename, so that it is whole whenever the node or the machine fails. `_last` is
+    what was last read or stored."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
+        self._last = AdminState()
 
     def load(self) -> AdminState:
         """What is stored; nothing for a missing file. Raises AdminStateError when it cannot be read [ADM1]."""
+        self._last = self._read()
+        return self._last
+
+    def store(self, started: bool) -> None:
+        """Stores whether the sequencer is started; it is on disk when this returns. A file that cannot be read is
+        overwritten. Raises AdminStateError when it cannot be written [ADM2, ADM5]."""
+        try:
+            self.load()
+        except AdminStateError as error:
+            log.warn("the file of rpc.admin-state cannot be read and is overwritten", error=str(error))
+        wanted = msgspec.structs.replace(self._last, sequencer_started=started)
+        try:
+            self._write(msgspec.json.encode(wanted) + b"\n")
+        except OSError as error:
+            raise AdminStateError(f"cannot write {self._path}: {error.strerror}") from None
+        self._last = wanted
+
+    def _read(self) -> AdminState:
         try:
             # A pipe without a writer must not hold up the start.
             with open(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -42,17 +67,35 @@ class AdminStateFile:
         except msgspec.MsgspecError as error:
             raise AdminStateError(f"invalid config file ({self._path}): {error}") from None
 
-    def store(self, started: bool) -> None:
-        """Stores whether the sequencer is started; it is on disk when this returns. Raises AdminStateError [ADM2]."""
-        found = msgspec.structs.replace(self.load(), sequencer_started=started)
-        fresh = self._path.with_name(f"{self._path.name}.tmp")
+    def _write(self, text: bytes) -> None:
+        folder, fresh = self._path.absolute().parent, self._path.with_name(f"{self._path.name}.tmp")
+        _make_folder(folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(fresh, flags, 0o644), "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, self._path)
+        _sync_folder(folder)
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes a folder and those above it, each an entry on disk."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o755, exist_ok=True)
+        _sync_folder(each.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A rename is on disk once the folder is. Some file systems do not sync folders, and some folders may be written to
+    but not read: neither may keep a sequencer from being stopped."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            self._path.absolute().parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(fresh, flags, 0o644), "wb") as file:
-                file.write(msgspec.json.encode(found) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, self._path)
-        except OSError as error:
-            raise AdminStateError(f"cannot write {self._path}: {error.strerror}") from None
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EACCES):
+            raise

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.engine.process.admin_state_file import MAX_BYTES, AdminState, AdminStateError, AdminStateFile
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
@@ -28,18 +30,62 @@ def test_what_is_stored_beside_it_stays(tmp_path: Path) -> None:
     assert AdminStateFile(str(path)).load() == AdminState(True, True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{", '{"sequencerstarted":true}', '{"sequencerStarted":1}', '{"other":1}', "\xff", "x" * MAX_BYTES * 2],
-)
+MALFORMED = ("", "[]", "{", '{"sequencerstarted":true}', '{"sequencerStarted":1}', '{"other":1}', "\xff")
+
+
+@pytest.mark.parametrize("text", [*MALFORMED, "x" * MAX_BYTES * 2])
 def test_a_malformed_file_is_named(tmp_path: Path, text: str) -> None:
+    """[ADM1]"""
     path = tmp_path / "state.json"
     path.write_text(text, encoding="latin-1")
-    for use in (AdminStateFile(str(path)).load, lambda: AdminStateFile(str(path)).store(True)):
-        with pytest.raises(AdminStateError, match="invalid config file") as caught:
-            use()
-        assert str(path) in str(caught.value) and len(str(caught.value)) < 1000
+    with pytest.raises(AdminStateError, match="invalid config file") as caught:
+        AdminStateFile(str(path)).load()
+    assert str(path) in str(caught.value) and len(str(caught.value)) < 1000
     assert path.read_text(encoding="latin-1") == text
+
+
+def test_a_file_that_is_damaged_while_the_node_runs_is_overwritten(tmp_path: Path) -> None:
+    """[ADM5]: it must not keep a sequencer from being stopped. What was read before stays."""
+    path = tmp_path / "state.json"
+    path.write_text('{"sdmPostExecOptIn": true, "sequencerStarted": true}')
+    file = AdminStateFile(str(path))
+    assert file.load() == AdminState(True, True)
+    lines: list[Record] = []
+    before = log.configuration()
+    log.configure("engine", Level.INFO, lines.append)
+    try:
+        for number, text in enumerate(MALFORMED):
+            path.write_text(text, encoding="latin-1")
+            file.store(bool(number % 2))
+            assert AdminStateFile(str(path)).load() == AdminState(bool(number % 2), True)
+    finally:
+        log.configure(*before)
+    assert [line.level for line in lines] == [Level.WARN] * len(MALFORMED)
+
+
+def test_what_is_stored_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[ADM2]: the new file before it takes the old one's place, and then its folder; a new folder in the one above."""
+    path = tmp_path / "new" / "folder" / "state.json"
+    steps: list[tuple[str, Path]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        steps.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def replaced(source: Path, target: Path) -> None:
+        steps.append(("replace", Path(target)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    AdminStateFile(str(path)).store(True)
+    new = path.with_name("state.json.tmp")
+    write = [("sync", new), ("replace", path), ("sync", path.parent)]
+    assert steps == [("sync", tmp_path), ("sync", tmp_path / "new"), *write]
+    steps.clear()
+    AdminStateFile(str(path)).store(False)
+    assert steps == write
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
