@@ -4,7 +4,7 @@
     processes.json   the processes, rewritten at each change
     ipc/             the sockets, private
     metrics/         the metrics of each process as text
-    sequencer.state  whether the sequencer was started or stopped by the admin API
+    sequencer.state  what the admin API has set about the sequencer
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""

@@ -11,8 +11,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
 
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
     None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `halt` is the level at which an
-    outdated protocol version halts the node. `sequencer_state_file` keeps whether an admin call started or stopped the
-    sequencer, for the life of the node, and `admin_state_file` over its restarts. A conductor decides about that by
+    outdated protocol version halts the node. `sequencer_state_file` keeps what admin calls set about the sequencer, for
+    the life of the node, and `admin_state_file` whether it is started, over restarts. A conductor decides about that by
     itself; it is at `conductor_url`, and a call takes at most `conductor_timeout` seconds. `p2p`: there is a p2p
     process; `fill_gaps`: blocks that the unsafe chain lacks are requested from it. `safedb_path` is the file of the
     safe head database; None: safe heads are not recorded. `el_sync`: the engine fetches the chain first;

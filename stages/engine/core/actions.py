@@ -78,12 +78,6 @@ class ShowProblem(msgspec.Struct, frozen=True):
     problem: str | None
 
 
-class StoreSequencerState(msgspec.Struct, frozen=True):
-    """An operator has started or stopped the sequencer: stored for the next life of this process."""
-
-    active: bool
-
-
 # --- events --------------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +242,6 @@ Action = (
     | RequestL1Blocks
     | PublishStatus
     | ShowProblem
-    | StoreSequencerState
     | WorkFailed
     | WorkRecovered
     | ResetStarted

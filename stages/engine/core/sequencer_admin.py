@@ -67,7 +67,6 @@ class SequencerAdmin:
         if error is None and heads is not None and sequencer.heads is not None:
             # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
             state.answer_stops()
-            state.do(act.StoreSequencerState(active=True))
             state.do(act.SequencerStarted(heads.unsafe))
             state.publish(now)
         self._respond(key, error)
@@ -82,7 +81,6 @@ class SequencerAdmin:
                 self._respond(key, error)
                 return
             self.ask_at = 0.0
-            state.do(act.StoreSequencerState(active=False))
             state.publish(now)
         state.admin.add_stop(key)
 

@@ -57,7 +57,7 @@ class BlockProduction:
         return self.selector.recover
 
     def set_recover(self, recover: bool) -> None:
-        """Sets the mode for the next blocks, until the process ends."""
+        """Sets the mode for the next blocks."""
         self.selector.recover = recover
 
     @property

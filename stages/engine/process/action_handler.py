@@ -9,7 +9,6 @@ from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -28,14 +27,13 @@ class ActionHandler:
         config: EngineConfig,
         meter: Meter,
         status: StatusPublisher,
-        state_file: SequencerStateFile,
         l1: L1Client,
         blocks: Server,
         control: ControlServer,
         p2p: P2PClient | None,
         payloads: Server | None,
     ) -> None:
-        self._config, self._meter, self._status, self._state_file = config, meter, status, state_file
+        self._config, self._meter, self._status = config, meter, status
         self._l1, self._blocks, self._control, self._p2p, self._payloads = l1, blocks, control, p2p, payloads
         self._handlers: dict[type[act.Action], Callable[[Any], None]] = {
             act.SendToDerivation: lambda action: self._send(self._blocks, action),
@@ -46,7 +44,6 @@ class ActionHandler:
             act.RequestL1Blocks: lambda action: self._l1.request(action.blocks.first, action.blocks.count),
             act.PublishStatus: lambda action: self._status.publish(action.status),
             act.ShowProblem: lambda action: self._status.set_problem(action.name, action.problem),
-            act.StoreSequencerState: lambda action: self._state_file.store(action.active),
             act.WorkFailed: self._work_failed,
             act.WorkRecovered: self._work_recovered,
             act.ResetStarted: self._reset_started,

@@ -28,6 +28,10 @@ class ControlServer:
             self._responses.popitem(last=False)
         self._server.send(peer, response)
 
+    def refuse(self, peer: ProcessId, number: int, error: str) -> None:
+        """Answers an admin call with an error."""
+        self.respond(peer, ControlResponse(number, error, None))
+
     def _take(self, peer: ProcessId, message: RpcRequest) -> None:
         response = self._responses.get((peer, message.id))
         if response is None:

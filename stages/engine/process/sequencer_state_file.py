@@ -1,38 +1,41 @@
-"""Whether an operator last started or stopped the sequencer, kept for the life of the node: a restart of the engine
-process must not start a sequencer that was stopped, nor stop one that was started."""
+"""What admin calls set about the sequencer, kept for the life of the node: a restart of the engine process must not
+start a sequencer that was stopped, nor stop one that was started, nor end recover mode [ADM7]."""
 
 from pathlib import Path
+
+import msgspec
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.private_files import read_private_file, replace_private_file
 
-ACTIVE, STOPPED = "active", "stopped"
-MAX_BYTES = 64
+MAX_BYTES = 256
 
 log = get_logger("engine")
 
 
+class SequencerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """None for what no call has set."""
+
+    active: bool | None = None
+    recover: bool | None = None
+
+
 class SequencerStateFile:
-    """A file of one word; without a path nothing is stored."""
+    """A JSON object, which is replaced by rename. It outlives processes, not the machine, so it is not synced."""
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path) if path else None
+        self._path = Path(path)
 
-    def is_stopped(self, default: bool) -> bool:
-        """Whether the sequencer begins stopped; `default` when no state is stored, or the file cannot be read."""
-        if self._path is None:
-            return default
+    def load(self) -> SequencerState:
+        """What is kept; nothing for a missing file, and for one that cannot be read."""
         try:
-            word = read_private_file(self._path, MAX_BYTES).decode("ascii", "replace").strip()
-        except OSError:
-            return default
-        return word == STOPPED if word in (ACTIVE, STOPPED) else default
+            return msgspec.json.decode(read_private_file(self._path, MAX_BYTES), type=SequencerState)
+        except FileNotFoundError:
+            return SequencerState()
+        except (OSError, msgspec.MsgspecError) as error:
+            log.error("the sequencer's state cannot be read: the options count", file=self._path, error=str(error))
+            return SequencerState()
 
-    def store(self, active: bool) -> None:
-        """Stores the state, by rename. A failure is logged and has no other effect."""
-        if self._path is None:
-            return
-        try:
-            replace_private_file(self._path, (ACTIVE if active else STOPPED).encode())
-        except OSError as error:
-            log.error("failed to store the sequencer state", file=self._path, error=error)
+    def store(self, state: SequencerState) -> None:
+        """Keeps a state. Raises OSError; what was kept before stays then."""
+        replace_private_file(self._path, msgspec.json.encode(state))

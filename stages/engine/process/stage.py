@@ -18,7 +18,6 @@ from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import News, PeerRequest
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.process.action_handler import ActionHandler
-from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.crash_log import stimuli_logged
@@ -27,20 +26,15 @@ from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
+from rollup_node.stages.engine.process.sequencer_store import SequencerStore
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.engine.process.stored_requests import StoredRequest, StoredRequests
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.control import (
-    ControlResponse,
-    OutputRequest,
-    SafeHeadRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages.control import OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -72,13 +66,13 @@ class EngineStage:
         backoff: TaskBackoff | None = None,
         clock: Callable[[], Instant] = present,
     ) -> None:
+        store = SequencerStore(config)
+        config = store.load()
         self.config, self.meter, self._clock = config, meter, clock
-        # A stored start would let two nodes sequence: only the conductor knows who leads by now [CND6].
-        state_file = SequencerStateFile("" if config.conductor_enabled else config.sequencer_state_file)
         self.core = EngineCore(
             config,
             first_reset=bus.process_id.incarnation << 32,
-            stopped=state_file.is_stopped(default=config.sequencer_stopped),
+            stopped=config.sequencer_stopped,
             backoff=backoff or TaskBackoff(jitter=lambda: random.uniform(0, JITTER_SECONDS)),
         )
         self._client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
@@ -93,13 +87,14 @@ class EngineStage:
         self._l1 = L1Client(bus, self._news)
         self._p2p = P2PClient(bus, meter, self._news) if config.p2p else None
         self._control = ControlServer(bus, self._request)
-        kept = config.admin_state_file if config.sequencer_enabled and not config.conductor_enabled else None
-        self._admin_state = AdminStateFile(kept) if kept else None
+        self._stored = StoredRequests(
+            store, self.core, self._take_request, self._control.refuse, active=not config.sequencer_stopped
+        )
+        self.periodic_tasks.append(self._stored.task)
         self._actions = ActionHandler(
             config,
             meter,
             self._status,
-            state_file,
             self._l1,
             bus.serve("engine.blocks", self._request),
             self._control,
@@ -126,6 +121,7 @@ class EngineStage:
     async def close(self) -> None:
         """Waits a moment for a block that is sealed, and for the calls that move and record heads; then closes
         connections and files."""
+        self._stored.close()
         await self._finish_last_block(SEAL_SECONDS)
         await self._calls.close(FINISH_SECONDS)
         self._take_answers()
@@ -194,27 +190,16 @@ class EngineStage:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def _request(self, peer: ProcessId, message: PeerRequest) -> None:
-        if isinstance(message, StartSequencerRequest | StopSequencerRequest):
-            error = self._store_admin_state(message)
-            if error is not None:
-                self._control.respond(peer, ControlResponse(message.id, error, None))
-                return
+        if self.config.sequencer_enabled and isinstance(message, StoredRequest):
+            self._stored.add(peer, message)
+        else:
+            self._take_request(peer, message)
+
+    def _take_request(self, peer: ProcessId, message: PeerRequest) -> None:
         with stimuli_logged(self.core.log):
             self.core.request(peer, message, self._clock())
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
-
-    def _store_admin_state(self, message: StartSequencerRequest | StopSequencerRequest) -> str | None:
-        """Stores what a request brings about before it does; the error text if that fails, and with it the request
-        [ADM5]."""
-        active = self.core.begins_by(message)
-        if self._admin_state is None or active is None:
-            return None
-        try:
-            self._admin_state.store(active)
-        except AdminStateError as error:
-            return f"failed to notify sequencer-state listener of {'start' if active else 'stop'}: {error}"
-        return None
 
     def _news(self, message: News) -> None:
         with stimuli_logged(self.core.log):

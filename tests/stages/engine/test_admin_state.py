@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateFile
+from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from tests.stages.engine.conftest import RunOn
 from tests.support.chain_fixture import chain_with
@@ -43,3 +44,19 @@ def test_starts_and_stops_are_stored_and_fail_with_the_file(run_on: RunOn, tmp_p
         sequencer_l1_confs=0,
         admin_state_file=str(folder / "admin.json"),
     )
+
+
+def test_the_stored_state_counts_when_the_process_starts_again(run_on: RunOn, tmp_path: Path) -> None:
+    """[ADM7]: it was killed after the stop was stored, and before that was noted beside it."""
+    chain = chain_with(block_time=1)
+    engine = FakeExecutionEngine(chain)
+    engine.head = chain.genesis.hash
+    admin, state = str(tmp_path / "admin.json"), str(tmp_path / "sequencer.state")
+    SequencerStateFile(state).store(SequencerState(active=True))
+    AdminStateFile(admin).store(False)
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: node.status is not None and node.unsafe >= 0)
+        assert node.status is not None and not node.status.sequencer_active
+
+    run_on(engine)(scene, sequencer_enabled=True, sequencer_state_file=state, admin_state_file=admin)

@@ -20,7 +20,6 @@ from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record
@@ -35,7 +34,7 @@ PEER = ProcessId(0, 1)
 
 
 class Handled:
-    """An action handler with what it writes: log records, metrics, the sequencer's state."""
+    """An action handler with what it writes: log records, metrics."""
 
     def __init__(self, chain: ChainFixture, directory: Path, p2p: bool) -> None:
         config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True, p2p=p2p)
@@ -43,12 +42,10 @@ class Handled:
         self.records: list[Record] = []
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1, "p2p": 1, "rpc": 1, "derivation": 1})
         bus = self.buses["engine"]
-        self.state_file = SequencerStateFile(str(directory / "sequencer"))
         self.handler = ActionHandler(
             config,
             self.meter,
             StatusPublisher(bus, self.meter),
-            self.state_file,
             L1Client(bus, lambda message: None),
             bus.serve("engine.blocks", lambda peer, message: None),
             ControlServer(bus, lambda peer, message: None),
@@ -95,7 +92,6 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.RequestL1Blocks(L1BlockRange(100, 2)),
         act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),
         act.ShowProblem("start", None),
-        act.StoreSequencerState(active=True),
         act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.04),
         act.WorkRecovered("drive", 3),
         act.ResetStarted("L1 reorg", by_origin=False),
@@ -201,10 +197,3 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
     line = handled.line(act.AttributesProcessed(replaced))
     assert line == f"WARN derived block replaced by deposits safe={ref} reason=bad transaction"
     assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
-
-
-def test_the_sequencer_s_state_is_stored(handled: Handled) -> None:
-    handled.handler.perform([act.StoreSequencerState(active=False)])
-    assert handled.state_file.is_stopped(default=False)
-    handled.handler.perform([act.StoreSequencerState(active=True)])
-    assert not handled.state_file.is_stopped(default=True)

@@ -1,32 +1,32 @@
-"""Whether the sequencer was started or stopped outlives the engine process."""
+"""What is set about the sequencer outlives the engine process."""
 
 from pathlib import Path
 
-from rollup_node.stages.engine.process.sequencer_state_file import SequencerStateFile
+import pytest
+
+from rollup_node.stages.engine.process.sequencer_state_file import MAX_BYTES, SequencerState, SequencerStateFile
+
+STATES = tuple(SequencerState(active, recover) for active in (None, False, True) for recover in (None, False, True))
 
 
-def test_the_last_state_is_stored(tmp_path: Path) -> None:
+def test_the_last_state_is_kept(tmp_path: Path) -> None:
+    """[ADM7]"""
     path = str(tmp_path / "sequencer.state")
     file = SequencerStateFile(path)
-    assert not file.is_stopped(default=False)
-    assert file.is_stopped(default=True)
-    file.store(active=False)
-    assert SequencerStateFile(path).is_stopped(default=False)
-    file.store(active=True)
-    assert not SequencerStateFile(path).is_stopped(default=True)
+    assert file.load() == SequencerState()
+    for state in STATES:
+        file.store(state)
+        assert SequencerStateFile(path).load() == state
     assert [each.name for each in tmp_path.iterdir()] == ["sequencer.state"]
 
 
-def test_without_a_path_or_with_a_damaged_file_the_option_rules(tmp_path: Path) -> None:
-    nowhere = SequencerStateFile("")
-    nowhere.store(active=False)
-    assert not nowhere.is_stopped(default=False)
+@pytest.mark.parametrize("text", ["stop", "{", '{"active":1}', '{"other":true}', " " * MAX_BYTES + '{"active":true}'])
+def test_a_damaged_file_has_nothing(tmp_path: Path, text: str) -> None:
     damaged = tmp_path / "state"
-    damaged.write_bytes(b"stop")
-    assert not SequencerStateFile(str(damaged)).is_stopped(default=False)
+    damaged.write_text(text)
+    assert SequencerStateFile(str(damaged)).load() == SequencerState()
 
 
-def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
-    file = SequencerStateFile(str(tmp_path / "missing" / "state"))
-    file.store(active=False)
-    assert not file.is_stopped(default=False)
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        SequencerStateFile(str(tmp_path / "missing" / "state")).store(SequencerState(active=False))
