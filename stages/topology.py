@@ -81,8 +81,12 @@ CHANNELS: tuple[Channel, ...] = (
         | control.ResetDerivationRequest
         | control.OutputRequest
         | control.SafeHeadRequest
-        | control.PostUnsafePayloadRequest,
-        down=control.ControlResponse | control.OutputResponse | control.SafeHeadResponse,
+        | control.L1AtSafeHeadRequest
+        | control.PostUnsafePayloadRequest
+        | control.OpenBlockRequest
+        | control.SealBlockRequest
+        | control.CommitBlockRequest,
+        down=control.ControlResponse | control.OutputResponse | control.SafeHeadResponse | control.BuildResponse,
     ),
     Channel("engine.payloads", Pattern.REQUEST, "engine", ("p2p",), up=p2p.PayloadRequest, down=p2p.PayloadResponse),
     Channel(
@@ -94,7 +98,14 @@ CHANNELS: tuple[Channel, ...] = (
         down=p2p.UnsafeBlock | p2p.PublishResponse,
     ),
     Channel("status.p2p", Pattern.STATUS, "p2p", ("rpc",), down=p2p.PeerStatus | base.Health),
-    Channel("p2p.control", Pattern.REQUEST, "p2p", ("rpc",), up=p2p.PeerRequest, down=p2p.PeerResponse),
+    Channel(
+        "p2p.control",
+        Pattern.REQUEST,
+        "p2p",
+        ("rpc",),
+        up=p2p.PeerRequest | p2p.PublishSignedRequest,
+        down=p2p.PeerResponse,
+    ),
     Channel(
         "work.derivation",
         Pattern.WORK,

@@ -19,6 +19,7 @@ from rollup_node.node.options.value_types import (
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.rpc.config import RpcConfig
 
 SEQUENCER = Section(
     "Sequencer and verifier",
@@ -298,8 +299,8 @@ EXPERIMENTAL = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_EXPERIMENTAL_SEQUENCER_API",
-            help="Serve the test sequencer RPC.",
-            missing_feature="the test sequencer RPC",
+            help="Serve the test sequencer RPC (namespace opstack).",
+            field=RpcConfig.sequencer_api,
         ),
         Option(
             name="fetch-withdrawal-root-from-state",

@@ -102,8 +102,8 @@ RPC = Section(
             default=None,
             variable="NODE_RPC_JWT_SECRET",
             help=(
-                "File with a secret, 32 bytes in hex: the admin API needs a JWT signed with it, as the engine does. A "
-                "missing or empty file gets a new secret."
+                "File with a secret, 32 bytes in hex: the admin and opstack APIs need a JWT signed with it, as the "
+                "engine does. A missing or empty file gets a new secret."
             ),
             used_by=("setup.secrets:load_secrets",),
         ),

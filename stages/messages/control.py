@@ -2,7 +2,7 @@
 
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 
@@ -39,14 +39,23 @@ class SetRecoverModeRequest(Message, frozen=True, tag="SetRecoverModeRequest"):
 
 
 class OutputRequest(Message, frozen=True, tag="OutputRequest"):
-    """optimism_outputAtBlock."""
+    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp, which has no output of a block above the local
+    safe head [RPC43]."""
+
+    id: int
+    number: int
+    only_safe: bool = False
+
+
+class SafeHeadRequest(Message, frozen=True, tag="SafeHeadRequest"):
+    """optimism_safeHeadAtL1Block: the safe head at the L1 block `number`."""
 
     id: int
     number: int
 
 
-class SafeHeadRequest(Message, frozen=True, tag="SafeHeadRequest"):
-    """optimism_safeHeadAtL1Block: the safe head at the L1 block `number`."""
+class L1AtSafeHeadRequest(Message, frozen=True, tag="L1AtSafeHeadRequest"):
+    """The first L1 block with which the safe head reached the L2 block `number` [RPC44]."""
 
     id: int
     number: int
@@ -68,7 +77,8 @@ class ControlResponse(Message, frozen=True, tag="ControlResponse"):
 
 
 class OutputResponse(Message, frozen=True, tag="OutputResponse"):
-    """The parts of an output root with the heads at that moment, or an `error`."""
+    """The parts of an output root with the heads at that moment, or an `error`. With a `status` and no `block` there is
+    no such block, or none that is safe."""
 
     id: int
     error: str | None
@@ -86,3 +96,38 @@ class SafeHeadResponse(Message, frozen=True, tag="SafeHeadResponse"):
     error: str | None
     l1_block: BlockId
     safe_head: BlockId
+
+
+class OpenBlockRequest(Message, frozen=True, tag="OpenBlockRequest"):
+    """opstack_openBlockV1: start a block on `parent`."""
+
+    id: int
+    parent: BlockId
+    attributes: PayloadAttributes
+
+
+class SealBlockRequest(Message, frozen=True, tag="SealBlockRequest"):
+    """opstack_sealBlockV1, or opstack_cancelBlockV1 with `cancel`: fetch the block that was started with `payload_id`;
+    `timestamp` is the block's."""
+
+    id: int
+    payload_id: bytes
+    timestamp: int
+    cancel: bool
+
+
+class CommitBlockRequest(Message, frozen=True, tag="CommitBlockRequest"):
+    """opstack_commitBlockV1: insert the block, which becomes the unsafe head."""
+
+    id: int
+    payload: ExecutionPayload
+
+
+class BuildResponse(Message, frozen=True, tag="BuildResponse"):
+    """The response to the three requests above: an `error` with its JSON-RPC code, or what the method returns."""
+
+    id: int
+    error: str | None
+    code: int = 0
+    payload_id: bytes | None = None
+    payload: ExecutionPayload | None = None

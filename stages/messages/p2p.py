@@ -78,6 +78,15 @@ class PeerRequest(Message, frozen=True, tag="PeerRequest"):
     argument: str
 
 
+class PublishSignedRequest(Message, frozen=True, tag="PublishSignedRequest"):
+    """opstack_publishBlockV1: gossip a block with a signature of 65 bytes that somebody else made; answered by a
+    PeerResponse."""
+
+    id: int
+    payload: ExecutionPayload
+    signature: bytes
+
+
 class PeerResponse(Message, frozen=True, tag="PeerResponse"):
     """The result as JSON text, or an `error` text with its JSON-RPC code."""
 

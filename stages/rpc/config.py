@@ -19,7 +19,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
     `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`; without `safedb` safe heads
-    are not recorded. Who may call what is explained in Access."""
+    are not recorded. `sequencer_api` serves the namespace `opstack`. Who may call what is explained in Access."""
 
     addr: str
     port: int
@@ -34,6 +34,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     p2p: bool = False
     conductor_enabled: bool = False
     safedb: bool = False
+    sequencer_api: bool = False
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None

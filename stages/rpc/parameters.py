@@ -5,10 +5,12 @@ import ipaddress
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from string import hexdigits
-from typing import Any
+from typing import Any, NamedTuple
 
+from rollup_node.stages.protocol.engine_json import envelope_from_json
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 
 Parser = Callable[[Any], Any]
@@ -55,12 +57,16 @@ def quantity(value: Any) -> int:
 
 def block_hash(value: Any) -> Hash:
     """32 bytes of hex."""
-    digits = _hex_digits(value, _HASH)
+    return _sized(value, 32, _HASH)
+
+
+def _sized(value: Any, size: int, go_type: str) -> bytes:
+    digits = _hex_digits(value, go_type)
     if len(digits) % 2:
-        raise ValueError(_unmarshal_error("hex string of odd length", _HASH))
-    if len(digits) != 64:
-        raise ValueError(f"hex string has length {len(digits)}, want 64 for {_HASH}")
-    return bytes.fromhex(_checked_digits(digits, _HASH))
+        raise ValueError(_unmarshal_error("hex string of odd length", go_type))
+    if len(digits) != 2 * size:
+        raise ValueError(f"hex string has length {len(digits)}, want {2 * size} for {go_type}")
+    return bytes.fromhex(_checked_digits(digits, go_type))
 
 
 def boolean(value: Any) -> bool:
@@ -102,6 +108,58 @@ def subnet(value: Any) -> str:
     if len(bits) != (128 if ":" in address else 32) or "1" in bits[ones:]:
         raise ValueError(f"the Mask of {address} is not that of a network")
     return str(ipaddress.ip_network(f"{address}/{ones}", strict=False))
+
+
+class PayloadInfo(NamedTuple):
+    """The `id` of a build, and the timestamp of its block [RPC61]."""
+
+    id: bytes
+    timestamp: int
+
+
+class SignedPayload(NamedTuple):
+    """A block with the 65 bytes of its signature [RPC64]."""
+
+    payload: ExecutionPayload
+    signature: bytes
+
+
+def block_id(value: Any) -> BlockId:
+    """A BlockID object; a member that is missing is zero, as in Go [RPC21]."""
+    found = _object(value, "eth.BlockID")
+    given = found.get("hash")
+    return BlockId(_number(found.get("number"), "uint64"), bytes(32) if given is None else block_hash(given))
+
+
+def payload_info(value: Any) -> PayloadInfo:
+    """An object with the `id` of a build and the plain number `timestamp` [RPC61]."""
+    found = _object(value, "eth.PayloadInfo")
+    given = found.get("id")
+    return PayloadInfo(
+        bytes(8) if given is None else _sized(given, 8, "engine.PayloadID"), _number(found.get("timestamp"), "uint64")
+    )
+
+
+def signed_envelope(value: Any) -> SignedPayload:
+    """An envelope with its signature [RPC64]."""
+    found = _object(value, "signer.SignedExecutionPayloadEnvelope")
+    given = found.get("signature")
+    signature = bytes(65) if given is None else _sized(given, 65, "eth.Bytes65")
+    return SignedPayload(envelope_from_json(found.get("envelope")), signature)
+
+
+def _object(value: Any, go_type: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(_unmarshal_error(_json_type(value), go_type))
+    return value
+
+
+def _number(value: Any, go_type: str) -> int:
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value < 1 << 64:
+        raise ValueError(_unmarshal_error(_json_type(value), go_type))
+    return value
 
 
 def _json_type(value: Any) -> str:

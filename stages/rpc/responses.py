@@ -1,5 +1,5 @@
-"""Results of the `optimism` namespace as JSON: references with plain numbers, and zeros instead of null for an unknown
-one [RPC21, RPC24]."""
+"""Results of the `optimism` and `superroot` namespaces as JSON: references with plain numbers, and zeros instead of
+null for an unknown one [RPC21, RPC24]."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 
@@ -78,3 +79,36 @@ def output(found: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
         "stateRoot": to_hex(found.state_root),
         "syncStatus": status,
     }
+
+
+def superroot(
+    chain_id: int,
+    status: dict[str, Any],
+    timestamp: int = 0,
+    found: OutputResponse | None = None,
+    required_l1: BlockId | None = None,
+) -> dict[str, Any]:
+    """The result of superroot_atTimestamp [RPC41, RPC42]; without an output it has no `data` [RPC43]."""
+    result = {
+        "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
+        "safe_timestamp": status["safe_l2"]["timestamp"],
+        "local_safe_timestamp": status["local_safe_l2"]["timestamp"],
+        "finalized_timestamp": status["finalized_l2"]["timestamp"],
+        "optimistic_at_timestamp": {},
+        "chain_ids": [str(chain_id)],
+    }
+    if found is None or found.block is None or required_l1 is None:
+        return result
+    root, l1 = to_hex(found.output_root), block_id(required_l1)
+    preimage = {
+        "stateRoot": to_hex(found.state_root),
+        "messagePasserStorageRoot": to_hex(found.withdrawal_storage_root),
+        "blockHash": to_hex(found.block.hash),
+    }
+    outputs = {str(chain_id): {"output": preimage, "output_root": root, "required_l1": l1}}
+    data = {
+        "verified_required_l1": l1,
+        "super": {"timestamp": hex(timestamp), "chains": [{"ChainID": str(chain_id), "Output": root}]},
+        "super_root": to_hex(super_root(timestamp, [(chain_id, found.output_root)])),
+    }
+    return {**result, "optimistic_at_timestamp": outputs, "data": data}

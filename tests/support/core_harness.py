@@ -20,6 +20,7 @@ from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import PeerRequest
 from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,
     FoundSafeHeads,
@@ -29,7 +30,7 @@ from rollup_node.stages.engine.safedb.entries import (
     SafeHeadsWritten,
 )
 from rollup_node.stages.messages.control import (
-    ControlResponse,
+    L1AtSafeHeadRequest,
     OutputRequest,
     OutputResponse,
     SafeHeadRequest,
@@ -137,7 +138,7 @@ class CoreHarness:
                 return L2BlocksResponse(reset, first, last, (), "not read in this test")
             case OutputRequest(id=number):
                 return OutputResponse(number, "not read in this test", None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
-            case SafeHeadRequest(id=number):
+            case SafeHeadRequest(id=number) | L1AtSafeHeadRequest(id=number):
                 return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
             case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
                 return SafeHeadsWritten()
@@ -261,7 +262,7 @@ class CoreHarness:
         return self.done(PublishStatus)[-1].status
 
     @property
-    def responses(self) -> list[ControlResponse | OutputResponse | SafeHeadResponse]:
+    def responses(self) -> list[RpcResponse]:
         """All responses to rpc."""
         return [action.message for action in self.done(SendToRpc)]
 

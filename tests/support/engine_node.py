@@ -80,7 +80,7 @@ class EngineNode:
         self.requested: list[UnsafeBlocksRequest] = []
         self.peer_payloads: list[PayloadResponse] = []
         self.engine_process: ProcessId | None = None
-        roles = {"l1": 1, "derivation": 1, "engine": 1, "p2p": 1, "rpc": 1}
+        roles = dict.fromkeys(("l1", "blobs", "derivation", "engine", "p2p", "rpc"), 1)
         self.buses = in_process_buses(CHANNELS, directory, roles, incarnation=incarnation)
         settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
         self.config = EngineConfig(url=engine.url, jwt_secret=SECRET, timeout=2.0, **settings)

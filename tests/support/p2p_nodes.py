@@ -22,6 +22,7 @@ from rollup_node.stages.messages.p2p import (
     PeerResponse,
     PeerStatus,
     PublishResponse,
+    PublishSignedRequest,
     UnsafeBlock,
     UnsafeBlocksRequest,
 )
@@ -177,6 +178,12 @@ class P2pNode:
         self.calls.send(PeerRequest(number, method, str(argument)))
         response: PeerResponse = await self.until(lambda: self.peer_responses.get(number), 35.0)
         return orjson.loads(response.result) if response.error is None else (response.code, response.error)
+
+    async def publish_signed(self, number: int, payload: ExecutionPayload, signature: bytes) -> str | None:
+        """Publishes a block with its signature, as opstack_publishBlockV1 does; returns the error."""
+        self.calls.send(PublishSignedRequest(number, payload, signature))
+        response: PeerResponse = await self.until(lambda: self.peer_responses.get(number))
+        return response.error
 
     async def wait_for_blocks(self, count: int) -> None:
         """Waits until the engine process has received so many blocks."""

@@ -17,7 +17,7 @@ from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
@@ -50,6 +50,7 @@ class RpcOptions(TypedDict, total=False):
     metrics_enabled: bool
     p2p: bool
     safedb: bool
+    sequencer_api: bool
     vhosts: tuple[str, ...]
     cors_domains: tuple[str, ...]
     jwt_secret: bytes | None
@@ -65,7 +66,8 @@ def peer_response(request: PeerRequest) -> PeerResponse:
 
 class RpcHarness:
     """The rpc stage under test. `control_requests` are those that came on `engine.control`, and `on_control` makes the
-    response to one, or None for no response."""
+    response to one, or None for no response. `signed_blocks` are those to publish; the p2p process answers
+    `publish_error`."""
 
     def __init__(self, directory: Path, **options: Unpack[RpcOptions]) -> None:
         others = ("l1", "blobs", "derivation", "engine", *(("p2p",) if options.get("p2p") else ()))
@@ -82,6 +84,7 @@ class RpcHarness:
             rollup=ROLLUP,
             p2p=options.get("p2p", False),
             safedb=options.get("safedb", False),
+            sequencer_api=options.get("sequencer_api", False),
             vhosts=options.get("vhosts", ("*",)),
             cors_domains=options.get("cors_domains", ()),
             jwt_secret=options.get("jwt_secret"),
@@ -91,6 +94,8 @@ class RpcHarness:
         self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)
         self.status = {name: self.buses[name].publish(f"status.{name}") for name in others}
         self.control_requests: list[Any] = []
+        self.signed_blocks: list[PublishSignedRequest] = []
+        self.publish_error: str | None = None
         self.on_control: Callable[[Any], Message | None] = lambda request: None
         self._control = self.buses["engine"].serve("engine.control", self._answer_control)
         if options.get("p2p"):
@@ -102,8 +107,12 @@ class RpcHarness:
         if response is not None:
             self._control.send(client, response)
 
-    def _answer_peer_request(self, client: ProcessId, request: PeerRequest) -> None:
-        self._peers.send(client, peer_response(request))
+    def _answer_peer_request(self, client: ProcessId, request: PeerRequest | PublishSignedRequest) -> None:
+        if isinstance(request, PublishSignedRequest):
+            self.signed_blocks.append(request)
+            self._peers.send(client, PeerResponse(request.id, b"null", self.publish_error, -32000))
+        else:
+            self._peers.send(client, peer_response(request))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["RpcHarness"]:

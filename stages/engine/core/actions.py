@@ -14,7 +14,7 @@ from rollup_node.stages.engine.machines.el_sync import ELSyncStarted as ELSyncSt
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
-from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -34,7 +34,7 @@ class SendToRpc(msgspec.Struct, frozen=True):
     """A response on `engine.control`."""
 
     peer: ProcessId
-    message: ControlResponse | OutputResponse | SafeHeadResponse
+    message: ControlResponse | OutputResponse | SafeHeadResponse | BuildResponse
 
 
 class SendToP2P(msgspec.Struct, frozen=True):

@@ -9,7 +9,13 @@ from rollup_node.stages.engine.api.conductor_api import ConductorAnswer, Conduct
 from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, FoundSafeHeads, SafeHeadsWritten, SafeHeadWrite
-from rollup_node.stages.messages.control import OutputRequest, OutputResponse, SafeHeadRequest, SafeHeadResponse
+from rollup_node.stages.messages.control import (
+    L1AtSafeHeadRequest,
+    OutputRequest,
+    OutputResponse,
+    SafeHeadRequest,
+    SafeHeadResponse,
+)
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -46,6 +52,7 @@ class Work(Enum):
     ATTRIBUTES = "attributes"
     UNSAFE_BLOCK = "unsafe block"
     SEQUENCER = "sequencer"
+    BUILD_API = "build API"
     COMMIT = "commit"
     LEADER = "leader"
     START = "start"
@@ -83,6 +90,7 @@ _LANES = {
 _TASKS = {
     Work.UNSAFE_BLOCK: "unsafe blocks",
     Work.SEQUENCER: "sequence",
+    Work.BUILD_API: "build API",
     Work.FINALITY: "finalize",
     Work.SAFE_HEAD_WRITE: "safe head database",
     Work.EL_SYNC: "EL sync",
@@ -90,7 +98,7 @@ _TASKS = {
 }
 
 
-Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest
+Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest | L1AtSafeHeadRequest
 """Reads of the engine or the safe head database on behalf of other processes; the answer is the response."""
 
 ReadAnswer = L2BlocksResponse | OutputResponse | PayloadResponse | SafeHeadResponse

@@ -14,13 +14,14 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
 | 5        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
+| 6        | build API      | a call of the `opstack` namespace waits                  | see build_api_calls           |
 | lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
 | lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
-| lane     | output         | optimism_outputAtBlock                                   | the request, by its response  |
-| lane     | safe head      | optimism_safeHeadAtL1Block                               | the request, by its response  |
+| lane     | output         | optimism_outputAtBlock, superroot_atTimestamp            | the request, by its response  |
+| lane     | safe head      | optimism_safeHeadAtL1Block, superroot_atTimestamp        | the request, by its response  |
 | lane     | safe head      | a block became safe, or derivation has a new start; with | the write of the safe head    |
 |          | write          | `safedb.path` [SDB3]                                     | database                      |
 | lane     | peer payload   | a peer requests a block                                  | the request, by its response  |
@@ -48,7 +49,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.api.engine_api import GetPayload, Unavailable
+from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, GetPayload, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
@@ -92,8 +93,8 @@ class EngineCore:
         self._state = CoreState(config, first_reset, stopped, TaskBackoff() if backoff is None else backoff)
         self._failed_fetch: CoreCall | None = None
         self._sequencer_admin = SequencerAdmin(self._state)
-        self._inbox = Inbox(self._state, self._sequencer_admin)
         self._heads = HeadCalls(self._state)
+        self._inbox = Inbox(self._state, self._sequencer_admin, self._heads.build_api)
         self._rows: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             *self._heads.priorities,
             (Work.COMMIT, self._sequencer_admin.commit_due),
@@ -171,6 +172,8 @@ class EngineCore:
         except TemporaryError as error:
             self._fail(pending.work, pending.call, error, now)
         except ResetError as error:
+            if pending.work is Work.BUILD_API:
+                self._heads.build_api.fail_commit(str(error))
             self._state.fail_by_reset(pending.work, error, now)
 
     def shut_down(self) -> None:
@@ -318,6 +321,9 @@ class EngineCore:
         if pending.work is Work.EL_SYNC_PROGRESS:
             self._heads.el_sync.answer_progress(answer, now)
             return
+        if pending.work is Work.BUILD_API and not _moves_heads(pending.call):
+            self._heads.answer(pending, answer, now)
+            return
         if isinstance(answer, Unavailable) and not self._ends_build(pending.call, answer):
             if answer.unreadable and state.el_sync.take_unreadable(pending.call):
                 return
@@ -367,6 +373,11 @@ class EngineCore:
         if work is Work.START:
             self._state.search = None
         self._state.fail(work, str(error), now)
+
+
+def _moves_heads(call: CoreCall) -> bool:
+    """Whether it is a forkchoice update for this node's heads."""
+    return isinstance(call, ForkchoiceUpdate) and call.attributes is None
 
 
 def _oldest(work: Work, queue: ReadQueue[R]) -> Due:

@@ -9,6 +9,7 @@ from rollup_node.stages.engine.api.engine_api import (
     is_syncing,
 )
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.el_sync_calls import ELSyncCalls
 from rollup_node.stages.engine.core.state import CoreState
@@ -25,6 +26,7 @@ class HeadCalls:
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self.el_sync = ELSyncCalls(state)
+        self.build_api = BuildApiCalls(state)
         self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             (Work.EL_SYNC, self.el_sync.head_call),
             (Work.FORKCHOICE, self._finish),
@@ -32,6 +34,7 @@ class HeadCalls:
             (Work.ATTRIBUTES, self._attributes),
             (Work.UNSAFE_BLOCK, self._unsafe_block),
             (Work.SEQUENCER, self._sequencer),
+            (Work.BUILD_API, self.build_api.due),
         )
 
     def move_heads(self, now: Instant) -> None:
@@ -127,6 +130,8 @@ class HeadCalls:
             self.el_sync.answer(pending, answer, now)
         elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             self._answer_forkchoice(call, answer, now)
+        elif pending.work is Work.BUILD_API:
+            self.build_api.answer(pending, answer, now)
         elif not (is_syncing(answer) and self._hold(pending, answer)):
             self._answer_work(pending, answer, now)
 
@@ -141,6 +146,8 @@ class HeadCalls:
             seconds = RETRY_SECONDS
         else:
             seconds = state.fail(work, str(error), now)
+        if work is Work.BUILD_API:
+            self.build_api.fail_commit(str(error))
         if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             state.forkchoice_at = now.monotonic + seconds
 
@@ -165,6 +172,8 @@ class HeadCalls:
             self._answer_work(*held, now)
         elif finishing is Work.UNSAFE_BLOCK:
             state.recover(finishing.task)
+        elif finishing is Work.BUILD_API:
+            self.build_api.finish_commit(now)
 
     def _answer_work(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         state, call = self._state, pending.call

@@ -2,18 +2,23 @@
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls, BuildRequest
 from rollup_node.stages.engine.core.calls import Instant
 from rollup_node.stages.engine.core.derivation_session import SessionStep
 from rollup_node.stages.engine.core.requests import ReadQueue
 from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin, SequencerRequest
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.messages.control import (
+    CommitBlockRequest,
     ControlResponse,
+    L1AtSafeHeadRequest,
+    OpenBlockRequest,
     OutputRequest,
     OverrideLeaderRequest,
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
     SafeHeadRequest,
+    SealBlockRequest,
     SetRecoverModeRequest,
     StartSequencerRequest,
     StopSequencerRequest,
@@ -31,7 +36,7 @@ MAX_PAYLOAD_REQUESTS = 64
 
 DerivationRequest = StartRequest | AttributesReady | L2BlocksRequest
 AdminRequest = SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest
-RpcRequest = AdminRequest | OutputRequest | SafeHeadRequest
+RpcRequest = AdminRequest | BuildRequest | OutputRequest | SafeHeadRequest | L1AtSafeHeadRequest
 PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
 News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
 
@@ -39,11 +44,11 @@ News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
 class Inbox:
     """Takes messages one at a time; the queues of reads wait for their lanes."""
 
-    def __init__(self, state: CoreState, sequencer_admin: SequencerAdmin) -> None:
-        self._state, self._sequencer_admin = state, sequencer_admin
+    def __init__(self, state: CoreState, sequencer_admin: SequencerAdmin, build_api: BuildApiCalls) -> None:
+        self._state, self._sequencer_admin, self._build_api = state, sequencer_admin, build_api
         self.overlap_blocks = ReadQueue[L2BlocksRequest](MAX_OVERLAP_REQUESTS)
         self.outputs = ReadQueue[OutputRequest](MAX_OUTPUT_REQUESTS)
-        self.safe_heads = ReadQueue[SafeHeadRequest](MAX_SAFE_HEAD_REQUESTS)
+        self.safe_heads = ReadQueue[SafeHeadRequest | L1AtSafeHeadRequest](MAX_SAFE_HEAD_REQUESTS)
         self.peer_payloads = ReadQueue[PayloadRequest](MAX_PAYLOAD_REQUESTS)
 
     def news(self, message: News) -> None:
@@ -76,10 +81,12 @@ class Inbox:
                     self._derivation(peer, message, now)
             case OutputRequest():
                 self.outputs.add(peer, message)
-            case SafeHeadRequest():
+            case SafeHeadRequest() | L1AtSafeHeadRequest():
                 self.safe_heads.add(peer, message)
             case PayloadRequest():
                 self.peer_payloads.add(peer, message)
+            case OpenBlockRequest() | SealBlockRequest() | CommitBlockRequest():
+                self._build_api.request(peer, message)
             case _:
                 self._admin(peer, message, now)
 

@@ -1,16 +1,16 @@
-"""The requests of the rpc process: the admin calls, the parts of output roots, and safe heads. A repeated request gets
-the first response again; some responses come when what was requested has happened."""
+"""The requests of the rpc process: admin calls, blocks to build, the parts of output roots, and safe heads. A repeated
+request gets the first response again; some responses come when what was requested has happened."""
 
 from collections import OrderedDict
 from collections.abc import Callable
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.core.inbox import RpcRequest
-from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 
 MAX_RESPONSES = 512
 
-RpcResponse = ControlResponse | OutputResponse | SafeHeadResponse
+RpcResponse = ControlResponse | OutputResponse | SafeHeadResponse | BuildResponse
 
 
 class ControlServer:

@@ -2,6 +2,7 @@
 of output roots, and blocks for peers. Each ends in a response; an engine that cannot answer is an error text in it."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
@@ -19,6 +20,21 @@ from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent, L
 
 class OutputError(Exception):
     """There is no output root; the text is op-node's [RPC34]."""
+
+
+class NoSuchBlockError(OutputError):
+    """The engine has no block of that number."""
+
+
+class _Texts(NamedTuple):
+    """What the errors of a method begin with."""
+
+    ref: str
+    output: str
+
+
+_OUTPUT_AT_BLOCK = _Texts("failed to get L2 block ref with sync status: ", "failed to get L2 output at block ")
+_SUPERROOT = _Texts("blockRefWithStatus@{number}: ", "outputV0AtBlock@")
 
 
 class Reader:
@@ -57,27 +73,31 @@ class Reader:
             return PayloadResponse(request.id, None, str(error))
 
     async def output(self, request: OutputRequest) -> OutputResponse:
-        """optimism_outputAtBlock, with the heads at the time when the block was read [RPC31]."""
+        """optimism_outputAtBlock, with the heads at the time when the block was read [RPC31, RPC43]."""
+        texts = _SUPERROOT if request.only_safe else _OUTPUT_AT_BLOCK
         try:
-            payload, status = await self._find(request.number)
+            payload, status = await self._find(request.number, texts)
             ref = l2_ref_of_payload(self._config.rollup, payload)
-            storage = await self._storage_root(payload, ref)
+            if request.only_safe and (status.local_safe is None or ref.number > status.local_safe.number):
+                return _no_output(request, None, status)
+            storage = await self._storage_root(payload, ref, texts)
         except (OutputError, TemporaryError, BlockError) as error:
-            return OutputResponse(request.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            status_then = self._status() if isinstance(error, NoSuchBlockError) else None
+            return _no_output(request, str(error), status_then)
         root = output_root(payload.state_root, storage, payload.block_hash)
         return OutputResponse(request.id, None, ref, root, payload.state_root, storage, status)
 
-    async def _find(self, number: int) -> tuple[ExecutionPayload, EngineStatus]:
-        what = "failed to get L2 block ref with sync status: failed to determine L2BlockRef of height"
+    async def _find(self, number: int, texts: _Texts) -> tuple[ExecutionPayload, EngineStatus]:
+        what = texts.ref.format(number=number) + "failed to determine L2BlockRef of height"
         try:
             payload = await self._client.payload(number)
         except TemporaryError as error:
             raise OutputError(f"{what} {number}, could not get payload: {error}") from None
         if payload is None:
-            raise OutputError(f"{what} {number}, could not get payload: not found")
+            raise NoSuchBlockError(f"{what} {number}, could not get payload: not found")
         return payload, self._status()
 
-    async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef) -> Hash:
+    async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef, texts: _Texts) -> Hash:
         """The message passer's storage root: from the header where it has one, else by a proof of the state
         [RPC32]. Raises OutputError when the engine returns no valid proof."""
         rules = self._config.rollup.schedule().l2(payload.timestamp)
@@ -87,5 +107,9 @@ class Reader:
         try:
             return await self._client.storage_root(L2_TO_L1_MESSAGE_PASSER, payload)
         except TemporaryError as error:
-            text = f"failed to get L2 output at block {to_hex(ref.hash)}:{ref.number}"
+            text = f"{texts.output}{to_hex(ref.hash)}:{ref.number}"
             raise OutputError(f"{text}: {error}") from None
+
+
+def _no_output(request: OutputRequest, error: str | None, status: EngineStatus | None) -> OutputResponse:
+    return OutputResponse(request.id, error, None, ZERO_HASH, ZERO_HASH, ZERO_HASH, status)

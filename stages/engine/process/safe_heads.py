@@ -15,10 +15,10 @@ from rollup_node.stages.engine.safedb.entries import (
     SafeHeadsWritten,
     SafeHeadWrite,
 )
-from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
+from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.sqlite_file import StoreError
-from rollup_node.stages.messages.control import SafeHeadRequest, SafeHeadResponse
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 
@@ -68,6 +68,16 @@ class SafeHeadDatabase:
             return SafeHeadResponse(request.id, text, _NO_BLOCK, _NO_BLOCK)
         if found is None:
             return SafeHeadResponse(request.id, NOT_FOUND, _NO_BLOCK, _NO_BLOCK)
+        return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
+
+    async def l1_of(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse:
+        """The record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
+        try:
+            found: SafeHeadEntry | None = await self._run(lambda store: store.l1_of(request.number))
+        except (StoreError, HistoryUnavailableError) as error:
+            return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
+        if found is None:
+            return SafeHeadResponse(request.id, "l1 at safe head not found", _NO_BLOCK, _NO_BLOCK)
         return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)
 
     async def close(self, seconds: float) -> None:

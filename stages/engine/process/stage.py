@@ -34,7 +34,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.control import OutputRequest, SafeHeadRequest
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -181,6 +181,8 @@ class EngineStage:
                 return await self._conductor.ask(call)
             case SafeHeadRequest():
                 return await self._safe_heads.at_l1(call)
+            case L1AtSafeHeadRequest():
+                return await self._safe_heads.l1_of(call)
             case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
                 return await self._safe_heads.write(call)
             case FindSafeHeads():

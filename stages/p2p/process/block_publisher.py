@@ -65,6 +65,16 @@ class BlockPublisher:
         self._drop(self._queue.add(payload, done))
         self.periodic_task.wake.set()
 
+    def publish_signed(self, payload: ExecutionPayload, signature: bytes) -> str | None:
+        """Publishes a block that somebody else has signed; the error if peers would not accept it [RPC65]."""
+        version = block_message.version_at(self._config.rollup, payload.timestamp)
+        try:
+            part = block_message.encode_signed_part(payload, version)
+        except SszError as error:
+            return f"failed to encoded execution payload to publish: {error}"
+        log.info("publishing a signed block", number=payload.block_number, hash=to_hex(payload.block_hash))
+        return self._gossip(payload, version, part, signature)
+
     async def _step(self) -> float:
         """Signs and publishes one block, if there is one."""
         self._drop(self._queue.drop_old(time.time()))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
@@ -31,6 +31,7 @@ from rollup_node.stages.p2p.peering.peer_info import (
 from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 CONNECT_SECONDS = 29.0
 MAX_RESPONSES = 128
@@ -142,8 +143,15 @@ class PeerDirectory:
 class PeersServer:
     """The server of `p2p.control`; a repeated request gets the first response again."""
 
-    def __init__(self, bus: Bus, host: HostApi, directory: PeerDirectory, diagnosis: Callable[[], Any]) -> None:
-        self._host, self._directory = host, directory
+    def __init__(
+        self,
+        bus: Bus,
+        host: HostApi,
+        directory: PeerDirectory,
+        diagnosis: Callable[[], Any],
+        publish_signed: Callable[[ExecutionPayload, bytes], str | None],
+    ) -> None:
+        self._host, self._directory, self._publish_signed = host, directory, publish_signed
         self._responses: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
         self._methods: dict[str, Callable[[str], Any]] = {
@@ -172,11 +180,14 @@ class PeersServer:
         }
         self._server = bus.serve("p2p.control", self._on_message)
 
-    def _on_message(self, peer: ProcessId, call: PeerRequest) -> None:
+    def _on_message(self, peer: ProcessId, call: PeerRequest | PublishSignedRequest) -> None:
         key = (peer, call.id)
         known = self._responses.get(key)
         if known is not None:
             self._server.send(peer, known)
+        elif isinstance(call, PublishSignedRequest):
+            error = self._publish_signed(call.payload, call.signature)
+            self._respond(key, PeerResponse(call.id, b"null", error, SERVER_ERROR if error else 0))
         elif key not in self._running:
             self._running.add(key)
             self._call(key, call)

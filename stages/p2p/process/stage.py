@@ -81,7 +81,7 @@ class P2pStage:
             self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, self._deliver)
         directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
         self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
-        self.peers_server = PeersServer(bus, self.host, directory, self._diagnose)
+        self.peers_server = PeersServer(bus, self.host, directory, self._diagnose, self.publisher.publish_signed)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
         self.periodic_tasks = [

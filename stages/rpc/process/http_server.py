@@ -29,9 +29,13 @@ from rollup_node.stages.rpc.jsonrpc import (
 from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process.batch_response import BatchResponse
 from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError, Exchange
-from rollup_node.stages.rpc.process.methods import Method, NodeView, enabled_methods
+from rollup_node.stages.rpc.process.methods import Method, enabled_methods
+from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
 from rollup_node.stages.rpc.readiness import not_ready_reasons
+
+GUARDED = ("admin_", "opstack_")
+"""Methods that need a token where there is a secret [RPC88]."""
 
 log = get_logger("rpc")
 
@@ -152,8 +156,8 @@ class RpcServer:
         try:
             if size > MAX_BATCH_RESPONSE:
                 raise JsonRpcError(RESPONSE_TOO_LARGE, "response too large")
-            if admin_error is not None and request.method.startswith("admin_"):
-                text = f"unauthorized: {admin_error}; the admin API needs a JWT signed with rpc.jwt-secret"
+            if admin_error is not None and request.method.startswith(GUARDED):
+                text = f"unauthorized: {admin_error}; it needs a JWT signed with rpc.jwt-secret"
                 raise JsonRpcError(SERVER_ERROR, text)
             async with asyncio.timeout(max(0.0, deadline - start)):
                 result = await self._run(request)

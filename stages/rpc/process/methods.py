@@ -1,19 +1,13 @@
-"""THE METHOD TABLE: every JSON-RPC method with its parameters [RPC10, RPC25 to RPC60, RPC67 to RPC77, RPC85]."""
+"""THE METHOD TABLE: every JSON-RPC method with its parameters [RPC10, RPC25 to RPC65, RPC67 to RPC77, RPC85]."""
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import orjson
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.io.log import get_logger, parse_level, set_level_of_node
-from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -27,13 +21,10 @@ from rollup_node.stages.messages.control import (
     StartSequencerRequest,
     StopSequencerRequest,
 )
-from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import EngineStatus, Halting
-from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config_json import rollup_config_object
-from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -41,75 +32,24 @@ from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
-from rollup_node.stages.rpc.parameters import Parser, block_hash, boolean, ip_address, quantity, string, subnet
-from rollup_node.stages.rpc.process.drops_client import DropsClient
-from rollup_node.stages.rpc.process.process_client import ProcessClient
+from rollup_node.stages.rpc.parameters import (
+    Parser,
+    block_hash,
+    block_id,
+    boolean,
+    ip_address,
+    payload_info,
+    quantity,
+    signed_envelope,
+    string,
+    subnet,
+)
+from rollup_node.stages.rpc.process import opstack, superroot
+from rollup_node.stages.rpc.process.node_view import NodeView
 
-STATUS_SECONDS = 1.0
 MAX_SHOWN = 100
 
 log = get_logger("rpc")
-
-
-class NodeView:
-    """The rpc process's view of the other processes: their last published states, and clients of their channels."""
-
-    def __init__(self, config: RpcConfig, bus: Bus) -> None:
-        self.config = config
-        self.l1: L1Heads | None = None
-        self.engine: EngineStatus | None = None
-        self.derivation: DerivationStatus | None = None
-        self.health: dict[str, tuple[str, ...]] = {}
-        self.on_halt: Callable[[], None] = lambda: None
-        self._engine_changed = asyncio.Event()
-        self.hashing = asyncio.Lock()
-        processes = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.p2p else ()))
-        self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
-        self.control = ProcessClient(bus, "engine.control")
-        self.drops = DropsClient(bus)
-        self.peers = ProcessClient(bus, "p2p.control") if config.p2p else None
-
-    def ages(self) -> dict[str, float | None]:
-        """Seconds since each process published last; None before its first status."""
-        now = time.monotonic()
-        last_seen = {process: subscriber.last_seen for process, subscriber in self._subscribers.items()}
-        return {process: None if at is None else now - at for process, at in last_seen.items()}
-
-    def sync_status(self) -> dict[str, Any]:
-        """The result of optimism_syncStatus at this moment."""
-        return responses.sync_status(self.l1, self.engine, self.derivation)
-
-    async def engine_shows(self, condition: Callable[[EngineStatus], bool]) -> None:
-        """Waits, at most STATUS_SECONDS, until the engine's status meets the condition. A response and the status that
-        follows from it come on two channels, so a client's next call would otherwise see the old status."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STATUS_SECONDS):
-                while self.engine is not None and not condition(self.engine):
-                    self._engine_changed.clear()
-                    await self._engine_changed.wait()
-
-    def _subscribe(self, bus: Bus, process: str) -> Subscriber:
-        def on_status(message: Any) -> None:
-            if isinstance(message, Health):
-                self.health[process] = message.problems
-            elif isinstance(message, L1Heads):
-                self.l1 = message
-            elif isinstance(message, EngineStatus):
-                self.engine = self._with_finality(message)
-                self._engine_changed.set()
-            elif isinstance(message, Halting):
-                self.on_halt()
-            elif isinstance(message, DerivationStatus):
-                self.derivation = message
-
-        return bus.subscribe(f"status.{process}", on_status)
-
-    def _with_finality(self, status: EngineStatus) -> EngineStatus:
-        """The status with the finalized head kept during a start search: what was final stays final."""
-        last = self.engine
-        if status.unsafe is not None or last is None:
-            return status
-        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
 
 
 # --- optimism ------------------------------------------------------------------------------------------------------
@@ -275,6 +215,12 @@ METHODS: tuple[Method, ...] = (
     Method("admin_setLogLevel", _set_log_level, (string,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),
+    Method("superroot_atTimestamp", superroot.at_timestamp, (quantity,)),
+    Method("opstack_openBlockV1", opstack.open_block, (block_id, attributes_from_json)),
+    Method("opstack_cancelBlockV1", opstack.cancel_block, (payload_info,)),
+    Method("opstack_sealBlockV1", opstack.seal_block, (payload_info,)),
+    Method("opstack_commitBlockV1", opstack.commit_block, (signed_envelope,)),
+    Method("opstack_publishBlockV1", opstack.publish_block, (signed_envelope,)),
     *(
         Method(f"opp2p_{name}", _peer_method(name), parsers)
         for name, parsers in (
@@ -302,6 +248,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:
-    """The methods whose namespaces are switched on: `admin` by `rpc.enable-admin`, `opp2p` unless `p2p.disable`."""
-    switches = {"admin": config.enable_admin, "opp2p": config.p2p}
+    """The methods whose namespaces are switched on: `admin` by `rpc.enable-admin`, `opstack` by
+    `experimental.sequencer-api`, `opp2p` unless `p2p.disable`."""
+    switches = {"admin": config.enable_admin, "opp2p": config.p2p, "opstack": config.sequencer_api}
     return tuple(method for method in METHODS if switches.get(method.namespace, True))

@@ -10,8 +10,8 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Listener, free_descriptors
-from rollup_node.stages.rpc.process.methods import NodeView
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer
+from rollup_node.stages.rpc.process.node_view import NodeView
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)

@@ -94,7 +94,6 @@ def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -
         (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
         (("--pprof.enabled",), "profiling"),
         (("--pprof.type=cpu",), "profiling"),
-        (("--experimental.sequencer-api",), "the test sequencer RPC"),
         (("--l2.follow.source=http://x",), "following another node"),
         (("--l1=ws://a",), "WebSocket endpoints"),
         (("--l1=http://a,wss://b",), "WebSocket endpoints"),

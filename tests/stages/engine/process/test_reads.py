@@ -18,10 +18,10 @@ from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine
 STATUS = EngineStatus(1, None, None, None, None, None, False, False)
 
 
-def reader_of(engine: FakeExecutionEngine, **config: bool) -> Reader:
+def reader_of(engine: FakeExecutionEngine, status: EngineStatus = STATUS, **config: bool) -> Reader:
     settings = EngineConfig(engine.url, SECRET, 2.0, "geth", engine.chain.rollup, engine.chain.l1_chain)
     client = EngineClient(engine.url, SECRET, 2.0, engine.chain.rollup)
-    return Reader(msgspec.structs.replace(settings, **config), client, lambda: STATUS)
+    return Reader(msgspec.structs.replace(settings, **config), client, lambda: status)
 
 
 def test_overlap_blocks(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
@@ -93,6 +93,29 @@ def test_outputs_that_need_a_proof(from_state: bool, play: Play) -> None:
             found = await reader.output(OutputRequest(1, 2))
             assert found.error is not None and "pruned" in found.error and found.block is None
             assert found.error.startswith(f"failed to get L2 output at block 0x{refs[2].hash.hex()}:2: ")
+            await reader.close()
+
+    play(scene())
+
+
+def test_outputs_of_safe_blocks_alone(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    """[RPC43]: superroot_atTimestamp has no output above the local safe head, and no error above the tip."""
+    refs = follow(chain, engine, 3)
+    status = EngineStatus(1, refs[3], refs[1], refs[2], refs[2], refs[0], False, False)
+    nothing = (None, bytes(32), status)
+
+    async def scene() -> None:
+        async with engine.serving():
+            reader = reader_of(engine, status)
+            safe = await reader.output(OutputRequest(1, 2, only_safe=True))
+            assert (safe.error, safe.block, safe.status) == (None, refs[2], status)
+            unsafe = await reader.output(OutputRequest(2, 3, only_safe=True))
+            assert (unsafe.error, (unsafe.block, unsafe.output_root, unsafe.status)) == (None, nothing)
+            above = await reader.output(OutputRequest(3, 4, only_safe=True))
+            assert (above.block, above.output_root, above.status) == nothing
+            engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "busy")]
+            failed = await reader.output(OutputRequest(4, 2, only_safe=True))
+            assert failed.status is None and str(failed.error).startswith("blockRefWithStatus@2: ")
             await reader.close()
 
     play(scene())

@@ -12,7 +12,7 @@ from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHe
 from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record
-from rollup_node.stages.messages.control import SafeHeadRequest, SafeHeadResponse
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.stages.engine.conftest import Play, Run
 from tests.support.chain_fixture import ChainFixture
@@ -41,6 +41,24 @@ def test_calls_are_made_in_their_order(chain: ChainFixture, play: Play, tmp_path
         store = SafeHeadStore(str(tmp_path / "safe"), chain.rollup)
         assert store.at_l1(5) == entry(5, 9)
         store.close()
+
+    play(scene())
+
+
+def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, play: Play, tmp_path: Path) -> None:
+    """[SDB6, RPC44]"""
+
+    async def scene() -> None:
+        safe_heads = database(chain, tmp_path / "safe")
+        for each in (entry(5, 9), entry(6, 12)):
+            await safe_heads.write(RecordSafeHead(each))
+        found = await safe_heads.l1_of(L1AtSafeHeadRequest(1, 10))
+        assert found == SafeHeadResponse(1, None, block(6), block(12))
+        above = await safe_heads.l1_of(L1AtSafeHeadRequest(2, 13))
+        assert above.error == "l1 at safe head not found"
+        before = await safe_heads.l1_of(L1AtSafeHeadRequest(3, 8))
+        assert before.error == "l1 at safe head history unavailable"
+        await safe_heads.close(5.0)
 
     play(scene())
 

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.p2p_blocks import SIGNER, block, l1_info_transaction, publish_request
+from tests.support.p2p_blocks import SIGNER, block, l1_info_transaction, publish_request, signed
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario, timed_chain
 from tests.support.remote_signers import SignerServer, TlsSetUp
 
@@ -53,6 +53,29 @@ def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
             assert node.received_blocks == [own] and source.health in (None, ())
             assert [call["method"] for call in server.calls] == ["opsigner_signBlockPayload"]
             assert (await source.call("diagnosis"))["gossip"]["published"] == 1
+
+    run_scenario(scenario)
+
+
+def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) -> None:
+    """[RPC65]: without a key of this node's own, and only what peers accept."""
+
+    async def scenario() -> None:
+        rollup = chain_of_now()
+        async with (
+            P2pNode(1, rollup, tmp_path).running() as source,
+            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        ):
+            await source.wait_for_mesh()
+            own = now_block(1)
+            signature = signed(own, chain_id=rollup.l2_chain_id)[:65]
+            assert await source.publish_signed(1, own, bytes(65)) is not None
+            assert await source.publish_signed(2, own, signature) is None
+            await node.wait_for_blocks(1)
+            assert node.received_blocks == [own]
+            no_root = msgspec.structs.replace(own, parent_beacon_root=None)
+            text = "failed to encoded execution payload to publish: the payload has no parent beacon root"
+            assert await source.publish_signed(3, no_root, signature) == text
 
     run_scenario(scenario)
 

@@ -1,11 +1,9 @@
 """The methods of the table, with the processes that answer them."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import pytest
 
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level
@@ -26,7 +24,6 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.rpc.process import methods
 from rollup_node.stages.rpc.process.methods import METHODS
 from tests.support.p2p_blocks import block
 from tests.support.rpc_harness import L2, ROLLUP, RpcHarness, RunWithRpc
@@ -38,7 +35,9 @@ def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:
     async def scenario(rpc: RpcHarness) -> None:
         assert await rpc.call("health_status") == "v1.2.3-dev"
         assert await rpc.call("optimism_rollupConfig") == rollup_config_object(ROLLUP)
-        assert await rpc.call("rpc_modules") == dict.fromkeys(("admin", "explain", "health", "optimism", "rpc"), "1.0")
+        assert await rpc.call("rpc_modules") == dict.fromkeys(
+            ("admin", "explain", "health", "optimism", "rpc", "superroot"), "1.0"
+        )
         text = "failed to get safe head at l1 block 0x5: safe head database not enabled"
         assert await rpc.call("optimism_safeHeadAtL1Block", "0x5") == (-32000, text)
         assert await rpc.call("optimism_dependencySet") == (-32000, "not found")
@@ -137,25 +136,6 @@ def test_the_log_level_is_set_for_all_processes(with_rpc: RunWithRpc) -> None:
         assert shared == [log.configuration().level] == [Level.DEBUG]
         assert await rpc.call("admin_setLogLevel", "loud") == (-32000, "unknown level: loud")
         assert (await rpc.call("admin_setLogLevel", 3))[0] == -32602
-
-    with_rpc(scenario)
-
-
-def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
-    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The engine's response and its status come on two channels: the call ends only when the status follows."""
-    monkeypatch.setattr(methods, "STATUS_SECONDS", 20.0)
-
-    async def scenario(rpc: RpcHarness) -> None:
-        await rpc.until_ready()
-        running = EngineStatus(1, L2, L2, L2, L2, L2, True, True)
-        for method, params, active in (("stop", (), False), ("start", ("0x" + L2.hash.hex(),), True)):
-            rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
-            status = msgspec.structs.replace(running, sequencer_active=active)
-            asyncio.get_running_loop().call_later(0.2, rpc.status["engine"].set, status)
-            await rpc.call(f"admin_{method}Sequencer", *params)
-            assert await rpc.call("admin_sequencerActive") is active
 
     with_rpc(scenario)
 

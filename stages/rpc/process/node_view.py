@@ -1,0 +1,83 @@
+"""What the rpc process sees of the other processes."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.status import Subscriber
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus, Halting
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.rpc import responses
+from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.process.drops_client import DropsClient
+from rollup_node.stages.rpc.process.process_client import ProcessClient
+
+STATUS_SECONDS = 1.0
+
+
+class NodeView:
+    """The rpc process's view of the other processes: their last published states, and clients of their channels."""
+
+    def __init__(self, config: RpcConfig, bus: Bus) -> None:
+        self.config = config
+        self.l1: L1Heads | None = None
+        self.engine: EngineStatus | None = None
+        self.derivation: DerivationStatus | None = None
+        self.health: dict[str, tuple[str, ...]] = {}
+        self.on_halt: Callable[[], None] = lambda: None
+        self._engine_changed = asyncio.Event()
+        self.hashing = asyncio.Lock()
+        processes = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.p2p else ()))
+        self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
+        self.control = ProcessClient(bus, "engine.control")
+        self.drops = DropsClient(bus)
+        self.peers = ProcessClient(bus, "p2p.control") if config.p2p else None
+
+    def ages(self) -> dict[str, float | None]:
+        """Seconds since each process published last; None before its first status."""
+        now = time.monotonic()
+        last_seen = {process: subscriber.last_seen for process, subscriber in self._subscribers.items()}
+        return {process: None if at is None else now - at for process, at in last_seen.items()}
+
+    def sync_status(self) -> dict[str, Any]:
+        """The result of optimism_syncStatus at this moment."""
+        return responses.sync_status(self.l1, self.engine, self.derivation)
+
+    async def engine_shows(self, condition: Callable[[EngineStatus], bool]) -> None:
+        """Waits, at most STATUS_SECONDS, until the engine's status meets the condition. A response and the status that
+        follows from it come on two channels, so a client's next call would otherwise see the old status."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_SECONDS):
+                while self.engine is not None and not condition(self.engine):
+                    self._engine_changed.clear()
+                    await self._engine_changed.wait()
+
+    def _subscribe(self, bus: Bus, process: str) -> Subscriber:
+        def on_status(message: Any) -> None:
+            if isinstance(message, Health):
+                self.health[process] = message.problems
+            elif isinstance(message, L1Heads):
+                self.l1 = message
+            elif isinstance(message, EngineStatus):
+                self.engine = self._with_finality(message)
+                self._engine_changed.set()
+            elif isinstance(message, Halting):
+                self.on_halt()
+            elif isinstance(message, DerivationStatus):
+                self.derivation = message
+
+        return bus.subscribe(f"status.{process}", on_status)
+
+    def _with_finality(self, status: EngineStatus) -> EngineStatus:
+        """The status with the finalized head kept during a start search: what was final stays final."""
+        last = self.engine
+        if status.unsafe is not None or last is None:
+            return status
+        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
