@@ -18,6 +18,7 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.shared_memory.shared_word import SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
+from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
@@ -25,6 +26,7 @@ from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_table import load
+from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record, get_logger
@@ -42,7 +44,8 @@ Build = Callable[[object, Bus, Meter], Stage]
 
 @dataclass(frozen=True)
 class SharedResources:
-    """What all processes of a node share, created before the first fork. `sockets` and `metrics` are folders;
+    """What all processes of a node share, created before the first fork. `sockets`, `metrics` and `profiles` are
+    folders;
     `log_level` is the level in force, which starts as that of `log`."""
 
     liveness: LivenessTable
@@ -53,6 +56,8 @@ class SharedResources:
     metrics: Path
     log: LogSettings
     log_level: SharedWord
+    profiles: Path
+    profiling: ProfilingSettings
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,10 @@ class StageProcess:
             await stage.start()
             problems = Problems(stage, self._meter)
             file = MetricsFile(self._shared.metrics, self._identity.name, self._meter, self._collector(bus))
-            services = [group.create_task(work) for work in (bus.run(), problems.repeat(), file.repeat())]
+            profiles = ProcessProfiles(self._shared.profiling, self._shared.profiles, self._identity.name)
+            profiles.begin()
+            work = (bus.run(), problems.repeat(), file.repeat(), profiles.serve())
+            services = [group.create_task(each) for each in work]
             await asyncio.sleep(0)
             self._handle_stop_signal()
             self._shared.liveness.set_ready(self._slot)
@@ -169,6 +177,7 @@ class StageProcess:
                 service.cancel()
             await asyncio.wait(services)
             await self._close(stage, bus)
+            profiles.end()
             heartbeat.cancel()
         self._log.debug("stopped")
         return self._code

@@ -20,7 +20,8 @@ from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
-from rollup_node.node.system.runtime_dir import METRICS, SEQUENCER_STATE
+from rollup_node.node.system.profiling import ProfilingSettings, profile_path
+from rollup_node.node.system.runtime_dir import METRICS, PROFILES, SEQUENCER_STATE
 from rollup_node.node.system.version import version
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
@@ -127,6 +128,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             values,
             version=version(),
             metrics_dir=str(plan.runtime_dir / METRICS),
+            pprof_dir=str(plan.runtime_dir / PROFILES),
             rollup=rollup,
             dependency_set=chain.dependencies,
             p2p=has_p2p,
@@ -208,7 +210,16 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         precheck=partial(check_endpoints, endpoints),
         connections=_connections(configs),
         halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
+        profiling=profiling_settings(plan.values),
     )
+
+
+def profiling_settings(values: Values) -> ProfilingSettings:
+    """Which profiles the processes make."""
+    kind, served = values["pprof.type"], values["pprof.enabled"]
+    if kind is None:
+        return ProfilingSettings(served)
+    return ProfilingSettings(served, kind, profile_path(values["pprof.path"], kind))
 
 
 def _connections(configs: NodeConfigs) -> int:
@@ -225,6 +236,8 @@ def listeners(configs: NodeConfigs) -> list[ListenAddress]:
     found = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:
         found.append(ListenAddress("metrics.addr", "metrics.port", rpc.metrics_addr, rpc.metrics_port))
+    if rpc.pprof_enabled:
+        found.append(ListenAddress("pprof.addr", "pprof.port", rpc.pprof_addr, rpc.pprof_port))
     if p2p is not None:
         found.append(ListenAddress("p2p.listen.ip", "p2p.listen.tcp", p2p.listen_ip, p2p.listen_tcp))
         if not p2p.no_discovery:

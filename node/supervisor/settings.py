@@ -7,6 +7,7 @@ from pathlib import Path
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.topology import CHANNELS
 
 PrecheckFunction = Callable[[], Awaitable[None]]
@@ -28,3 +29,4 @@ class NodeSettings:
     log_output: int = 1
     connections: int = 0
     halt_seconds: float = 0.0
+    profiling: ProfilingSettings = field(default_factory=ProfilingSettings)

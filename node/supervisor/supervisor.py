@@ -22,6 +22,7 @@ from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_tex
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.preload import freeze_heap, preload
+from rollup_node.node.supervisor.profile_file import write_profile
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
@@ -91,6 +92,8 @@ class Supervisor:
             metrics=directory.metrics,
             log=settings.log,
             log_level=SharedWord("log_level", settings.log.level),
+            profiles=directory.profiles,
+            profiling=settings.profiling,
         )
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
@@ -353,6 +356,8 @@ class Supervisor:
 
     def _finish(self) -> None:
         self._sweeper.dismiss()
+        names = [process.name for process in self._processes]
+        write_profile(self._settings.profiling, self._directory.profiles, names)
         try:
             self._directory.remove()
         except OSError as error:

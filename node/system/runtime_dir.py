@@ -4,6 +4,7 @@
     processes.json   the processes, rewritten at each change
     ipc/             the sockets, private
     metrics/         the metrics of each process as text
+    profiles/        requests for profiles, and the profiles of each process
     sequencer.state  what the admin API has set about the sequencer
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
@@ -36,9 +37,10 @@ LOCK = "lock"
 PROCESSES = "processes.json"
 SOCKETS = "ipc"
 METRICS = "metrics"
+PROFILES = "profiles"
 SEQUENCER_STATE = "sequencer.state"
 
-FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*"}
+FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
 """The folders, and which files in them are the node's."""
 
 FILES = (PROCESSES, SEQUENCER_STATE, f"{PROCESSES}.new", f"{SEQUENCER_STATE}.new")
@@ -88,6 +90,11 @@ class RuntimeDirectory:
     def metrics(self) -> Path:
         """The folder of the metrics files."""
         return self.path / METRICS
+
+    @property
+    def profiles(self) -> Path:
+        """The folder of the profiles."""
+        return self.path / PROFILES
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
         """Replaces processes.json."""

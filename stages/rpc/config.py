@@ -14,12 +14,13 @@ class DependencySet(msgspec.Struct, frozen=True):
 
 
 class RpcConfig(msgspec.Struct, frozen=True):
-    """The options of `rpc.*` and `metrics.*`. A port of 0 is any free one.
+    """The options of `rpc.*`, `metrics.*` and `pprof.*`. A port of 0 is any free one.
 
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
-    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`; without `safedb` safe heads
-    are not recorded. `sequencer_api` serves the namespace `opstack`. Who may call what is explained in Access."""
+    `<process>.prom`; by the files of `pprof_dir` they exchange profiles. Without `p2p` there is no p2p process, and so
+    no namespace `opp2p`; without `safedb` safe heads are not recorded. `sequencer_api` serves the namespace `opstack`.
+    Who may call what is explained in Access."""
 
     addr: str
     port: int
@@ -35,6 +36,10 @@ class RpcConfig(msgspec.Struct, frozen=True):
     conductor_enabled: bool = False
     safedb: bool = False
     sequencer_api: bool = False
+    pprof_enabled: bool = False
+    pprof_addr: str = ""
+    pprof_port: int = 0
+    pprof_dir: str = ""
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None

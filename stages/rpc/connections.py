@@ -26,19 +26,22 @@ class Phase(Enum):
 
 class Limits(msgspec.Struct, frozen=True):
     """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them:
-    what they have sent and nobody has read, requests and responses. `backlog` connections are accepted at once."""
+    what they have sent and nobody has read, requests and responses. `backlog` connections are accepted at once. A
+    response may take `response_seconds`, by default as long as the phase says."""
 
     connections: int
     per_address: int
     held_bytes: int
     backlog: int = 16
+    response_seconds: float | None = None
 
     def within(self, descriptors: int) -> "Limits":
         """The limits of a server that may use so many descriptors. A burst is accepted before any connection above
         the limit can be closed, so it needs descriptors beyond those of the connections that stay."""
         backlog = max(1, min(self.backlog, descriptors // 4))
         connections = max(0, min(self.connections, descriptors - backlog))
-        return Limits(connections, max(1, min(self.per_address, connections // 2)), self.held_bytes, backlog)
+        per_address = max(1, min(self.per_address, connections // 2))
+        return Limits(connections, per_address, self.held_bytes, backlog, self.response_seconds)
 
 
 class Connection:
@@ -161,7 +164,11 @@ class ConnectionTable:
 
     def expired(self, now: float) -> list[Connection]:
         """The connections that have been in their phase for too long."""
-        return [each for each in self._open if now - each.since > each.phase.seconds]
+        return [each for each in self._open if now - each.since > self._longest(each.phase)]
+
+    def _longest(self, phase: Phase) -> float:
+        longest = self.limits.response_seconds
+        return phase.seconds if longest is None or phase is not Phase.RESPONSE else longest
 
 
 def counted_address(peer: str | None) -> str:

@@ -77,7 +77,7 @@ def test_a_malformed_jwt_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_feature(tmp_path: Path) -> None:
-    assert error_of(*NEEDED, "--pprof.enabled", folder=tmp_path).startswith("not available yet: profiling")
+    assert error_of(*NEEDED, "--l2.follow.source=http://127.0.0.1:1", folder=tmp_path).startswith("not available yet")
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:

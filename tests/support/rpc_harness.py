@@ -51,6 +51,7 @@ class RpcOptions(TypedDict, total=False):
     p2p: bool
     safedb: bool
     sequencer_api: bool
+    pprof_enabled: bool
     vhosts: tuple[str, ...]
     cors_domains: tuple[str, ...]
     jwt_secret: bytes | None
@@ -85,6 +86,9 @@ class RpcHarness:
             p2p=options.get("p2p", False),
             safedb=options.get("safedb", False),
             sequencer_api=options.get("sequencer_api", False),
+            pprof_enabled=options.get("pprof_enabled", False),
+            pprof_addr="127.0.0.1",
+            pprof_dir=str(directory),
             vhosts=options.get("vhosts", ("*",)),
             cors_domains=options.get("cors_domains", ()),
             jwt_secret=options.get("jwt_secret"),

@@ -14,6 +14,7 @@ from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import Level
 from tests.support.toy_stages import CHANNELS, ToyConfig
 
@@ -47,6 +48,8 @@ def main(folder: str, given: dict[str, Any]) -> int:
         output = os.dup(1)
         config = ToyConfig("job", folder, output=output, code=given["job"])
         specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
+    kind, path = given.get("profile", (None, ""))
+    profiling = ProfilingSettings(kind=kind, path=Path(path))
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, given.get("format", "json")),
@@ -55,6 +58,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
         channels=CHANNELS,
         log_output=2 if "job" in given else 1,
         halt_seconds=given.get("halt_seconds", 0.0),
+        profiling=profiling,
         restart_policy=RestartPolicy(**RESTART_POLICY | given.get("restart_policy", {})),
     )
     return run_node(specs, settings)

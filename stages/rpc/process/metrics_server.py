@@ -38,3 +38,8 @@ class MetricsServer:
             except (OSError, UnicodeDecodeError):
                 continue
         return texts
+
+
+def process_names(directory: Path) -> tuple[str, ...]:
+    """The processes that write metrics there, but for the supervisor, which serves nobody."""
+    return tuple(sorted(path.stem for path in directory.glob("*.prom") if path.stem != "supervisor"))

@@ -1,7 +1,8 @@
-"""The rpc process: JSON-RPC, health, readiness and metrics. It keeps no state that a restart would lose."""
+"""The rpc process: JSON-RPC, health, readiness, metrics and profiles. It keeps no state that a restart would lose."""
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics import Meter
@@ -10,11 +11,15 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Listener, free_descriptors
-from rollup_node.stages.rpc.process.metrics_server import MetricsServer
+from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, MAX_SECONDS, PprofServer
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
+PPROF_LIMITS = Limits(
+    connections=16, per_address=8, held_bytes=32 << 20, response_seconds=MAX_SECONDS + ANSWER_SECONDS + 30
+)
 
 
 class RpcStage:
@@ -32,20 +37,27 @@ class RpcStage:
             handler = MetricsServer(config.metrics_dir).handle
             limits = METRICS_LIMITS.within(descriptors // 5)
             self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
+        self.pprof: Listener | None = None
+        if config.pprof_enabled:
+            profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
+            limits = PPROF_LIMITS.within(descriptors // 5)
+            self.pprof = Listener(profiles.handle, "pprof", config.pprof_addr, config.pprof_port, limits, meter)
         self.node.on_halt = self._halt
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Starts to listen. Raises CriticalError where a port cannot be bound."""
         await self.rpc.start()
-        if self.metrics is not None:
-            await self.metrics.start()
+        for server in (self.metrics, self.pprof):
+            if server is not None:
+                await server.start()
 
     async def close(self) -> None:
         """Stops the servers."""
         await self._close_rpc()
-        if self.metrics is not None:
-            await self.metrics.close()
+        for server in (self.metrics, self.pprof):
+            if server is not None:
+                await server.close()
 
     def _halt(self) -> None:
         """The node halts: the metrics alone are still served [PRV6]."""

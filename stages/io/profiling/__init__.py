@@ -1,0 +1,1 @@
+"""Profiles of a running process [LIF16 to LIF20]."""

@@ -1,0 +1,64 @@
+"""The files by which the processes of a node exchange profiles: one request for all, one answer of each process, and
+one profile of each process at its end. They are in a private folder of the runtime directory."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.stages.io.private_files import read_private_file, replace_private_file
+from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest
+
+MAX_BYTES = 64 << 20
+SUFFIX = ".profile"
+_REQUEST = f"request{SUFFIX}"
+_AT_STOP = 0
+
+
+class ProfileFiles:
+    """The folder. Files that are missing, unreadable or of another form count as absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def request(self, request: ProfileRequest) -> None:
+        """Asks all processes for a profile; removes the answers to earlier requests. Raises OSError."""
+        for path in self._folder.glob(f"[1-9]*.*{SUFFIX}"):
+            path.unlink(missing_ok=True)
+        replace_private_file(self._folder / _REQUEST, msgspec.msgpack.encode(request))
+
+    def requested_at(self) -> int:
+        """When the last request was made, in nanoseconds, 0 if there is none: cheaper than reading it."""
+        try:
+            return os.stat(self._folder / _REQUEST).st_mtime_ns
+        except OSError:
+            return 0
+
+    def read_request(self) -> ProfileRequest | None:
+        """The last request."""
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return msgspec.msgpack.decode(read_private_file(self._folder / _REQUEST, 1 << 10), type=ProfileRequest)
+        return None
+
+    def answer(self, request_id: int, process: str, profile: Profile) -> None:
+        """Writes the profile of a process; a folder that no longer exists is ignored."""
+        with contextlib.suppress(OSError):
+            replace_private_file(self._path(request_id, process), msgspec.msgpack.encode(profile))
+
+    def read_answer(self, request_id: int, process: str) -> Profile | None:
+        """The profile of a process for a request."""
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return msgspec.msgpack.decode(read_private_file(self._path(request_id, process), MAX_BYTES), type=Profile)
+        return None
+
+    def write_last(self, process: str, profile: Profile) -> None:
+        """Writes the profile of a process that ends."""
+        self.answer(_AT_STOP, process, profile)
+
+    def read_last(self, process: str) -> Profile | None:
+        """The profile that a process wrote at its end."""
+        return self.read_answer(_AT_STOP, process)
+
+    def _path(self, request_id: int, process: str) -> Path:
+        return self._folder / f"{request_id}.{process}{SUFFIX}"

@@ -1,0 +1,190 @@
+"""The kinds of profile: each is begun, and ended with a profile of what happened in between [LIF18, LIF20]."""
+
+import asyncio
+import gc
+import threading
+import time
+import tracemalloc
+from typing import Protocol
+
+from rollup_node.stages.io.profiling.profile import Profile, StackTable
+from rollup_node.stages.io.profiling.stacks import task_stack, thread_stacks
+
+CPU_PERIOD = 0.01
+WAIT_PERIOD = 0.05
+TRACED_FRAMES = 16
+NO_MUTEXES = "Python does not measure waits for locks, and the processes of a node share no memory"
+LIVE_ONLY = "allocations since the recording began that were not freed by its end"
+
+
+class Recording(Protocol):
+    """One profile in the making. It is begun and ended in the thread of the event loop."""
+
+    def begin(self) -> None:
+        """Starts to observe."""
+
+    def end(self) -> Profile:
+        """Stops; the profile."""
+
+
+class _Timed:
+    def __init__(self) -> None:
+        self._began, self._began_monotonic = time.time_ns(), time.monotonic_ns()
+
+    def _times(self) -> tuple[int, int]:
+        """When it began, and nanoseconds since then."""
+        return self._began, time.monotonic_ns() - self._began_monotonic
+
+
+class CpuRecording(_Timed):
+    """A thread looks at the others' stacks every 10 ms of time, and adds the CPU time that each has used since then to
+    its present stack, also when that was used by C code without the interpreter's lock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = StackTable()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="CPU profile", daemon=True)
+
+    def begin(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def end(self) -> Profile:
+        """Stops the thread."""
+        self._stop.set()
+        self._thread.join(1.0)
+        types = (("samples", "count"), ("cpu", "nanoseconds"))
+        return Profile("cpu", types, self._table.samples(), types[1], int(CPU_PERIOD * 1e9), *self._times())
+
+    def _run(self) -> None:
+        used: dict[int, int] = {}
+        while not self._stop.wait(CPU_PERIOD):
+            for thread_id, (thread, stack) in thread_stacks().items():
+                clock = _thread_cpu_time(thread_id)
+                spent = 0 if clock is None else clock - used.get(thread_id, clock)
+                if clock is not None:
+                    used[thread_id] = clock
+                if spent > 0 and thread is not self._thread:
+                    self._table.add(stack, (1, spent), (("thread", thread.name),))
+
+
+def _thread_cpu_time(thread_id: int) -> int | None:
+    """Nanoseconds of CPU time of a thread; None if it has ended."""
+    try:
+        # The kernel's clock of a thread. pthread_getcpuclockid may crash for one that has just ended.
+        return time.clock_gettime_ns(~thread_id << 3 | 6)
+    except OSError:
+        return None
+
+
+class HeapRecording(_Timed):
+    """Memory that was allocated in between and is still in use, by where it was allocated. Allocations take two to four
+    times as long meanwhile."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._kind, self._is_mine = kind, False
+
+    def begin(self) -> None:
+        """Traces allocations, unless another recording does."""
+        self._is_mine = not tracemalloc.is_tracing()
+        if self._is_mine:
+            tracemalloc.start(TRACED_FRAMES)
+
+    def end(self) -> Profile:
+        """Takes the allocations that are left after a garbage collection."""
+        gc.collect()
+        snapshot = tracemalloc.take_snapshot()
+        if self._is_mine:
+            tracemalloc.stop()
+        table = StackTable()
+        for trace in snapshot.traces:
+            frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in trace.traceback)
+            stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
+            table.add(stack[::-1], (1, trace.size))
+        types = (("inuse_objects", "count"), ("inuse_space", "bytes"))
+        return Profile(self._kind, types, table.samples(), ("space", "bytes"), 1, *self._times(), (LIVE_ONLY,))
+
+
+class StacksRecording(_Timed):
+    """The stacks of all threads at the end and, for `goroutine`, those of all tasks."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def begin(self) -> None:
+        """Nothing to start."""
+
+    def end(self) -> Profile:
+        """Takes the stacks."""
+        table = StackTable()
+        for thread, stack in thread_stacks().values():
+            table.add(stack, (1,), (("thread", thread.name),))
+        if self._kind == "goroutine":
+            for task in asyncio.all_tasks():
+                table.add(task_stack(task), (1,), (("task", task.get_name()),))
+        return Profile(self._kind, ((self._kind, "count"),), table.samples(), (self._kind, "count"), 1, *self._times())
+
+
+class WaitsRecording(_Timed):
+    """Where tasks wait, looked at every 50 ms by a task of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = StackTable()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Starts the task."""
+        self._task = asyncio.create_task(self._run(), name="block profile")
+
+    def end(self) -> Profile:
+        """Stops the task."""
+        if self._task is not None:
+            self._task.cancel()
+        types = (("samples", "count"), ("delay", "nanoseconds"))
+        return Profile("block", types, self._table.samples(), types[1], int(WAIT_PERIOD * 1e9), *self._times())
+
+    async def _run(self) -> None:
+        own = asyncio.current_task()
+        seen = time.monotonic_ns()
+        while True:
+            await asyncio.sleep(WAIT_PERIOD)
+            now = time.monotonic_ns()
+            for task in asyncio.all_tasks():
+                if task is not own:
+                    self._table.add(task_stack(task), (1, now - seen), (("task", task.get_name()),))
+            seen = now
+
+
+class EmptyRecording(_Timed):
+    """`mutex`: a valid profile without samples, which says why."""
+
+    def begin(self) -> None:
+        """Nothing to start."""
+
+    def end(self) -> Profile:
+        """The empty profile."""
+        types = (("contentions", "count"), ("delay", "nanoseconds"))
+        return Profile("mutex", types, (), types[1], 1, *self._times(), (NO_MUTEXES,))
+
+
+KINDS = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs")
+
+
+def new_recording(kind: str) -> Recording:
+    """A recording of one of KINDS. Raises ValueError for another kind."""
+    match kind:
+        case "cpu":
+            return CpuRecording()
+        case "heap" | "allocs":
+            return HeapRecording(kind)
+        case "goroutine" | "threadcreate":
+            return StacksRecording(kind)
+        case "block":
+            return WaitsRecording()
+        case "mutex":
+            return EmptyRecording()
+    raise ValueError(f"no such profile: {kind}")

@@ -1,0 +1,123 @@
+"""Profiles over HTTP, with processes that answer [LIF16, LIF17, LIF20]."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from rollup_node.node.runtime.process_profiles import ProcessProfiles
+from rollup_node.node.system.profiling import ProfilingSettings
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.rpc.process import pprof_server
+from rollup_node.stages.rpc.process.listener import Listener
+from rollup_node.stages.rpc.process.pprof_server import PprofServer
+from rollup_node.stages.rpc.process.stage import PPROF_LIMITS
+from tests.support.pprof_decoder import decode
+from tests.support.rpc_harness import RpcHarness, RunWithRpc
+
+Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
+
+
+def with_server(folder: Path, scenario: Callable[[Get], Awaitable[None]], *names: str, silent: str = "") -> None:
+    """Runs a scenario with processes of these names that answer, but for the silent one."""
+
+    async def main() -> None:
+        listener = Listener(
+            PprofServer(str(folder), lambda: names).handle, "pprof", "127.0.0.1", 0, PPROF_LIMITS, Meter("rpc")
+        )
+        await listener.start()
+        settings = ProfilingSettings(is_served=True)
+        answering = [ProcessProfiles(settings, folder, name) for name in names if name != silent]
+        tasks = [asyncio.create_task(each.serve(), name="profiles") for each in answering]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30), ClientSession() as http:
+
+            async def get(path: str) -> tuple[int, bytes]:
+                async with http.get(f"http://127.0.0.1:{listener.port}{path}") as response:
+                    return response.status, await response.read()
+
+            await scenario(get)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await listener.close()
+
+    asyncio.run(main())
+
+
+def test_profiles_of_all_processes(tmp_path: Path) -> None:
+    async def scenario(get: Get) -> None:
+        status, body = await get("/debug/pprof/goroutine")
+        found = decode(body)
+        assert status == 200 and found.comments == []
+        assert {labels["process"] for _, _, labels in found.samples} == {"l1", "engine"}
+        assert found.sample_types == [("goroutine", "count")]
+        status, body = await get("/debug/pprof/profile?seconds=1")
+        found = decode(body)
+        assert status == 200 and found.sample_types[1] == ("cpu", "nanoseconds")
+        assert 900_000_000 < found.numbers[10] < 3_000_000_000, "the seconds of the request"
+        status, body = await get("/debug/pprof/threadcreate?debug=1")
+        assert status == 200 and body.startswith(b"threadcreate profile: threadcreate (count); total ")
+        assert b"process=engine thread=MainThread" in body
+        status, body = await get("/debug/pprof/mutex")
+        assert status == 200 and decode(body).samples == []
+
+    with_server(tmp_path, scenario, "l1", "engine")
+
+
+def test_other_paths(tmp_path: Path) -> None:
+    async def scenario(get: Get) -> None:
+        status, body = await get("/debug/pprof/")
+        assert status == 200 and b'href="heap?debug=1"' in body and b"cmdline" not in body
+        assert await get("/debug/pprof/symbol") == (200, b"num_symbols: 1\n")
+        assert (await get("/debug/pprof/trace?seconds=1"))[0] == 501
+        for path in ("cmdline", "cpu", "x/heap"):
+            assert await get(f"/debug/pprof/{path}") == (404, b"Unknown profile\n")
+        assert (await get("/metrics"))[0] == 404
+        for seconds in ("0", "-1", "121", "x", "1e1", "9" * 99, ""):
+            assert (await get(f"/debug/pprof/profile?seconds={seconds}"))[0] == 400
+
+    with_server(tmp_path, scenario, "l1")
+
+
+def test_one_profile_at_a_time(tmp_path: Path) -> None:
+    async def scenario(get: Get) -> None:
+        first = asyncio.create_task(get("/debug/pprof/profile?seconds=1"))
+        await asyncio.sleep(0.2)
+        assert await get("/debug/pprof/heap") == (503, b"another profile is being made\n")
+        assert (await first)[0] == 200
+        assert (await get("/debug/pprof/goroutine"))[0] == 200
+
+    with_server(tmp_path, scenario, "l1")
+
+
+def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 1.0)
+
+    async def scenario(get: Get) -> None:
+        found = decode((await get("/debug/pprof/goroutine"))[1])
+        assert found.comments == ["no profile of: p2p"]
+
+    with_server(tmp_path, scenario, "l1", "p2p", silent="p2p")
+
+    async def alone(get: Get) -> None:
+        assert await get("/debug/pprof/goroutine") == (500, b"no process has answered\n")
+
+    (tmp_path / "other").mkdir()
+    with_server(tmp_path / "other", alone)
+
+
+def test_the_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:
+    async def off(rpc: RpcHarness) -> None:
+        assert rpc.stage.pprof is None
+
+    async def on(rpc: RpcHarness) -> None:
+        assert rpc.stage.pprof is not None and rpc.stage.pprof.port not in (0, rpc.stage.rpc.port)
+        async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.pprof.port}/debug/pprof/") as response:
+            assert response.status == 200
+
+    with_rpc(off)
+    with_rpc(on, pprof_enabled=True)
