@@ -5,13 +5,17 @@ python -m rollup_node.tools.importers.option_docs [--out FILE]
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import SECTIONS
 
-OPTIONS_FILE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS_FILE = ROOT / "docs" / "options.md"
+EFFECTS_FILE = ROOT / "tests" / "option_effects.toml"
+"""The test that sees the effect of each option."""
 
 _HEAD = """# Options
 
@@ -35,8 +39,12 @@ beacon = { value = "http://127.0.0.1:5052", ignore = false }
 ```
 
 An option marked "later" names a part that this version does not have: set to something that needs it, the node says so
-and does not start. Hidden options are not shown by `--help`.
+and does not start. Hidden options are not shown by `--help`. The last column is the test that sees the effect of the
+option (`tests/option_effects.toml`).
 """
+
+
+_COLUMNS = "| Option | Type | Default | Variable | Meaning | Test |\n|---|---|---|---|---|---|"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,15 +63,25 @@ def options_text() -> str:
 
 
 def _sections() -> Iterator[str]:
+    effects = tomllib.loads(EFFECTS_FILE.read_text())
     for section in SECTIONS:
-        yield f"## {section.title}\n\n| Option | Type | Default | Variable | Meaning |\n|---|---|---|---|---|"
-        yield from (_row(option) for option in section.options)
+        yield f"## {section.title}\n\n{_COLUMNS}"
+        yield from (_row(option, _test(effects.get(option.name))) for option in section.options)
         yield ""
 
 
-def _row(option: AnyOption) -> str:
+def _test(effect: object) -> str:
+    """A link to the test of an entry; a gap has none."""
+    if not isinstance(effect, list):
+        return "-"
+    file, _, name = str(effect[0]).partition("::")
+    return f"[{name}](../tests/{file})"
+
+
+def _row(option: AnyOption, test: str) -> str:
     default = f"`{option.default}`" if option.default else "-"
-    cells = (f"`{option.name}`", option.value_type.label, default, f"`{option.variable}`", " ".join(_meaning(option)))
+    meaning = " ".join(_meaning(option))
+    cells = (f"`{option.name}`", option.value_type.label, default, f"`{option.variable}`", meaning, test)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

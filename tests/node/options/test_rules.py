@@ -146,6 +146,13 @@ def test_options_without_effect_give_a_warning() -> None:
     assert list(option_warnings(values_of("--syncmode=execution-layer", "--syncmode.offset-el-safe=1h"))) == []
 
 
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.help == "No effect."])
+def test_each_option_without_effect_says_so(name: str) -> None:
+    value = OPTIONS[name].default or "http://127.0.0.1:1"
+    (warning,) = option_warnings(values_of(f"--{name}={value}"))
+    assert warning.startswith(f"flag --{name}: ")
+
+
 def test_warnings_about_the_remote_signer() -> None:
     address = f"--signer.address={20 * '11'}"
     assert list(option_warnings(values_of("--signer.endpoint=http://s", address))) == [
@@ -160,4 +167,6 @@ def test_warnings_about_the_remote_signer() -> None:
 def test_old_scoring_names_count_only_without_the_present_one() -> None:
     assert peer_scoring(values_of()) == "light"
     assert peer_scoring(values_of("--p2p.scoring.peers=none")) == "none"
+    assert peer_scoring(values_of("--p2p.scoring.topics=none")) == "none"
+    assert peer_scoring(values_of("--p2p.scoring.topics=none", "--p2p.scoring.peers=light")) == "light"
     assert peer_scoring(values_of("--p2p.scoring.peers=none", "--p2p.scoring=light")) == "light"

@@ -12,6 +12,7 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.rpc.config import DependencySet
 
 SEPOLIA = find_network("op-sepolia").config
@@ -108,6 +109,13 @@ def test_overrides_act_when_given() -> None:
     assert config.fork_times == SEPOLIA.fork_times | {"karst": 1790000000, "canyon": 0}
     assert config.pectra_blob_schedule_time == 5
     assert config.keep_karst_upgrade_gas is False
+
+
+@pytest.mark.parametrize("fork", FORK_NAMES[2:])
+def test_each_fork_can_be_overridden(fork: str) -> None:
+    time = SEPOLIA.fork_times.get(fork, 1_900_000_000) + 2
+    config = choose("--network=op-sepolia", f"--override.{fork}={time}").config
+    assert config.fork_times == SEPOLIA.fork_times | {fork: time}
 
 
 def test_overrides_are_checked() -> None:

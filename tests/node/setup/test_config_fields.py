@@ -1,5 +1,8 @@
 """The path from an option to the field that it sets."""
 
+import shutil
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -9,9 +12,12 @@ from rollup_node.node.options.value_types import COUNT, TEXT
 from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.setup.config_fields import ConfigFieldError, build_config, field_options, filled_config
 from rollup_node.node.setup.networks import find_network
+from rollup_node.node.setup.plan import node_settings
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.io.log import Level
+from tests.node.setup.planning import prepare
+from tests.support.remote_signers import TlsSetUp
 
 ROLLUP = find_network("op-sepolia").config
 
@@ -73,3 +79,84 @@ def test_configurations_are_built_from_the_option_table() -> None:
     assert build_config(LogSettings, values) == LogSettings(level=Level.DEBUG)
     blobs = build_config(BlobsConfig, values, rollup=ROLLUP, timeout=5.0)
     assert (blobs.beacon, blobs.fallbacks, blobs.header, blobs.timeout) == ("http://b", (), None, 5.0)
+
+
+SIGNER = (f"--signer.address={20 * '11'}", "--signer.endpoint=https://s:1")
+NEEDED = {
+    "conductor.enabled": ("--sequencer.enabled",),
+    "conductor": ("--sequencer.enabled", "--conductor.enabled"),
+    "signer": SIGNER,
+    "rollup.halt": ("--network=op-mainnet",),
+}
+"""What else must be given, by option or by the first part of its name."""
+
+SAMPLES = {
+    "bool": "true",
+    "int": "77",
+    "number": "7.5",
+    "duration": "77s",
+    "url": "http://sample:7",
+    "list of url": "http://sample:7",
+    "path": "memory",
+    "string (IP address)": "127.0.0.77",
+    "list of string": "sample",
+    "string": "sample",
+    "list of CIDR": "127.0.0.77/32",
+    "l1.beacon-header": "X-Sample: 7",
+    "p2p.sequencer.key": "77" * 32,
+    "p2p.priv.raw": "77" * 32,
+    "p2p.static": "/ip4/127.0.0.1/tcp/7/p2p/16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd",
+    "p2p.gossip.mesh.lo": "7",
+    "p2p.gossip.mesh.d": "9",
+    "p2p.peers.lo": "7",
+    "p2p.listen.tcp": "7777",
+    "p2p.listen.udp": "7777",
+    "p2p.advertise.tcp": "7777",
+    "p2p.advertise.udp": "7777",
+    "signer.address": "77" * 20,
+    "signer.header": "x=7",
+    "signer.tls.ca": "other/ca.crt",
+    "signer.tls.cert": "other/tls.crt",
+    "signer.tls.key": "other/tls.key",
+    "log.level": "debug",
+    "conductor.rpc": "http://sample:7",
+}
+"""Values that are no default, by option or by type."""
+
+
+def configurations(*words: str) -> dict[type, object]:
+    """The configurations of a node with these words, by class."""
+    node = prepare(*words)
+    found = [config for config in vars(node.configs).values() if config is not None]
+    found.append(node_settings(node.plan, node.configs, node.secrets).log)
+    if node.configs.p2p is not None and node.configs.p2p.signer is not None:
+        found.append(node.configs.p2p.signer)
+    return {type(config): config for config in found}
+
+
+def write_tls_files(directory: Path) -> None:
+    """The files of a remote signer under their default names, and once more in another folder."""
+    (directory / "tls").mkdir()
+    TlsSetUp(directory / "tls")
+    for suffix in ("crt", "key"):
+        shutil.copy(directory / "tls" / f"node.{suffix}", directory / "tls" / f"tls.{suffix}")
+    shutil.copytree(directory / "tls", directory / "other")
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.field is not None])
+def test_every_option_that_sets_a_field_changes_it(name: str, working_directory: Path) -> None:
+    """Whatever else the table says: from the flag to the configuration that the process gets."""
+    option = OPTIONS[name]
+    assert option.config_field is not None
+    if name.startswith("signer."):
+        write_tls_files(working_directory)
+    config, field = option.config_field
+    sample = SAMPLES.get(option.name) or SAMPLES.get(option.value_type.label) or ""
+    if option.value_type.allowed:
+        sample = next(word for word in option.value_type.allowed if word != option.default)
+    elif option.default == "true":
+        sample = "false"
+    needed = NEEDED.get(option.name) or NEEDED.get(option.name.split(".")[0]) or ()
+    before = getattr(configurations(*needed)[config], field)
+    after = getattr(configurations(*needed, f"--{option.name}={sample}")[config], field)
+    assert after != before

@@ -15,6 +15,7 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, listeners, node_settings, processes
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES
+from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
@@ -220,6 +221,19 @@ def test_engine_and_rpc_process_know_of_the_conductor() -> None:
     without = prepare("--sequencer.enabled").configs
     assert not without.engine.conductor_enabled and not without.rpc.conductor_enabled
     assert without.engine.conductor_timeout == 1.0
+
+
+def test_a_profile_is_written_where_the_option_says(working_directory: Path) -> None:
+    """[LIF18, LIF19]"""
+
+    def of(*words: str) -> ProfilingSettings:
+        node = prepare(*words)
+        return node_settings(node.plan, node.configs, node.secrets).profiling
+
+    assert of() == ProfilingSettings(is_served=False, kind=None)
+    assert of("--pprof.enabled").is_served
+    assert of("--pprof.type=heap") == ProfilingSettings(False, "heap", working_directory / "heap.prof")
+    assert of("--pprof.type=cpu", "--pprof.path=mine").path == working_directory / "mine"
 
 
 def test_a_sequencer_without_a_key_is_a_warning() -> None:

@@ -1,10 +1,19 @@
 """The rpc stage as the runtime uses it."""
 
+import asyncio
 import socket
+from pathlib import Path
 
+from aiohttp import ClientSession
+
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.engine import Halting
 from rollup_node.stages.protocol.errors import ResetError
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.process.stage import RpcStage
+from rollup_node.stages.topology import CHANNELS
+from tests.support.rpc_harness import ROLLUP, RpcHarness, RunWithRpc
 
 
 def test_the_metrics_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:
@@ -27,6 +36,41 @@ def test_a_node_that_halts_serves_its_metrics_alone(with_rpc: RunWithRpc) -> Non
         assert is_open(ports[1])
 
     with_rpc(scenario, metrics_enabled=True)
+
+
+def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
+    buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
+
+    metrics_port, pprof_port = free_port(), free_port()
+
+    async def scenario() -> None:
+        config = RpcConfig(
+            *("127.0.0.1", 0, False, "v", True),
+            metrics_addr="127.0.0.2",
+            metrics_port=metrics_port,
+            metrics_dir=str(tmp_path),
+            rollup=ROLLUP,
+            pprof_enabled=True,
+            pprof_addr="127.0.0.3",
+            pprof_port=pprof_port,
+        )
+        async with running_buses(buses), ClientSession() as http:
+            stage = RpcStage(config, buses["rpc"], Meter("rpc"))
+            await stage.start()
+            for url in (f"http://127.0.0.2:{metrics_port}/", f"http://127.0.0.3:{pprof_port}/debug/pprof/"):
+                async with http.get(url) as response:
+                    assert response.status == 200
+            assert not is_open(metrics_port) and not is_open(pprof_port)
+            await stage.close()
+
+    asyncio.run(scenario())
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def is_open(port: int) -> bool:

@@ -1,6 +1,7 @@
 """Dialling: one attempt at a time, addresses in turn, and errors."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -58,6 +59,25 @@ def test_dial_errors_have_a_reason_per_address() -> None:
             await ours.connect(ours.peer_id, ours.addresses)
 
     with_two_hosts(test)
+
+
+def test_dialling_ends_with_the_timeout_of_the_option() -> None:
+    """The other end accepts and is silent."""
+
+    async def run() -> None:
+        async def wait_for_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        silent = await asyncio.start_server(wait_for_the_end, "127.0.0.1", 0)
+        address = parse_multiaddr(f"/ip4/127.0.0.1/tcp/{silent.sockets[0].getsockname()[1]}")
+        async with silent, running_host(1, dial_timeout=0.1) as ours:
+            began = time.monotonic()
+            with pytest.raises(DialError):
+                await ours.connect(NetworkIdentity(b"\x07" * 32).peer_id, [address])
+            assert 0.1 <= time.monotonic() - began < 5.0
+
+    asyncio.run(run())
 
 
 def test_host_names_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,12 @@
 """Identify between two hosts, and its pushes."""
 
+import asyncio
+
 import pytest
 
 from rollup_node.stages.p2p.host.io import identify_service
-from tests.support.p2p_hosts import RecordingHost, echo, until, with_two_hosts
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
+from tests.support.p2p_hosts import RecordingHost, echo, running_host, until, with_two_hosts
 
 
 def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +40,14 @@ def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
         assert sum(map(len, stored.protocols)) <= identify_service.MAX_STORED_CHARACTERS
 
     with_two_hosts(test)
+
+
+def test_peers_get_the_user_agent_of_the_option() -> None:
+    async def run() -> None:
+        async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
+            await ours.connect(theirs.peer_id, theirs.addresses)
+            await ours.wait_for(PeerIdentified)
+            record = ours.peerstore.identify_record(theirs.peer_id)
+            assert record is not None and record.agent == "rollup/7"
+
+    asyncio.run(run())

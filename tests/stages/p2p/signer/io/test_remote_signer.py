@@ -233,9 +233,9 @@ def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
 def test_a_client_certificate_that_the_signer_refuses(tmp_path: Path) -> None:
     async def scenario(opened: Opener) -> None:
         files = TlsSetUp(tmp_path)
-        certificate("stranger").write(tmp_path, "node")
+        cert, key = certificate("stranger").write(tmp_path, "stranger")
         with refusing_tls_server(files.server_context()) as endpoint:
-            signer = opened(RemoteSigner(files.config(endpoint)))
+            signer = opened(RemoteSigner(files.config(endpoint, tls_cert=cert, tls_key=key)))
             assert "TLS: tlsv1 alert unknown ca" in await error_of(signer)
 
     with_opened(scenario)
