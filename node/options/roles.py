@@ -275,10 +275,9 @@ INTEROP = Section(
             value_type=TEXT,
             default=None,
             variable="NODE_INTEROP_SUPERVISOR",
-            help="RPC of a supervisor that this node follows.",
+            help="No effect.",
             hidden=True,
-            missing_feature="being a client of a supervisor",
-            without_feature=("",),
+            warning="it has no effect any more",
         ),
         Option(
             name="interop.rpc.port",
