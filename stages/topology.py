@@ -4,7 +4,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.messages import base, blobs, control, derivation, engine, l1, p2p
+from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p
 
 CHANNELS: tuple[Channel, ...] = (
     Channel(
@@ -87,6 +87,14 @@ CHANNELS: tuple[Channel, ...] = (
         | control.SealBlockRequest
         | control.CommitBlockRequest,
         down=control.ControlResponse | control.OutputResponse | control.SafeHeadResponse | control.BuildResponse,
+    ),
+    Channel(
+        "engine.interop",
+        Pattern.REQUEST,
+        "engine",
+        ("rpc",),
+        up=interop.InteropEventsRequest | interop.InteropRequest,
+        down=interop.InteropEvents | interop.InteropResponse,
     ),
     Channel("engine.payloads", Pattern.REQUEST, "engine", ("p2p",), up=p2p.PayloadRequest, down=p2p.PayloadResponse),
     Channel(

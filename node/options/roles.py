@@ -258,8 +258,8 @@ INTEROP = Section(
             value_type=PATH,
             default=None,
             variable="NODE_INTEROP_JWT_SECRET",
-            help="File with the secret of the interop RPC, 32 bytes in hex.",
-            only_with="interop.rpc.addr",
+            help="File with the secret of the interop RPC, 32 bytes in hex; a missing or empty file gets a new secret.",
+            used_by=("setup.secrets:load_secrets",),
         ),
         Option(
             name="interop.rpc.addr",
@@ -267,8 +267,8 @@ INTEROP = Section(
             default=None,
             variable="NODE_INTEROP_RPC_ADDR",
             help="Address of the interop RPC, by which a supervisor manages this node; empty: none.",
-            missing_feature="the interop RPC",
-            without_feature=("",),
+            field=RpcConfig.interop_addr,
+            used_by=("setup.plan:is_managed",),
         ),
         Option(
             name="interop.supervisor",
@@ -284,8 +284,8 @@ INTEROP = Section(
             value_type=PORT,
             default="9645",
             variable="NODE_INTEROP_RPC_PORT",
-            help="Port of the interop RPC.",
-            only_with="interop.rpc.addr",
+            help="Port of the interop RPC; 0: any free one.",
+            field=RpcConfig.interop_port,
         ),
     ),
 )

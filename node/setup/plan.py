@@ -55,12 +55,14 @@ class NodePlan:
 @dataclass(frozen=True)
 class NodeSecrets:
     """The engine's JWT secret with the path of its file; the private network key, None without a peer-to-peer network;
-    the JWT secret of the admin API, None where it needs no token."""
+    the JWT secret of the admin API, None where it needs no token; that of the interop server, empty where there is
+    none."""
 
     jwt: bytes
     jwt_path: Path
     network_key: bytes | None
     rpc_jwt: bytes | None
+    interop_jwt: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             p2p=has_p2p,
             fill_gaps=values["p2p.sync.req-resp"],
             el_sync=uses_el_sync(values),
+            interop=is_managed(values),
             offset_el_safe=_offset_el_safe(values),
         ),
         p2p=None if plan.p2p is None else msgspec.structs.replace(plan.p2p, priv_raw=node_secrets.network_key),
@@ -135,8 +138,14 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             conductor_enabled=values["conductor.enabled"],
             safedb=values["safedb.path"] is not None,
             jwt_secret=node_secrets.rpc_jwt,
+            interop_jwt=node_secrets.interop_jwt,
         ),
     )
+
+
+def is_managed(values: Values) -> bool:
+    """Whether a supervisor manages the node [IOP4]."""
+    return bool(values["interop.rpc.addr"])
 
 
 def _offset_el_safe(values: Values) -> float:
@@ -161,7 +170,12 @@ def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
 def derivation_config(values: Values, chain: ChosenChain, *, drops_are_read: bool = False) -> DerivationConfig:
     """The configuration of the derivation process."""
     return build_config(
-        DerivationConfig, values, rollup=chain.config, l1_chain=chain.l1_chain, drops_are_read=drops_are_read
+        DerivationConfig,
+        values,
+        rollup=chain.config,
+        l1_chain=chain.l1_chain,
+        drops_are_read=drops_are_read,
+        managed=is_managed(values) and not drops_are_read,
     )
 
 
@@ -236,6 +250,8 @@ def listeners(configs: NodeConfigs) -> list[ListenAddress]:
     found = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:
         found.append(ListenAddress("metrics.addr", "metrics.port", rpc.metrics_addr, rpc.metrics_port))
+    if rpc.interop_addr:
+        found.append(ListenAddress("interop.rpc.addr", "interop.rpc.port", rpc.interop_addr, rpc.interop_port))
     if rpc.pprof_enabled:
         found.append(ListenAddress("pprof.addr", "pprof.port", rpc.pprof_addr, rpc.pprof_port))
     if p2p is not None:

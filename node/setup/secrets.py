@@ -22,11 +22,17 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecret
         if admin.is_new:
             notice(Notice(Level.INFO, f"created a new JWT secret in {admin.path}: clients of the admin API need it"))
         rpc_jwt = admin.secret
+    interop_jwt = b""
+    if plan.values["interop.rpc.addr"]:
+        interop = load_jwt_secret(plan.values["interop.jwt-secret"], "interop.jwt-secret")
+        if interop.is_new:
+            notice(Notice(Level.INFO, f"created a new JWT secret in {interop.path}: the supervisor needs it"))
+        interop_jwt = interop.secret
     if plan.p2p is None:
-        return NodeSecrets(jwt.secret, jwt.path, None, rpc_jwt)
+        return NodeSecrets(jwt.secret, jwt.path, None, rpc_jwt, interop_jwt)
     # Here, so that a wrong option leaves no new key behind.
     check_p2p_config(plan.p2p)
     key = load_network_key(plan.p2p)
     if key.is_new:
         notice(Notice(Level.INFO, f"created a new network key in {plan.p2p.priv_path}"))
-    return NodeSecrets(jwt.secret, jwt.path, key.secret, rpc_jwt)
+    return NodeSecrets(jwt.secret, jwt.path, key.secret, rpc_jwt, interop_jwt)

@@ -16,7 +16,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     itself; it is at `conductor_url`, and a call takes at most `conductor_timeout` seconds. `p2p`: there is a p2p
     process; `fill_gaps`: blocks that the unsafe chain lacks are requested from it. `safedb_path` is the file of the
     safe head database; None: safe heads are not recorded. `el_sync`: the engine fetches the chain first;
-    `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]."""
+    `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]. `interop`: a
+    supervisor manages the node [IOP4]."""
 
     url: str
     jwt_secret: bytes
@@ -45,3 +46,4 @@ class EngineConfig(msgspec.Struct, frozen=True):
     safedb_path: str | None = None
     el_sync: bool = False
     offset_el_safe: float = 0.0
+    interop: bool = False

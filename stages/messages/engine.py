@@ -85,7 +85,9 @@ class Halting(Message, frozen=True, tag="Halting"):
 
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     """The L2 heads. While the engine process searches for a start `unsafe`, `safe` and `local_safe` are None; the
-    others are those of before, None without any. `reset` numbers the current start."""
+    others are those of before, None without any. `reset` numbers the current start. With a supervisor `cross_unsafe`
+    is verified across chains, and `provided_l1` the L1 block that derivation may read next; without one the first is
+    None and stands for `unsafe`."""
 
     reset: int
     unsafe: L2BlockRef | None
@@ -95,3 +97,5 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     finalized: L2BlockRef | None
     sequencer_enabled: bool
     sequencer_active: bool
+    cross_unsafe: L2BlockRef | None = None
+    provided_l1: L1BlockRef | None = None

@@ -14,7 +14,7 @@ class DependencySet(msgspec.Struct, frozen=True):
 
 
 class RpcConfig(msgspec.Struct, frozen=True):
-    """The options of `rpc.*`, `metrics.*` and `pprof.*`. A port of 0 is any free one.
+    """The options of `rpc.*`, `metrics.*`, `pprof.*` and `interop.rpc.*`. A port of 0 is any free one.
 
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
@@ -40,6 +40,9 @@ class RpcConfig(msgspec.Struct, frozen=True):
     pprof_addr: str = ""
     pprof_port: int = 0
     pprof_dir: str = ""
+    interop_addr: str | None = None
+    interop_port: int = 0
+    interop_jwt: bytes = b""
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rollup_node.stages.protocol.engine_json import envelope_from_json
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, Hash
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 
 Parser = Callable[[Any], Any]
@@ -129,6 +129,24 @@ def block_id(value: Any) -> BlockId:
     found = _object(value, "eth.BlockID")
     given = found.get("hash")
     return BlockId(_number(found.get("number"), "uint64"), bytes(32) if given is None else block_hash(given))
+
+
+def block_seal(value: Any) -> BlockId:
+    """A block seal; its timestamp is not used [IOP10]."""
+    return block_id(_object(value, "types.BlockSeal"))
+
+
+def block_reference(value: Any) -> L1BlockRef:
+    """A reference to a block of any chain [IOP14]."""
+    found = _object(value, "eth.BlockRef")
+    parent, block = found.get("parentHash"), block_id(found)
+    parent_hash = bytes(32) if parent is None else block_hash(parent)
+    return L1BlockRef(block.hash, block.number, parent_hash, _number(found.get("timestamp"), "uint64"))
+
+
+def number(value: Any) -> int:
+    """A plain number of 64 bits."""
+    return _number(value, "uint64")
 
 
 def payload_info(value: Any) -> PayloadInfo:

@@ -64,7 +64,7 @@ def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: Der
         "safe_l2": l2_ref(engine.safe),
         "finalized_l2": l2_ref(engine.finalized),
         "pending_safe_l2": l2_ref(engine.pending_safe),
-        "cross_unsafe_l2": l2_ref(engine.unsafe),
+        "cross_unsafe_l2": l2_ref(engine.cross_unsafe or engine.unsafe),
         "local_safe_l2": l2_ref(engine.local_safe),
     }
 

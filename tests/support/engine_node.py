@@ -33,6 +33,7 @@ from rollup_node.stages.messages.engine import (
     PipelineStart,
     StartRequest,
 )
+from rollup_node.stages.messages.interop import InteropEvents, InteropRequest, InteropResponse
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
@@ -80,9 +81,11 @@ class EngineNode:
         self.requested: list[UnsafeBlocksRequest] = []
         self.peer_payloads: list[PayloadResponse] = []
         self.engine_process: ProcessId | None = None
+        self._calls = 0
         roles = dict.fromkeys(("l1", "blobs", "derivation", "engine", "p2p", "rpc"), 1)
         self.buses = in_process_buses(CHANNELS, directory, roles, incarnation=incarnation)
         settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
+        self.interop_messages: list[InteropEvents | InteropResponse] = []
         self.config = EngineConfig(url=engine.url, jwt_secret=SECRET, timeout=2.0, **settings)
         self.meter = Meter("engine")
         self.stage = EngineStage(self.config, self.buses["engine"], self.meter, TaskBackoff(first=FIRST_PAUSE), clock)
@@ -92,6 +95,9 @@ class EngineNode:
         self.control = self.buses["rpc"].connect("engine.control", self.responses.append)
         self.buses["rpc"].subscribe("status.engine", self._take_status)
         self.peers = self.buses["p2p"].serve("p2p.blocks", self._take_for_peers)
+        self.interop = (
+            self.buses["rpc"].connect("engine.interop", self.interop_messages.append) if self.config.interop else None
+        )
         self.payloads = (
             self.buses["p2p"].connect("engine.payloads", self.peer_payloads.append) if self.config.p2p else None
         )
@@ -191,6 +197,21 @@ class EngineNode:
                 for task in tasks:
                     task.cancel()
                 await self.stage.close()
+
+    async def supervise(self, method: str, **params: Any) -> InteropResponse:
+        """The response to a call of the supervisor."""
+        assert self.interop is not None
+        self._calls += 1
+        request, client = InteropRequest(self._calls, method, **params), self.interop
+        found: list[InteropResponse] = []
+
+        def answered() -> bool:
+            messages = (each for each in self.interop_messages if isinstance(each, InteropResponse))
+            found.extend(each for each in messages if each.id == request.id)
+            return bool(found)
+
+        await self.until(answered, lambda: client.send(request))
+        return found[0]
 
     # --- what a test waits for -------------------------------------------------------------------------------------
 

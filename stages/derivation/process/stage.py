@@ -36,7 +36,7 @@ from rollup_node.stages.messages.engine import (
     PipelineStart,
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlockUnavailable
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import Hash, L1BlockRef
 
 log = get_logger("derivation")
 
@@ -57,6 +57,8 @@ class DerivationStage:
         self._attributes: AttributesReady | None = None
         self._reset_reason: str | None = None
         self._engine_reset = 0
+        self._managed = config.managed
+        self._provided: L1BlockRef | None = None
         self._sequence = 0
         self._blocks_derived = 0
         self._unmet: Output | None = None
@@ -135,6 +137,9 @@ class DerivationStage:
     def _on_engine_status(self, message: EngineStatus | Halting | Health) -> None:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
+            if message.provided_l1 != self._provided:
+                self._provided = message.provided_l1
+                self._task.wake.set()
 
     def _on_drops_request(self, peer: ProcessId, request: DropsRequest) -> None:
         self._drops.send(peer, self.derivation_log.buffer.answer(request))
@@ -223,10 +228,25 @@ class DerivationStage:
 
     def _add_l1_block(self) -> bool:
         origin = self.deriver.origin
+        if not self._is_provided(origin):
+            return False
         block = self._buffer.take(None if origin is None else origin.hash)
         if block is None or not self.deriver.add_l1_block(block, self._prefetcher.take_frames(block.ref)):
             return False
         self.derivation_log.at_block(block.ref)
+        return True
+
+    def _is_provided(self, origin: L1BlockRef | None) -> bool:
+        """Whether the next L1 block may be read: a supervisor, if there is one, provides it after the base [IOP14]."""
+        if not self._managed or origin is None:
+            return True
+        provided = self._provided
+        if provided is None or provided.number != origin.number + 1:
+            return False
+        if provided.parent_hash != origin.hash:
+            text = f"provided next L1 block {provided} does not build on last processed L1 block {origin}"
+            self._reset_reason = text
+            return False
         return True
 
     def _add_blobs(self, need: NeedBlobs) -> bool:
@@ -305,6 +325,8 @@ class DerivationStage:
     def _is_idle(self) -> bool:
         """Whether the next L1 block does not exist yet [T2]."""
         need, answer = self._unmet, self._block_unavailable
+        if self._managed and isinstance(need, NeedL1Block) and self.deriver.origin is not None:
+            return not self._is_provided(self.deriver.origin)
         if not isinstance(need, NeedL1Block) or answer is None or answer.error is not None:
             return False
         return answer.number == need.number and answer.head < need.number

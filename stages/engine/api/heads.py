@@ -16,16 +16,26 @@ class Forkchoice(msgspec.Struct, frozen=True):
 
 class Heads(msgspec.Struct, frozen=True):
     """All on one chain: finalized <= safe <= pending safe <= unsafe. `pending_safe` is ahead of `safe` in the middle of
-    a span batch. Values: a move returns new heads."""
+    a span batch. Values: a move returns new heads.
+
+    `safe` is the local safe head. With a supervisor `cross_safe` is behind it and is what the engine knows as safe, and
+    `cross_unsafe` is behind the unsafe head [RPC39]; None is the same head as the local one."""
 
     unsafe: L2BlockRef
     pending_safe: L2BlockRef
     safe: L2BlockRef
     finalized: L2BlockRef
+    cross_safe: L2BlockRef | None = None
+    cross_unsafe: L2BlockRef | None = None
+
+    @property
+    def verified_safe(self) -> L2BlockRef:
+        """The head that is safe across chains."""
+        return self.cross_safe or self.safe
 
     def forkchoice(self) -> Forkchoice:
         """The forkchoice state that has these heads."""
-        return Forkchoice(self.unsafe.hash, self.safe.hash, self.finalized.hash)
+        return Forkchoice(self.unsafe.hash, self.verified_safe.hash, self.finalized.hash)
 
     def with_unsafe(self, ref: L2BlockRef) -> "Heads":
         """The heads with another tip. Raises CriticalError when it is below the finalized block [ENG36]."""
@@ -45,6 +55,6 @@ class Heads(msgspec.Struct, frozen=True):
     def with_finalized(self, ref: L2BlockRef) -> "Heads":
         """The heads with this block finalized; unchanged when it is not above the finalized block, or above the safe
         head [FIN7]."""
-        if not self.finalized.number < ref.number <= self.safe.number:
+        if not self.finalized.number < ref.number <= self.verified_safe.number:
             return self
         return msgspec.structs.replace(self, finalized=ref)

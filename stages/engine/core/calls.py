@@ -53,6 +53,7 @@ class Work(Enum):
     UNSAFE_BLOCK = "unsafe block"
     SEQUENCER = "sequencer"
     BUILD_API = "build API"
+    REPLACEMENT = "replacement"
     COMMIT = "commit"
     LEADER = "leader"
     START = "start"
@@ -91,6 +92,7 @@ _TASKS = {
     Work.UNSAFE_BLOCK: "unsafe blocks",
     Work.SEQUENCER: "sequence",
     Work.BUILD_API: "build API",
+    Work.REPLACEMENT: "replacement",
     Work.FINALITY: "finalize",
     Work.SAFE_HEAD_WRITE: "safe head database",
     Work.EL_SYNC: "EL sync",

@@ -13,8 +13,9 @@ them have lanes of their own, each with one call at a time, so that no slow read
 |          |                | last block that was consolidated [ENG37]                 |                               |
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
-| 5        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
-| 6        | build API      | a call of the `opstack` namespace waits                  | see build_api_calls           |
+| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see supervisor_calls          |
+| 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
+| 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_calls           |
 | lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
 | lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
@@ -57,10 +58,12 @@ from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, Lane, PendingCall, Read, Work
 from rollup_node.stages.engine.core.head_calls import Due, HeadCalls
 from rollup_node.stages.engine.core.inbox import Inbox, News, PeerRequest
+from rollup_node.stages.engine.core.interop import Interop
 from rollup_node.stages.engine.core.requests import ReadQueue
 from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.core.supervisor_calls import Decision
 from rollup_node.stages.engine.machines.el_sync import ELSync
 from rollup_node.stages.engine.machines.finality import NeedCanonicalL1
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef, PipelineStartSearch
@@ -110,6 +113,9 @@ class EngineCore:
         )
         self._open: dict[Lane, PendingCall] = {}
         self._calls = 0
+        if config.interop:
+            # As op-node, whose derivation begins with this error [IOP4].
+            self._state.interop.reset("cannot continue derivation until Engine has been reset", 0.0)
         self._state.do(act.PublishStatus(self.status()))
 
     # --- what can be seen ------------------------------------------------------------------------------------------
@@ -143,7 +149,7 @@ class EngineCore:
     def news(self, message: News, now: Instant) -> None:
         """Takes what l1, derivation or peers publish."""
         self._state.log.add(now.unix, "news", message)
-        self._inbox.news(message)
+        self._inbox.news(message, now)
 
     def begins_by(self, message: PeerRequest) -> bool | None:
         """Whether the sequencer is started or stopped by a request that succeeds now; None for any other [ADM5]."""
@@ -154,6 +160,16 @@ class EngineCore:
             case StopSequencerRequest() if sequencer.stop_error() is None and not sequencer.stopping:
                 return False
         return None
+
+    def decide(self, decision: Decision, now: Instant) -> None:
+        """Takes a decision of the supervisor."""
+        self._state.log.add(now.unix, "supervisor", decision)
+        self._heads.supervisor.decide(decision, now)
+
+    @property
+    def interop(self) -> Interop:
+        """What the supervisor is told and has decided."""
+        return self._state.interop
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
         """Takes a request of another process."""
@@ -254,7 +270,7 @@ class EngineCore:
                 state.config.rollup,
                 skip_check=state.config.skip_sync_start_check,
                 find_l1_genesis=state.safe_heads.enabled,
-                heads=state.el_sync.heads,
+                heads=state.interop.start_heads or state.el_sync.heads,
                 offset=state.el_sync.offset,
             )
         elif self._needs_restart() and state.confirmed_heads is not None:
@@ -264,7 +280,8 @@ class EngineCore:
 
     def _needs_heads(self) -> bool:
         state = self._state
-        return state.search is None and state.controller.heads is None and state.el_sync.needs_start
+        free = state.search is None and state.controller.heads is None
+        return free and state.interop.may_start and state.el_sync.needs_start
 
     def _needs_restart(self) -> bool:
         state = self._state

@@ -13,6 +13,7 @@ from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.el_sync_calls import ELSyncCalls
 from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.core.supervisor_calls import SupervisorCalls
 from rollup_node.stages.engine.machines.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -27,12 +28,14 @@ class HeadCalls:
         self._state = state
         self.el_sync = ELSyncCalls(state)
         self.build_api = BuildApiCalls(state)
+        self.supervisor = SupervisorCalls(state)
         self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             (Work.EL_SYNC, self.el_sync.head_call),
             (Work.FORKCHOICE, self._finish),
             (Work.FORKCHOICE, self._forkchoice),
             (Work.ATTRIBUTES, self._attributes),
             (Work.UNSAFE_BLOCK, self._unsafe_block),
+            (Work.REPLACEMENT, self.supervisor.due),
             (Work.SEQUENCER, self._sequencer),
             (Work.BUILD_API, self.build_api.due),
         )
@@ -132,6 +135,8 @@ class HeadCalls:
             self._answer_forkchoice(call, answer, now)
         elif pending.work is Work.BUILD_API:
             self.build_api.answer(pending, answer, now)
+        elif pending.work is Work.REPLACEMENT:
+            self.supervisor.answer(pending, answer, now)
         elif not (is_syncing(answer) and self._hold(pending, answer)):
             self._answer_work(pending, answer, now)
 

@@ -51,7 +51,7 @@ class Inbox:
         self.safe_heads = ReadQueue[SafeHeadRequest | L1AtSafeHeadRequest](MAX_SAFE_HEAD_REQUESTS)
         self.peer_payloads = ReadQueue[PayloadRequest](MAX_PAYLOAD_REQUESTS)
 
-    def news(self, message: News) -> None:
+    def news(self, message: News, now: Instant) -> None:
         """What l1, derivation and peers publish."""
         state = self._state
         match message:
@@ -62,6 +62,9 @@ class Inbox:
             case DerivationStatus(reset=reset, current_l1=current) if reset == state.attributes.reset:
                 if message.idle and current is not None:
                     state.finality.note_idle(current)
+                if current is not None and state.controller.heads is not None:
+                    last = state.controller.heads.pending_safe
+                    state.interop.on_derivation(current, message.idle, last, now.monotonic)
             case UnsafeBlock(payload=payload):
                 state.add_unsafe(payload)
 

@@ -1,11 +1,14 @@
 """The state of the engine core: the machines, what passes between them, and the transitions that concern several."""
 
+import msgspec
+
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.derivation_session import DerivationSession
+from rollup_node.stages.engine.core.interop import Interop, OrdinarySearch
 from rollup_node.stages.engine.core.requests import AdminRequests
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, ProcessedAttributes
@@ -22,7 +25,7 @@ from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
 
 FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
@@ -60,6 +63,7 @@ class CoreState:
         )
         self.session = DerivationSession()
         self.admin = AdminRequests()
+        self.interop = Interop(config.rollup, config.interop, first_reset)
         self.log = StimulusLog()
         self.actions: list[act.Action] = []
         self.epoch = 0
@@ -93,9 +97,9 @@ class CoreState:
             pending, final = (None, None) if last is None else (last.pending_safe, last.finalized)
             return EngineStatus(self.attributes.reset, None, None, None, pending, final, *flags)
         self._last_announced = heads
-        return EngineStatus(
-            self.attributes.reset, heads.unsafe, heads.safe, heads.safe, heads.pending_safe, heads.finalized, *flags
-        )
+        local = heads.safe, heads.pending_safe, heads.finalized
+        cross = heads.cross_unsafe, self.interop.provided_l1
+        return EngineStatus(self.attributes.reset, heads.unsafe, heads.verified_safe, *local, *flags, *cross)
 
     def do(self, action: act.Action) -> None:
         """Adds an action for the process."""
@@ -112,13 +116,33 @@ class CoreState:
         if self.controller.heads != self._logged_heads:
             self._logged_heads = self.controller.heads
             self.log.add(now.unix, "heads", self._logged_heads)
+        self._show_unsafe(now)
         self.do(act.PublishStatus(self.status()))
         self.unsafe.on_heads(self.controller.heads, now.monotonic)
+
+    def _show_unsafe(self, now: Instant) -> None:
+        """The supervisor gets a new unsafe head; before interop it is verified by itself."""
+        heads = self.controller.heads
+        if heads is None or not self.interop.enabled:
+            return
+        self.interop.on_unsafe(heads.unsafe, now.monotonic)
+        if not self.interop.is_active(heads.unsafe.timestamp):
+            self.controller.promote_cross(None, heads.unsafe)
 
     # --- starts ----------------------------------------------------------------------------------------------------
 
     def reset(self, error: ResetError, now: Instant) -> None:
-        """Clears what was built on the heads and searches for a new start. Answers to open calls are ignored."""
+        """Clears what was built on the heads and searches for a new start, or has the supervisor choose it. Answers to
+        open calls are ignored."""
+        self.interop.reset(str(error), now.monotonic)
+        self._clear(error, now)
+
+    def force_start(self, start: Heads | OrdinarySearch, now: Instant) -> None:
+        """The supervisor has chosen another start [IOP20]."""
+        self.interop.start, self.interop.provided_l1, self.search_at = start, None, 0.0
+        self._clear(ResetError("the supervisor has chosen a start"), now)
+
+    def _clear(self, error: ResetError, now: Instant) -> None:
         self.epoch += 1
         self.log.add(now.unix, "reset", str(error))
         self.do(act.ResetStarted(str(error), isinstance(error, InconsistentOriginError)))
@@ -146,7 +170,10 @@ class CoreState:
         if found.heads is None:
             self.restart = start
             return
-        self.controller.start(found.heads)
+        heads = found.heads
+        if self.interop.enabled and heads.cross_safe is None:
+            heads = msgspec.structs.replace(heads, cross_safe=heads.safe, cross_unsafe=heads.unsafe)
+        self.controller.start(heads)
         self.attributes.start(start.reset, start.safe_config)
         self.unconfirmed, self.l1_genesis = start, found.l1_genesis
         self.do(act.StartFound(found.heads, start.base))
@@ -188,7 +215,7 @@ class CoreState:
             sequencer.on_heads(heads, now.unix)
         else:
             self.unconfirmed = None
-            self.safe_heads.note_reset(heads.safe, self.l1_genesis)
+            self.safe_heads.note_reset(heads.verified_safe, self.l1_genesis)
             sequencer.on_start(heads, now.unix)
             self._begin(start)
             self._finish_el_sync(heads, now)
@@ -211,12 +238,22 @@ class CoreState:
             return
         self.forkchoice_at = now.monotonic + FORKCHOICE_DELAY
         if processed.safe_head == heads.safe and processed.outcome is not AttributesOutcome.REFUSED:
-            self.finality.note_safe(heads.safe, processed.derived_from)
-            self.safe_heads.note_safe(heads.safe, processed.derived_from)
+            self._note_safe(heads.safe, processed.derived_from, now)
         self.send_result(processed)
         self.do(act.AttributesProcessed(processed))
         self.production.sequencer.on_heads(heads, now.unix)
         self.recover_drive()
+
+    def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
+        """A block became safe on this chain; safe across chains it becomes by itself only without a supervisor, or
+        before interop."""
+        if self.interop.is_active(ref.timestamp):
+            self.interop.on_local_safe(ref, source, now.monotonic)
+            return
+        self.finality.note_safe(ref, source)
+        self.safe_heads.note_safe(ref, source)
+        if self.interop.enabled:
+            self.controller.promote_cross(ref, None)
 
     def send_result(self, processed: ProcessedAttributes) -> None:
         """Sends derivation what became of its attributes, once the safe head that results is recorded [SDB13]."""

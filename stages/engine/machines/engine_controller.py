@@ -91,6 +91,17 @@ class EngineController:
         if self.heads is not None:
             self.heads = self.heads.with_finalized(ref)
 
+    def promote_cross(self, safe: L2BlockRef | None, unsafe: L2BlockRef | None) -> None:
+        """Blocks are safe, or unsafe and verified, across chains; the verified unsafe head is not behind the safe
+        one."""
+        if self.heads is None:
+            return
+        heads = self.heads if safe is None else msgspec.structs.replace(self.heads, cross_safe=safe)
+        if unsafe is None and safe is not None and safe.number > (heads.cross_unsafe or safe).number:
+            unsafe = safe
+        self.heads = heads if unsafe is None else msgspec.structs.replace(heads, cross_unsafe=unsafe)
+        self._moved()
+
     def _moved(self) -> None:
         """Announces moves for which the engine needs no update: those of the pending safe head."""
         if self.forkchoice_due() is None:

@@ -16,11 +16,13 @@ from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant
 from rollup_node.stages.engine.core.engine_core import EngineCore
 from rollup_node.stages.engine.core.inbox import News, PeerRequest
+from rollup_node.stages.engine.core.supervisor_calls import Decision
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.crash_log import stimuli_logged
+from rollup_node.stages.engine.process.interop_server import InteropServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
@@ -101,6 +103,12 @@ class EngineStage:
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
+        self._interop: InteropServer | None = None
+        if config.interop:
+            server = InteropServer(
+                config, bus, self._reading_client, self._reader, self._l1, self.core.interop, self._decide
+            )
+            self._interop = server
         if self._p2p is not None:
             self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
         self._versions = ProtocolVersions(
@@ -123,6 +131,8 @@ class EngineStage:
         connections and files."""
         self._stored.close()
         await self._finish_last_block(SEAL_SECONDS)
+        if self._interop is not None:
+            await self._interop.close()
         await self._calls.close(FINISH_SECONDS)
         self._take_answers()
         await self._client.close()
@@ -151,6 +161,12 @@ class EngineStage:
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
+    def _decide(self, decision: Decision) -> None:
+        with stimuli_logged(self.core.log):
+            self.core.decide(decision, self._clock())
+            self._actions.perform(self.core.take_actions())
+        self._loop.wake.set()
+
     async def _step(self) -> float:
         self._take_answers()
         now = self._clock()
@@ -158,6 +174,8 @@ class EngineStage:
             for pending in self.core.next_calls(now):
                 self._calls.start(pending)
             self._actions.perform(self.core.take_actions())
+            if self._interop is not None:
+                self._interop.send_events()
             return max(0.0, self.core.wait_until(now) - self._clock().monotonic)
 
     def _take_answers(self) -> None:

@@ -3,6 +3,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,7 @@ from rollup_node.stages.rpc.jsonrpc import (
 from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process.batch_response import BatchResponse
 from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError, Exchange
-from rollup_node.stages.rpc.process.methods import Method, enabled_methods
+from rollup_node.stages.rpc.process.method import Method
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
 from rollup_node.stages.rpc.readiness import not_ready_reasons
@@ -48,12 +49,12 @@ CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonre
 
 
 class RpcServer:
-    """Handles HTTP requests by the method table."""
+    """Handles HTTP requests by a method table; `label` names the server in the metrics."""
 
-    def __init__(self, node: NodeView, meter: Meter) -> None:
-        self._node, self._meter = node, meter
+    def __init__(self, node: NodeView, meter: Meter, methods: Sequence[Method], label: str) -> None:
+        self._node, self._meter, self._label = node, meter, label
         self._access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
-        self._methods: dict[str, Method] = {method.name: method for method in enabled_methods(node.config)}
+        self._methods: dict[str, Method] = {method.name: method for method in methods}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """One HTTP request."""
@@ -149,6 +150,10 @@ class RpcServer:
                 await sent.add(orjson.dumps(response))
         return await sent.finish()
 
+    async def call(self, request: JsonRpcRequest) -> Response:
+        """One call that did not come by HTTP."""
+        return await self._call(request, time.monotonic() + CALL_SECONDS, 0, None)
+
     async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
         """One call; `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this
         client. Every failure is a response."""
@@ -185,10 +190,10 @@ class RpcServer:
 
     def _count(self, method: str, start: float, error: str) -> None:
         name = method if method in self._methods else "<unknown>"
-        self._meter.count("rpc_server_requests_total", rpc="main", method=name)
+        self._meter.count("rpc_server_requests_total", rpc=self._label, method=name)
         seconds = time.monotonic() - start
-        self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc="main", method=name)
-        self._meter.count("rpc_server_responses_total", rpc="main", method=name, error=error)
+        self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc=self._label, method=name)
+        self._meter.count("rpc_server_responses_total", rpc=self._label, method=name, error=error)
 
 
 def _rejection(request: web.BaseRequest) -> web.Response | None:

@@ -60,6 +60,10 @@ class Exchange:
         """Counts bytes that are held until the response is sent, or releases them if `size` is negative."""
         self._listener.hold(self._connection, size)
 
+    def release(self) -> None:
+        """Nothing that was received so far is held any more, on a connection whose response has no end."""
+        self._listener.hold(self._connection, -self._connection.held)
+
     async def read_body(self, longest: int) -> bytes:
         """The body. Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED
         for a body that is no HTTP."""
@@ -163,6 +167,11 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
         self._runner: web.ServerRunner | None = None
         self._server: asyncio.Server | None = None
+
+    @property
+    def held(self) -> int:
+        """The bytes held for all connections."""
+        return sum(connection.held for connection in self._transports)
 
     async def start(self) -> None:
         """Binds the port. Raises CriticalError where that fails or descriptors are too few."""

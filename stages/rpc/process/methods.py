@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -33,7 +32,6 @@ from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import (
-    Parser,
     block_hash,
     block_id,
     boolean,
@@ -45,6 +43,7 @@ from rollup_node.stages.rpc.parameters import (
     subnet,
 )
 from rollup_node.stages.rpc.process import opstack, superroot
+from rollup_node.stages.rpc.process.method import Method
 from rollup_node.stages.rpc.process.node_view import NodeView
 
 MAX_SHOWN = 100
@@ -179,21 +178,6 @@ def _peer_method(method: str) -> Callable[..., Awaitable[Any]]:
 
 async def _modules(node: NodeView) -> Any:
     return {namespace: "1.0" for namespace in sorted({method.namespace for method in enabled_methods(node.config)})}
-
-
-@dataclass(frozen=True)
-class Method:
-    """One row of the table: `run` is called with the view and the parsed parameters and returns a JSON value; it
-    raises JsonRpcError to answer with an error."""
-
-    name: str
-    run: Callable[..., Awaitable[Any]]
-    parsers: tuple[Parser, ...] = ()
-
-    @property
-    def namespace(self) -> str:
-        """The part of the name before the underscore."""
-        return self.name.split("_")[0]
 
 
 METHODS: tuple[Method, ...] = (

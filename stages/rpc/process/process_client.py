@@ -13,13 +13,19 @@ server cannot keep the other process busy with repetitions."""
 
 
 class ProcessClient:
-    """Sends requests on one channel. Their ids are unique within this life of the process."""
+    """Sends requests on one channel. Their ids are unique within this life of the process. `on_other` takes what is no
+    response."""
 
-    def __init__(self, bus: Bus, channel: str) -> None:
+    def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
         self._last_id = 0
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._free = asyncio.Semaphore(MAX_PENDING)
+        self._on_other = on_other
         self._client = bus.connect(channel, self._on_response)
+
+    def send(self, message: Any) -> None:
+        """Sends a message that has no response of its own."""
+        self._client.send(message)
 
     async def request(self, new_request: Callable[[int], Any]) -> Any:
         """The response to the message that `new_request` returns for an id. Waits without a timeout."""
@@ -41,6 +47,10 @@ class ProcessClient:
             del self._pending[message.id]
 
     def _on_response(self, message: Any) -> None:
-        response = self._pending.get(message.id)
+        request_id = getattr(message, "id", None)
+        if request_id is None:
+            self._on_other(message)
+            return
+        response = self._pending.get(request_id)
         if response is not None and not response.done():
             response.set_result(message)

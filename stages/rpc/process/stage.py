@@ -10,7 +10,10 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
+from rollup_node.stages.rpc.process.interop_methods import InteropClient
+from rollup_node.stages.rpc.process.interop_server import InteropServer
 from rollup_node.stages.rpc.process.listener import Listener, free_descriptors
+from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, MAX_SECONDS, PprofServer
@@ -22,8 +25,12 @@ PPROF_LIMITS = Limits(
 )
 
 
+INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, response_seconds=float("inf"))
+"""A supervisor stays connected by WebSocket as long as the node runs."""
+
+
 class RpcStage:
-    """Serves until it is closed. It has no periodic tasks."""
+    """Serves until it is closed."""
 
     periodic_tasks: Sequence[PeriodicTask] = ()
 
@@ -31,7 +38,14 @@ class RpcStage:
         self.node = NodeView(config, bus)
         descriptors = free_descriptors()
         limits = RPC_LIMITS.within(descriptors * 4 // 5)
-        self.rpc = Listener(RpcServer(self.node, meter).handle, "rpc", config.addr, config.port, limits, meter)
+        self.rpc = Listener(
+            RpcServer(self.node, meter, enabled_methods(config), "main").handle,
+            "rpc",
+            config.addr,
+            config.port,
+            limits,
+            meter,
+        )
         self.metrics: Listener | None = None
         if config.metrics_enabled:
             handler = MetricsServer(config.metrics_dir).handle
@@ -42,20 +56,31 @@ class RpcStage:
             profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
             limits = PPROF_LIMITS.within(descriptors // 5)
             self.pprof = Listener(profiles.handle, "pprof", config.pprof_addr, config.pprof_port, limits, meter)
+        self.interop: Listener | None = None
+        self.interop_server: InteropServer | None = None
+        if config.interop_addr:
+            client = InteropClient(bus)
+            self.periodic_tasks = (client.periodic_task,)
+            self.interop_server = InteropServer(self.node, client, config.interop_jwt, meter)
+            limits = INTEROP_LIMITS.within(descriptors // 5)
+            handler = self.interop_server.handle
+            self.interop = Listener(handler, "interop.rpc", config.interop_addr, config.interop_port, limits, meter)
         self.node.on_halt = self._halt
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Starts to listen. Raises CriticalError where a port cannot be bound."""
         await self.rpc.start()
-        for server in (self.metrics, self.pprof):
+        for server in (self.metrics, self.pprof, self.interop):
             if server is not None:
                 await server.start()
 
     async def close(self) -> None:
         """Stops the servers."""
         await self._close_rpc()
-        for server in (self.metrics, self.pprof):
+        if self.interop_server is not None:
+            await self.interop_server.close()
+        for server in (self.metrics, self.pprof, self.interop):
             if server is not None:
                 await server.close()
 

@@ -91,7 +91,6 @@ def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -
     ("words", "feature"),
     [
         (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
-        (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
         (("--l2.follow.source=http://x",), "following another node"),
         (("--l1=ws://a",), "WebSocket endpoints"),
         (("--l1=http://a,wss://b",), "WebSocket endpoints"),

@@ -87,6 +87,7 @@ NEEDED = {
     "conductor": ("--sequencer.enabled", "--conductor.enabled"),
     "signer": SIGNER,
     "rollup.halt": ("--network=op-mainnet",),
+    "interop.rpc.addr": ("--interop.jwt-secret=secret",),
 }
 """What else must be given, by option or by the first part of its name."""
 

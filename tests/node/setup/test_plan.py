@@ -183,6 +183,14 @@ def test_a_node_with_a_rollup_config_has_no_public_bootnode(working_directory: P
     assert p2p_of(f"--p2p.bootnodes={given}").bootnodes == (given,)
 
 
+def test_a_supervisor_manages_engine_and_derivation() -> None:
+    """[IOP4]"""
+    for words, managed in (((), False), (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), True)):
+        configs = prepare(*words).configs
+        assert (configs.engine.interop, configs.derivation.managed) == (managed, managed)
+        assert ("interop.rpc.addr" in [each.address_option for each in listeners(configs)]) is managed
+
+
 @pytest.mark.parametrize(("words", "has_p2p"), [((), True), (("--p2p.disable",), False)])
 def test_all_processes_know_whether_there_is_a_p2p_process(words: tuple[str, ...], has_p2p: bool) -> None:
     configs = prepare(*words).configs

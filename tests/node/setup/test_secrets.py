@@ -43,6 +43,17 @@ def test_the_admin_api_has_a_secret_of_its_own_if_asked_for(working_directory: P
         prepare("--rpc.jwt-secret=admin.txt")
 
 
+def test_the_interop_server_has_a_secret_of_its_own(working_directory: Path) -> None:
+    """[IOP2]"""
+    words = ("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=interop.txt", "--p2p.disable")
+    first, second = prepare(*words), prepare(*words)
+    assert first.notices == [f"created a new JWT secret in {working_directory}/interop.txt: the supervisor needs it"]
+    assert second.notices == []
+    assert first.configs.rpc.interop_jwt == second.configs.rpc.interop_jwt not in (b"", JWT)
+    assert prepare("--interop.jwt-secret=other.txt", "--p2p.disable").configs.rpc.interop_jwt == b""
+    assert not (working_directory / "other.txt").exists()
+
+
 def test_who_may_call_is_an_option(working_directory: Path) -> None:
     rpc = prepare("--rpc.vhosts=a,b", "--rpc.corsdomain=https://x").configs.rpc
     assert (rpc.vhosts, rpc.cors_domains) == (("a", "b"), ("https://x",))

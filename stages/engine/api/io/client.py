@@ -216,6 +216,16 @@ class EngineClient:
         self._answered_at = time.monotonic()
         return [block for block in found if not isinstance(block, RpcFailure)]
 
+    async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
+        """The receipts of a block, each as JSON text; None if the engine has no such block. Raises TemporaryError when
+        it does not answer."""
+        method = "eth_getBlockReceipts"
+        try:
+            found: list[msgspec.Raw] | None = await self._call(list[msgspec.Raw] | None, method, to_hex(block_hash))
+        except RpcFailure as failure:
+            raise self._error(failure) from None
+        return found
+
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """The storage root of an account in a block, proven against the block's state root. Raises TemporaryError when
         the engine returns no valid proof."""

@@ -40,7 +40,7 @@ from rollup_node.stages.messages.engine import (
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef
 from rollup_node.stages.topology import CHANNELS
 from tests.support.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
@@ -52,7 +52,12 @@ class StageHarness:
     """The stage with simulated l1, blobs and engine processes. A request for which `is_lost` holds is not answered."""
 
     def __init__(
-        self, recording: SepoliaRecording, directory: Path, inline: bool = False, drops_are_read: bool = False
+        self,
+        recording: SepoliaRecording,
+        directory: Path,
+        inline: bool = False,
+        drops_are_read: bool = False,
+        managed: bool = False,
     ) -> None:
         self.recording = recording
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
@@ -74,6 +79,7 @@ class StageHarness:
             window=64,
             inline_decoding=inline,
             drops_are_read=drops_are_read,
+            managed=managed,
         )
         self.stage: DerivationStage = build(config, self.buses["derivation"], Meter("derivation"))
 
@@ -247,6 +253,59 @@ def test_derivation_waits_for_the_reader_of_its_drops(
         assert {drop.rule for drop in found.values()} == {"BS2", "PX5"}
         assert (found[0].effect, found[0].reason) == (DropEffect.DISCARDED, "channel_behind_safe_head")
         assert "channel" in found[0].values
+
+    asyncio.run(play())
+
+
+def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording, tmp_path: Path) -> None:
+    """[IOP4, IOP14]: derivation is idle at each L1 block until the next one is provided."""
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+
+        def provide(ref: L1BlockRef) -> None:
+            harness.engine_status.set(
+                EngineStatus(harness.reset, None, None, None, None, None, False, False, None, ref)
+            )
+
+        async with harness.running():
+            for number in range(FIRST_L1, LAST_DERIVED_L1):
+                await harness.until_state(
+                    DerivationStatus,
+                    lambda status, at=number: (  # type: ignore[misc]
+                        status.idle and status.current_l1 is not None and status.current_l1.number == at
+                    ),
+                )
+                provide(recording.l1_blocks[number + 1].ref)
+            await harness.until(lambda: len(harness.derived) == 5)
+            harness.check_derived()
+            last = await harness.until_state(DerivationStatus, lambda status: status.current_l1 is not None)
+            assert last.current_l1 is not None and last.current_l1.number == LAST_DERIVED_L1
+
+    asyncio.run(play())
+
+
+def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
+    recording: SepoliaRecording, tmp_path: Path
+) -> None:
+    """[IOP14]"""
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+        async with harness.running():
+            await harness.until_state(DerivationStatus, lambda status: status.idle)
+            wrong = L1BlockRef(b"\x01" * 32, FIRST_L1 + 1, b"\x02" * 32, 0)
+            harness.engine_status.set(
+                EngineStatus(harness.reset, None, None, None, None, None, False, False, None, wrong)
+            )
+
+            def reasons() -> list[str]:
+                requests = (each for each in harness.requests if isinstance(each, StartRequest))
+                return [each.reason for each in requests if each.reason is not None]
+
+            await harness.until(lambda: bool(reasons()))
+            assert reasons()[0].startswith("provided next L1 block ")
+            assert " does not build on last processed L1 block " in reasons()[0]
 
     asyncio.run(play())
 

@@ -41,7 +41,7 @@ def test_a_node_that_halts_serves_its_metrics_alone(with_rpc: RunWithRpc) -> Non
 def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
 
-    metrics_port, pprof_port = free_port(), free_port()
+    metrics_port, pprof_port, interop_port = free_port(), free_port(), free_port()
 
     async def scenario() -> None:
         config = RpcConfig(
@@ -53,11 +53,18 @@ def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
             pprof_enabled=True,
             pprof_addr="127.0.0.3",
             pprof_port=pprof_port,
+            interop_addr="127.0.0.4",
+            interop_port=interop_port,
+            interop_jwt=b"\x33" * 32,
         )
         async with running_buses(buses), ClientSession() as http:
             stage = RpcStage(config, buses["rpc"], Meter("rpc"))
             await stage.start()
-            for url in (f"http://127.0.0.2:{metrics_port}/", f"http://127.0.0.3:{pprof_port}/debug/pprof/"):
+            for url in (
+                f"http://127.0.0.2:{metrics_port}/",
+                f"http://127.0.0.3:{pprof_port}/debug/pprof/",
+                f"http://127.0.0.4:{interop_port}/healthz",
+            ):
                 async with http.get(url) as response:
                     assert response.status == 200
             assert not is_open(metrics_port) and not is_open(pprof_port)

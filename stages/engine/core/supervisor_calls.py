@@ -1,0 +1,147 @@
+"""What a supervisor decides, applied to the heads, and the block that replaces one that it has found invalid [IOP7 to
+IOP14, IOP24]:
+
+| step   | call                                | goes to                                              |
+|--------|-------------------------------------|------------------------------------------------------|
+| START  | forkchoice at the parent, attributes| SEAL                                                 |
+| SEAL   | get the payload                     | INSERT                                               |
+| INSERT | new payload                         | a start at the replacement; any error: another start |
+"""
+
+import msgspec
+
+from rollup_node.stages.engine.api.build_api import commit_error, open_error, seal_error
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, GetPayload, NewPayload
+from rollup_node.stages.engine.api.heads import Forkchoice, Heads
+from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
+from rollup_node.stages.engine.core.interop import OrdinarySearch
+from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+
+
+class PromoteCrossUnsafe(msgspec.Struct, frozen=True):
+    """A block is verified across chains."""
+
+    block: L2BlockRef
+
+
+class PromoteCrossSafe(msgspec.Struct, frozen=True):
+    """A block is safe across chains with the L1 block `source`."""
+
+    block: L2BlockRef
+    source: L1BlockRef
+
+
+class PromoteFinalized(msgspec.Struct, frozen=True):
+    """A block is final across chains."""
+
+    block: L2BlockRef
+
+
+class ForceStart(msgspec.Struct, frozen=True):
+    """Another start, at these heads; None: where the ordinary search finds it."""
+
+    heads: Heads | None
+
+
+class ProvideL1(msgspec.Struct, frozen=True):
+    """The L1 block that derivation may read next."""
+
+    block: L1BlockRef
+
+
+class Invalidate(msgspec.Struct, frozen=True):
+    """A block is invalid across chains; `attributes` are those of its replacement on `parent`."""
+
+    invalidated: L2BlockRef
+    parent: L2BlockRef
+    attributes: PayloadAttributes
+
+
+Decision = PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized | ForceStart | ProvideL1 | Invalidate
+
+
+class SupervisorCalls:
+    """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known."""
+
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self._replacing: Invalidate | None = None
+        self._payload_id: bytes | None = None
+        self._payload: ExecutionPayload | None = None
+        self._epoch = 0
+
+    def decide(self, decision: Decision, now: Instant) -> None:
+        """Applies a decision. What concerns heads is ignored while there are none: the supervisor repeats it."""
+        state, heads = self._state, self._state.confirmed_heads
+        match decision:
+            case ProvideL1(block=block):
+                state.interop.provided_l1 = block
+            case ForceStart(heads=wanted):
+                self._replacing = None
+                state.force_start(OrdinarySearch() if wanted is None else wanted, now)
+            case Invalidate():
+                self._replacing, self._payload_id, self._payload = decision, None, None
+                self._epoch = state.epoch
+            case PromoteCrossUnsafe(block=block) if heads is not None:
+                state.controller.promote_cross(None, block)
+            case PromoteCrossSafe(block=block, source=source) if heads is not None:
+                state.controller.promote_cross(block, None)
+                state.safe_heads.note_safe(block, source)
+            case PromoteFinalized(block=block) if heads is not None:
+                state.controller.finalize(block)
+        state.publish(now)
+
+    # --- replacement -----------------------------------------------------------------------------------------------
+
+    def due(self, now: Instant) -> tuple[Work, CoreCall] | None:
+        """The next call for the replacement, while no derived block is being built. A reset ends it."""
+        state, heads, replacing = self._state, self._state.confirmed_heads, self._replacing
+        if replacing is None or heads is None or state.attributes.building:
+            return None
+        if self._epoch != state.epoch:
+            self._replacing = None
+            return None
+        if state.backoff.is_waiting(Work.REPLACEMENT.task, now.monotonic):
+            return None
+        if self._payload is not None:
+            return Work.REPLACEMENT, NewPayload(self._payload)
+        if self._payload_id is not None:
+            return Work.REPLACEMENT, GetPayload(self._payload_id, replacing.attributes.timestamp)
+        forkchoice = Forkchoice(replacing.parent.hash, heads.verified_safe.hash, heads.finalized.hash)
+        return Work.REPLACEMENT, ForkchoiceUpdate(forkchoice, replacing.attributes)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Takes the answer to a call. Raises ResetError when the block cannot be replaced."""
+        replacing = self._replacing
+        if replacing is None:
+            return
+        if isinstance(pending.call, ForkchoiceUpdate):
+            error = open_error(answer)
+            self._payload_id = answer.payload_id if isinstance(answer, ForkchoiceAnswer) else None
+        elif isinstance(pending.call, GetPayload):
+            self._payload = answer if isinstance(answer, ExecutionPayload) else None
+            error = seal_error(answer, "seal") if self._payload is None else None
+        else:
+            error = commit_error(answer)
+        if error is not None:
+            self._replacing = None
+            raise ResetError(f"block {replacing.invalidated} cannot be replaced: {error.text}")
+        if isinstance(pending.call, NewPayload):
+            self._replaced(replacing, pending.call.payload, now)
+
+    def _replaced(self, replacing: Invalidate, payload: ExecutionPayload, now: Instant) -> None:
+        state, heads = self._state, self._state.controller.heads
+        self._replacing = None
+        try:
+            ref = l2_ref_of_payload(state.config.rollup, payload)
+        except BlockError as error:
+            raise ResetError(f"the replacement cannot be read: {error}") from None
+        if heads is None:
+            return
+        state.recover(Work.REPLACEMENT.task)
+        state.force_start(Heads(ref, ref, ref, heads.finalized, ref, ref), now)
+        state.interop.replaced(ref, replacing.invalidated.hash, now.monotonic)

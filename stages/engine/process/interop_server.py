@@ -1,0 +1,318 @@
+"""The server of `engine.interop`: events for the supervisor, and its calls with op-node's results and errors [IOP5 to
+IOP20]."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.engine.api.engine_api import BlockName, ErrorAnswer, GetBlockRef
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.engine.api.replacement import ReplacementError, replaced_output, replacement_attributes
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.interop import Interop, block_ref
+from rollup_node.stages.engine.core.supervisor_calls import (
+    Decision,
+    ForceStart,
+    Invalidate,
+    PromoteCrossSafe,
+    PromoteCrossUnsafe,
+    PromoteFinalized,
+    ProvideL1,
+)
+from rollup_node.stages.engine.machines.start_search import MAX_REORG_LOOKBACKS, sync_lookback
+from rollup_node.stages.engine.process.l1_client import L1Client
+from rollup_node.stages.engine.process.reads import Reader
+from rollup_node.stages.messages.control import OutputRequest
+from rollup_node.stages.messages.interop import (
+    BlockRef,
+    InteropEvents,
+    InteropEventsRequest,
+    InteropRequest,
+    InteropResponse,
+)
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, SERVER_ERROR
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+
+BLOCK_NOT_FOUND = -39001
+CONFLICTING_BLOCK = -39002
+INTEROP_INACTIVE = -39003
+MAX_CALLS = 64
+MAX_RESPONSES = 128
+RESET_TARGETS = ("unsafe", "cross-unsafe", "safe", "cross-safe", "finalized")
+
+
+class InteropError(Exception):
+    """An error response; `data` is a JSON value."""
+
+    def __init__(self, text: str, code: int = SERVER_ERROR, data: Any = None) -> None:
+        super().__init__(text)
+        self.code, self.data = code, data
+
+
+class InteropServer:
+    """`decide` applies a decision. A repeated call gets the first response again."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        bus: Bus,
+        client: EngineClient,
+        reader: Reader,
+        l1: L1Client,
+        interop: Interop,
+        decide: Callable[[Decision], None],
+    ) -> None:
+        self._rollup, self._client, self._reader, self._l1 = config.rollup, client, reader, l1
+        self._interop, self._decide = interop, decide
+        self._subscriber: ProcessId | None = None
+        self._sent = 0
+        self._responses: OrderedDict[tuple[ProcessId, int], InteropResponse] = OrderedDict()
+        self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
+        self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
+            "updateCrossUnsafe": self._update_cross_unsafe,
+            "updateCrossSafe": self._update_cross_safe,
+            "updateFinalized": self._update_finalized,
+            "invalidateBlock": self._invalidate_block,
+            "anchorPoint": self._anchor_point,
+            "reset": self._reset,
+            "resetPreInterop": self._reset_pre_interop,
+            "provideL1": self._provide_l1,
+            "fetchReceipts": self._fetch_receipts,
+            "l2BlockRefByNumber": self._ref_by_number,
+            "l2BlockRefByTimestamp": self._ref_by_timestamp,
+            "outputV0AtTimestamp": self._output,
+            "pendingOutputV0AtTimestamp": self._pending_output,
+        }
+        self._server = bus.serve("engine.interop", self._take)
+
+    def send_events(self) -> None:
+        """Sends the events that were not sent to the rpc process yet."""
+        fresh = tuple((number, event) for number, event in self._interop.events if number > self._sent)
+        if fresh and self._subscriber is not None:
+            self._sent = fresh[-1][0]
+            self._server.send(self._subscriber, InteropEvents(fresh))
+
+    async def close(self) -> None:
+        """Cancels the calls that run."""
+        for task in self._calls.values():
+            task.cancel()
+        await asyncio.gather(*self._calls.values(), return_exceptions=True)
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    def _take(self, peer: ProcessId, message: InteropEventsRequest | InteropRequest) -> None:
+        if isinstance(message, InteropEventsRequest):
+            self._subscriber, self._sent = peer, message.after
+            self.send_events()
+            return
+        key = (peer, message.id)
+        if (response := self._responses.get(key)) is not None:
+            self._server.send(peer, response)
+        elif key not in self._calls and len(self._calls) < MAX_CALLS:
+            self._calls[key] = asyncio.create_task(self._call(key, message), name=f"interop_{message.method}")
+
+    async def _call(self, key: tuple[ProcessId, int], request: InteropRequest) -> None:
+        try:
+            response = await self._answer(request)
+        finally:
+            del self._calls[key]
+        self._responses[key] = response
+        if len(self._responses) > MAX_RESPONSES:
+            self._responses.popitem(last=False)
+        self._server.send(key[0], response)
+
+    async def _answer(self, request: InteropRequest) -> InteropResponse:
+        method = self._methods.get(request.method)
+        try:
+            if method is None:
+                raise InteropError(f"the engine process has no method {request.method}")
+            return InteropResponse(request.id, msgspec.json.encode(await method(request)))
+        except InteropError as error:
+            data = None if error.data is None else msgspec.json.encode(error.data)
+            return InteropResponse(request.id, b"null", str(error), error.code, data)
+        except (TemporaryError, ReplacementError, BlockError) as error:
+            return InteropResponse(request.id, b"null", str(error), SERVER_ERROR)
+
+    # --- decisions -------------------------------------------------------------------------------------------------
+
+    async def _update_cross_unsafe(self, request: InteropRequest) -> None:
+        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)))
+
+    async def _update_cross_safe(self, request: InteropRequest) -> None:
+        block = await self._block(request.blocks[0].hash)
+        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])))
+
+    async def _update_finalized(self, request: InteropRequest) -> None:
+        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)))
+
+    async def _invalidate_block(self, request: InteropRequest) -> None:
+        payload = await self._payload(request.blocks[0].hash, "failed to get block")
+        try:
+            parent = await self._ref(payload.parent_hash)
+        except InteropError as error:
+            raise InteropError(f"failed to get parent of invalidated block: {error}") from None
+        invalidated = l2_ref_of_payload(self._rollup, payload)
+        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)))
+
+    async def _provide_l1(self, request: InteropRequest) -> None:
+        if request.l1 is not None:
+            self._decide(ProvideL1(request.l1))
+
+    async def _reset_pre_interop(self, request: InteropRequest) -> None:
+        self._decide(ForceStart(None))
+
+    async def _reset(self, request: InteropRequest) -> None:
+        found = [await self._target(*each) for each in zip(request.blocks, RESET_TARGETS, strict=True)]
+        unsafe, cross_unsafe, safe, cross_safe, finalized = found
+        await self._check_depth(unsafe)
+        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)))
+
+    async def _target(self, block: BlockId, name: str) -> L2BlockRef:
+        """A block to reset to, which must be canonical."""
+        found = await self._ask(block.number)
+        if isinstance(found, str):
+            raise InteropError("failed to find block reference", INTERNAL_ERROR, name)
+        if found is None:
+            raise InteropError(f"{name} reset target not found", BLOCK_NOT_FOUND)
+        if found.hash != block.hash:
+            raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(found))
+        return found
+
+    async def _check_depth(self, unsafe: L2BlockRef) -> None:
+        tip = await self._ask("latest")
+        if not isinstance(tip, L2BlockRef):
+            raise InteropError(f"failed to get previous unsafe block: {tip or 'not found'}")
+        if unsafe.l1_origin.number + MAX_REORG_LOOKBACKS * sync_lookback(self._rollup) < tip.l1_origin.number:
+            shown = f"L2 block {_show(unsafe.id)}, but too deep compared to previous unsafe block {_show(tip.id)}"
+            raise InteropError(f"reorg is too deep: traversed back to {shown}")
+        if not self._interop.is_active(unsafe.timestamp):
+            shown = f"proposed local-unsafe block {_show(unsafe.id)} found to be reorged to"
+            raise InteropError(f"{shown} is not interop-enabled")
+
+    # --- reads -----------------------------------------------------------------------------------------------------
+
+    async def _anchor_point(self, request: InteropRequest) -> Any:
+        genesis = self._rollup.genesis
+        if not self._interop.is_active(genesis.l2_time):
+            raise InteropError("Interop inactive at genesis", INTEROP_INACTIVE)
+        try:
+            source = await self._l1_block(genesis.l1)
+        except InteropError as error:
+            raise InteropError(f"failed to fetch L1 block ref: {error}") from None
+        derived = await self._ref(genesis.l2.hash)
+        return {"source": shown_block(source), "derived": shown_block(block_ref(derived))}
+
+    async def _fetch_receipts(self, request: InteropRequest) -> Any:
+        receipts = await self._client.receipts(request.blocks[0].hash)
+        if receipts is None:
+            raise InteropError("querying block: not found")
+        return receipts
+
+    async def _ref_by_number(self, request: InteropRequest) -> Any:
+        return shown_l2(await self._ref(request.number))
+
+    async def _ref_by_timestamp(self, request: InteropRequest) -> Any:
+        return shown_l2(await self._ref(self._number_at(request.number)))
+
+    async def _output(self, request: InteropRequest) -> Any:
+        return await self._output_at(self._number_at(request.number))
+
+    async def _pending_output(self, request: InteropRequest) -> Any:
+        number = self._number_at(request.number)
+        if number > 0:
+            ref = await self._ref(number)
+            replaced = replaced_output(await self._payload(ref.hash, f"failed to fetch block ({_show(ref.id)})"))
+            if replaced is not None:
+                return _shown_output(*replaced)
+        return await self._output_at(number)
+
+    async def _output_at(self, number: int) -> Any:
+        found = await self._reader.output(OutputRequest(0, number))
+        if found.error is not None or found.block is None:
+            raise InteropError(found.error or "not found")
+        return _shown_output(found.state_root, found.withdrawal_storage_root, found.block.hash)
+
+    def _number_at(self, timestamp: int) -> int:
+        genesis = self._rollup.genesis
+        if timestamp < genesis.l2_time:
+            raise InteropError(f"did not reach genesis time ({genesis.l2_time}) yet")
+        return genesis.l2.number + (timestamp - genesis.l2_time) // self._rollup.block_time
+
+    # --- blocks ----------------------------------------------------------------------------------------------------
+
+    async def _block(self, block_hash: Hash) -> L2BlockRef:
+        try:
+            return await self._ref(block_hash)
+        except InteropError as error:
+            raise InteropError(f"failed to get L2BlockRef: {error}") from None
+
+    async def _ref(self, name: BlockName) -> L2BlockRef:
+        found = await self._ask(name)
+        if isinstance(found, L2BlockRef):
+            return found
+        shown = f"block-hash of hash {to_hex(name)}" if isinstance(name, bytes) else f"L2BlockRef of height {name}"
+        raise InteropError(f"failed to determine {shown}, could not get payload: {found or 'not found'}")
+
+    async def _ask(self, name: BlockName) -> L2BlockRef | str | None:
+        """A block's reference, None if there is no such block, or the text of an error."""
+        try:
+            found = await self._client.ask(GetBlockRef(name))
+        except TemporaryError as error:
+            return str(error)
+        if isinstance(found, ErrorAnswer):
+            return found.message
+        return found if isinstance(found, L2BlockRef) else None
+
+    async def _payload(self, block_hash: Hash, what: str) -> ExecutionPayload:
+        try:
+            found = await self._client.payload(block_hash)
+        except TemporaryError as error:
+            raise InteropError(f"{what}: {error}") from None
+        if found is None:
+            raise InteropError(f"{what}: not found")
+        return found
+
+    async def _l1_block(self, block: BlockId) -> L1BlockRef:
+        try:
+            found = await self._l1.ref(block.number, False)
+            if found is None or found.hash != block.hash:
+                found = await self._l1.ref(block.number, True)
+        except TemporaryError as error:
+            raise InteropError(f"failed to get L1BlockRef: {error}") from None
+        if found is None or found.hash != block.hash:
+            raise InteropError("failed to get L1BlockRef: not found")
+        return found
+
+
+def shown_block(ref: BlockRef) -> dict[str, Any]:
+    """A block reference as JSON [IOP21]."""
+    return {
+        "hash": to_hex(ref.hash),
+        "number": ref.number,
+        "parentHash": to_hex(ref.parent_hash),
+        "timestamp": ref.timestamp,
+    }
+
+
+def shown_l2(ref: L2BlockRef) -> dict[str, Any]:
+    """An L2 block reference as JSON [RPC21]."""
+    origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
+    return {**shown_block(block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
+
+
+def _shown_output(state_root: Hash, storage_root: Hash, block_hash: Hash) -> dict[str, Any]:
+    names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
+    return dict(zip(names, map(to_hex, (state_root, storage_root, block_hash)), strict=True))
+
+
+def _show(block: BlockId) -> str:
+    return f"{to_hex(block.hash)}:{block.number}"

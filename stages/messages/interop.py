@@ -1,0 +1,67 @@
+"""Between the interop server of the rpc process and the engine process that a supervisor manages (`engine.interop`)."""
+
+import msgspec
+
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
+
+BlockRef = L1BlockRef
+"""The reference of any block without what is special to L2 [IOP21]."""
+
+
+class DerivedPair(msgspec.Struct, frozen=True, array_like=True):
+    """An L2 block and the L1 block that it was derived from."""
+
+    source: BlockRef
+    derived: BlockRef
+
+
+class Replacement(msgspec.Struct, frozen=True, array_like=True):
+    """The block that replaced an invalidated one."""
+
+    replacement: BlockRef
+    invalidated: Hash
+
+
+class InteropEvent(msgspec.Struct, frozen=True, array_like=True):
+    """What the supervisor is told of; one of these, or both of a move to the next L1 block [IOP21]."""
+
+    reset: str | None = None
+    unsafe_block: BlockRef | None = None
+    derivation_update: DerivedPair | None = None
+    exhaust_l1: DerivedPair | None = None
+    replace_block: Replacement | None = None
+    derivation_origin_update: BlockRef | None = None
+
+
+class InteropEventsRequest(Message, frozen=True, tag="InteropEventsRequest"):
+    """Asks for the events after number `after`, now and as they come. Numbers rise over the lives of the engine
+    process; the next request recovers what was lost."""
+
+    after: int
+
+
+class InteropEvents(Message, frozen=True, tag="InteropEvents"):
+    """Events with their numbers, the oldest first."""
+
+    events: tuple[tuple[int, InteropEvent], ...]
+
+
+class InteropRequest(Message, frozen=True, tag="InteropRequest"):
+    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp."""
+
+    id: int
+    method: str
+    blocks: tuple[BlockId, ...] = ()
+    l1: BlockRef | None = None
+    number: int = 0
+
+
+class InteropResponse(Message, frozen=True, tag="InteropResponse"):
+    """The result as JSON text, or an `error` with its JSON-RPC code and, as JSON text, its data."""
+
+    id: int
+    result: bytes = b"null"
+    error: str | None = None
+    code: int = 0
+    data: bytes | None = None

@@ -1,0 +1,99 @@
+"""The methods of the `interop` namespace, by which a supervisor manages the node [IOP5 to IOP19]."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
+from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND, SERVER_ERROR
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.rpc.event_stream import EventStream
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.rpc.parameters import Parser, block_hash, block_id, block_reference, block_seal, number, string
+from rollup_node.stages.rpc.process.method import Method
+from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.process_client import ProcessClient
+
+REPEAT_SECONDS = 1.0
+
+
+class InteropClient:
+    """The client of `engine.interop`: calls, and the events, which are asked for again every second."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.stream = EventStream()
+        self._client = ProcessClient(bus, "engine.interop", self._take_events)
+        self.periodic_task = PeriodicTask("interop events", self._step)
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """The result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
+        response = await self._client.request(lambda request_id: InteropRequest(request_id, method, **params))
+        if not isinstance(response, InteropResponse):
+            raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
+        if response.error is not None:
+            data = None if response.data is None else orjson.Fragment(response.data)
+            raise JsonRpcError(response.code, response.error, data)
+        return orjson.Fragment(response.result)
+
+    def _take_events(self, message: Any) -> None:
+        if isinstance(message, InteropEvents):
+            for number_, event in message.events:
+                self.stream.add(number_, event)
+
+    async def _step(self) -> float:
+        self._client.send(InteropEventsRequest(self.stream.last))
+        return REPEAT_SECONDS
+
+
+def interop_methods(client: InteropClient) -> tuple[Method, ...]:
+    """The method table of the interop server."""
+
+    async def pull_event(node: NodeView) -> Any:
+        return client.stream.pull()
+
+    async def chain_id(node: NodeView) -> Any:
+        return str(node.config.rollup.l2_chain_id)
+
+    async def subscribe(node: NodeView, topic: str) -> Any:
+        # Over a WebSocket the session answers it.
+        raise JsonRpcError(METHOD_NOT_FOUND, "notifications not supported")
+
+    def of_blocks(name: str, *parsers: Parser) -> Method:
+        async def run(node: NodeView, *blocks: BlockId) -> Any:
+            return await client.call(name, blocks=blocks)
+
+        return Method(f"interop_{name}", run, parsers)
+
+    def of_number(name: str) -> Method:
+        async def run(node: NodeView, given: int) -> Any:
+            return await client.call(name, number=given)
+
+        return Method(f"interop_{name}", run, (number,))
+
+    async def provide_l1(node: NodeView, block: Any) -> Any:
+        return await client.call("provideL1", l1=block)
+
+    async def fetch_receipts(node: NodeView, wanted: bytes) -> Any:
+        return await client.call("fetchReceipts", blocks=(BlockId(0, wanted),))
+
+    plain: dict[str, Callable[..., Awaitable[Any]]] = {"pullEvent": pull_event, "chainID": chain_id}
+    return (
+        *(Method(f"interop_{name}", run) for name, run in plain.items()),
+        Method("interop_subscribe", subscribe, (string,)),
+        of_blocks("updateCrossUnsafe", block_id),
+        of_blocks("updateCrossSafe", block_id, block_id),
+        of_blocks("updateFinalized", block_id),
+        of_blocks("invalidateBlock", block_seal),
+        of_blocks("anchorPoint"),
+        of_blocks("reset", *(block_id,) * 5),
+        of_blocks("resetPreInterop"),
+        Method("interop_provideL1", provide_l1, (block_reference,)),
+        Method("interop_fetchReceipts", fetch_receipts, (block_hash,)),
+        of_number("l2BlockRefByNumber"),
+        of_number("l2BlockRefByTimestamp"),
+        of_number("outputV0AtTimestamp"),
+        of_number("pendingOutputV0AtTimestamp"),
+    )

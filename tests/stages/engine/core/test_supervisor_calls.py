@@ -1,0 +1,230 @@
+"""What a supervisor decides, in the engine core [IOP4, IOP7 to IOP14, IOP20, IOP24]."""
+
+from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceUpdate, GetPayload, NewPayload, Unavailable
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.api.replacement import replacement_attributes
+from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.core.interop import block_ref
+from rollup_node.stages.engine.core.supervisor_calls import (
+    Decision,
+    ForceStart,
+    Invalidate,
+    PromoteCrossSafe,
+    PromoteCrossUnsafe,
+    PromoteFinalized,
+    ProvideL1,
+)
+from rollup_node.stages.messages.control import ResetDerivationRequest
+from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.stages.engine.core.test_interop import FORKS
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.core_harness import CoreHarness
+from tests.support.model_engine import ModelEngine
+
+INITIAL = InteropEvent(reset="cannot continue derivation until Engine has been reset")
+
+
+def decide(harness: CoreHarness, decision: Decision) -> None:
+    """The supervisor decides, and all that follows at once is done."""
+    harness.core.decide(decision, harness.now)
+    harness.drain()
+    harness.run_until_idle()
+
+
+def take_events(harness: CoreHarness) -> list[InteropEvent]:
+    """The events since the last call."""
+    found = [event for _, event in harness.core.interop.events]
+    harness.core.interop.events.clear()
+    return found
+
+
+def waiting(chain: ChainFixture) -> CoreHarness:
+    """A node that waits for its supervisor."""
+    harness = CoreHarness(chain, interop=True)
+    harness.move_l1(harness.l1_head)
+    harness.run_until_idle()
+    return harness
+
+
+def managed(chain: ChainFixture) -> CoreHarness:
+    """A node that the supervisor has let find its start, with three derived blocks."""
+    harness = waiting(chain)
+    decide(harness, ForceStart(None))
+    harness.derive()
+    harness.run_until_idle()
+    for _ in range(3):
+        harness.derive(chain.user)
+        harness.run_until_idle()
+        harness.wait(0.2)
+        harness.run_until_idle()
+    return harness
+
+
+def interop_chain(**forks: int) -> ChainFixture:
+    return chain_with(FORKS | forks)
+
+
+def blocks(harness: CoreHarness) -> list[L2BlockRef]:
+    """The derived blocks, genesis first."""
+    chain = harness.chain
+    found = harness.engine.canonical()
+    return [chain.genesis, *(chain.ref(found[number]) for number in sorted(found) if number)]
+
+
+def test_the_supervisor_chooses_the_start() -> None:
+    harness = waiting(interop_chain())
+    assert take_events(harness) == [INITIAL]
+    harness.wait(60.0)
+    harness.run_until_idle()
+    assert harness.status.unsafe is None, "the node does not search by itself"
+    decide(harness, ForceStart(None))
+    assert harness.status.unsafe == harness.status.safe == harness.chain.genesis
+    assert harness.status.cross_unsafe == harness.chain.genesis
+
+
+def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> None:
+    harness = managed(interop_chain())
+    refs, source = blocks(harness), harness.chain.l1_ref(harness.l1_head)
+    found = take_events(harness)
+    assert [event.unsafe_block for event in found if event.unsafe_block][-3:] == [block_ref(ref) for ref in refs[1:]]
+    derived = [event.derivation_update for event in found if event.derivation_update]
+    assert derived == [DerivedPair(source, block_ref(ref)) for ref in refs[1:]]
+    status = harness.status
+    assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[0], refs[0])
+    assert harness.engine.safe == refs[0].hash
+    decide(harness, PromoteCrossUnsafe(refs[3]))
+    decide(harness, PromoteCrossSafe(refs[2], source))
+    status = harness.status
+    assert (status.local_safe, status.safe, status.cross_unsafe) == (refs[3], refs[2], refs[3])
+    assert harness.engine.safe == refs[2].hash
+    decide(harness, PromoteFinalized(refs[3]))
+    assert harness.status.finalized == refs[0], "only what is safe across chains can be final"
+    decide(harness, PromoteFinalized(refs[1]))
+    assert harness.status.finalized == refs[1] and harness.engine.finalized == refs[1].hash
+
+
+def test_a_safe_block_is_verified_too() -> None:
+    harness = managed(interop_chain())
+    refs = blocks(harness)
+    decide(harness, PromoteCrossSafe(refs[2], harness.chain.l1_ref(102)))
+    assert harness.status.cross_unsafe == refs[2]
+
+
+def test_before_interop_safe_is_safe() -> None:
+    harness = managed(interop_chain(lagoon=1_000_000_000))
+    refs = blocks(harness)
+    status = harness.status
+    assert status.safe == status.local_safe == status.cross_unsafe == refs[3]
+    assert take_events(harness) == [INITIAL]
+
+
+def test_l1_finality_does_not_finalize_interop_blocks() -> None:
+    for lagoon, expected in ((0, 0), (1_000_000_000, 3)):
+        harness = managed(interop_chain(lagoon=lagoon))
+        harness.move_l1(harness.l1_head, harness.l1_head)
+        harness.run_until_idle()
+        assert harness.status.finalized == blocks(harness)[expected]
+
+
+def test_the_next_l1_block_is_in_the_status() -> None:
+    harness = managed(interop_chain())
+    wanted = harness.chain.l1_ref(106)
+    decide(harness, ProvideL1(wanted))
+    assert harness.status.provided_l1 == wanted
+    harness.request(ResetDerivationRequest(1))
+    assert harness.status.provided_l1 is None
+
+
+def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
+    harness = managed(interop_chain())
+    refs = blocks(harness)
+    take_events(harness)
+    harness.request(ResetDerivationRequest(1))
+    harness.wait(10.0)
+    harness.run_until_idle()
+    assert harness.status.unsafe is None
+    assert take_events(harness) == [InteropEvent(reset="requested by admin_resetDerivationPipeline")]
+    heads = Heads(refs[3], refs[2], refs[2], refs[0], refs[1], refs[2])
+    decide(harness, ForceStart(heads))
+    status = harness.status
+    found = (status.unsafe, status.local_safe, status.safe, status.cross_unsafe, status.finalized)
+    assert found == (refs[3], refs[2], refs[1], refs[2], refs[0])
+    assert (harness.engine.head, harness.engine.safe) == (refs[3].hash, refs[1].hash)
+    assert harness.start is not None
+    harness.derive(harness.chain.user)
+    harness.run_until_idle()
+    assert harness.start.safe_head == refs[2], "derivation goes on from the local safe head"
+
+
+def test_heads_may_be_replaced_without_a_reset() -> None:
+    harness = managed(interop_chain())
+    refs = blocks(harness)
+    decide(harness, ForceStart(Heads(refs[1], refs[1], refs[1], refs[0], refs[1], refs[1])))
+    assert harness.engine.head == refs[1].hash and harness.status.safe == refs[1]
+    assert not any(event.reset for event in take_events(harness)[1:]), "it is no wish of the node"
+
+
+def invalidate_last(harness: CoreHarness) -> tuple[Invalidate, list[L2BlockRef]]:
+    """The supervisor finds the last block invalid."""
+    refs = blocks(harness)
+    take_events(harness)
+    payload = harness.chain.payloads[refs[3].hash]
+    decision = Invalidate(refs[3], refs[2], replacement_attributes(payload))
+    harness.core.decide(decision, harness.now)
+    harness.drain()
+    return decision, refs
+
+
+def test_an_invalid_block_is_replaced() -> None:
+    harness = managed(interop_chain())
+    decision, refs = invalidate_last(harness)
+    kinds = []
+    for _ in range(3):
+        (call,) = harness.step()
+        assert call.work is Work.REPLACEMENT
+        kinds.append(type(call.call))
+        harness.answer(call)
+    assert kinds == [ForkchoiceUpdate, GetPayload, NewPayload]
+    harness.run_until_idle()
+    status = harness.status
+    assert status.unsafe is not None and status.unsafe.number == 3 and status.unsafe != refs[3]
+    assert status.unsafe == status.local_safe == status.safe == status.cross_unsafe
+    assert harness.engine.head == status.unsafe.hash
+    (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
+    assert replaced.replacement == block_ref(status.unsafe) and replaced.invalidated == refs[3].hash
+    payload = harness.chain.payloads[status.unsafe.hash]
+    assert payload.transactions == decision.attributes.transactions
+
+
+def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
+    harness = managed(interop_chain())
+    invalidate_last(harness)
+    harness.answer(harness.step()[0], Unavailable("away"))
+    assert harness.step() == [], "it backs off"
+    harness.wait(10.0)
+    (call,) = harness.step()
+    assert call.work is Work.REPLACEMENT
+    harness.answer(call, ErrorAnswer(-38003, "bad attributes"))
+    (event,) = take_events(harness)
+    assert event.reset is not None and event.reset.endswith(": bad attributes") and "cannot be replaced" in event.reset
+
+
+def test_derivation_is_reported() -> None:
+    harness = managed(interop_chain())
+    refs = blocks(harness)
+    take_events(harness)
+    harness.report_idle()
+    pair = DerivedPair(harness.chain.l1_ref(harness.l1_head), block_ref(refs[3]))
+    traversal, exhausted = take_events(harness)
+    assert traversal == InteropEvent(derivation_update=pair, derivation_origin_update=pair.source)
+    assert exhausted == InteropEvent(exhaust_l1=pair)
+
+
+def test_without_the_option_nothing_changes(chain: ChainFixture) -> None:
+    engine = ModelEngine(chain)
+    harness = CoreHarness(chain, engine)
+    harness.move_l1(harness.l1_head)
+    harness.run_until_idle()
+    assert harness.status.unsafe == chain.genesis and harness.core.interop.events == type(harness.core.interop.events)()
+    assert harness.status.cross_unsafe is None and harness.status.provided_l1 is None

@@ -1,0 +1,177 @@
+"""A supervisor's calls to the engine process, with op-node's results and errors [IOP5 to IOP20]."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.process.interop_server import shown_block, shown_l2
+from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropResponse
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.output_root import output_root
+from rollup_node.stages.protocol.types import BlockId
+from tests.stages.engine.conftest import RunOn
+from tests.stages.engine.core.test_interop import FORKS
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.engine_node import EngineNode, follow
+from tests.support.fake_engine import EngineFailure, FakeExecutionEngine
+
+ABSENT = BlockId(9, b"\x99" * 32)
+NOT_FOUND = f"failed to determine block-hash of hash {to_hex(ABSENT.hash)}, could not get payload: not found"
+
+
+@pytest.fixture
+def chain() -> ChainFixture:
+    return chain_with(FORKS)
+
+
+@pytest.fixture
+def engine(chain: ChainFixture) -> FakeExecutionEngine:
+    return FakeExecutionEngine(chain)
+
+
+def result(response: InteropResponse) -> Any:
+    assert response.error is None, response.error
+    return msgspec.json.decode(response.result)
+
+
+def error(response: InteropResponse) -> tuple[int, str | None]:
+    return response.code, response.error
+
+
+def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+    refs = follow(chain, engine, 3)
+    engine.answers["eth_getBlockReceipts"] = [[{"status": "0x1"}], None, EngineFailure(-32000, "busy")]
+    payload = chain.payloads[refs[2].hash]
+    assert payload.withdrawals_root is not None
+    shown = {
+        "stateRoot": to_hex(payload.state_root),
+        "messagePasserStorageRoot": to_hex(payload.withdrawals_root),
+        "blockHash": to_hex(refs[2].hash),
+    }
+    assert output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
+
+    async def scene(node: EngineNode) -> None:
+        at = refs[2].timestamp
+        for method, number in (("l2BlockRefByNumber", 2), ("l2BlockRefByTimestamp", at + 1)):
+            assert result(await node.supervise(method, number=number)) == shown_l2(refs[2])
+        for method in ("outputV0AtTimestamp", "pendingOutputV0AtTimestamp"):
+            assert result(await node.supervise(method, number=at)) == shown
+        anchor = result(await node.supervise("anchorPoint"))
+        assert anchor["source"] == shown_block(chain.l1_ref(100)) and anchor["derived"]["number"] == 0
+        receipts = await node.supervise("fetchReceipts", blocks=(refs[2].id,))
+        assert result(receipts) == [{"status": "0x1"}]
+        assert error(await node.supervise("fetchReceipts", blocks=(ABSENT,))) == (-32000, "querying block: not found")
+        assert "busy" in str((await node.supervise("fetchReceipts", blocks=(ABSENT,))).error)
+        text = "failed to determine L2BlockRef of height 9, could not get payload: not found"
+        assert error(await node.supervise("l2BlockRefByNumber", number=9)) == (-32000, text)
+        text = f"did not reach genesis time ({chain.rollup.genesis.l2_time}) yet"
+        assert error(await node.supervise("outputV0AtTimestamp", number=1)) == (-32000, text)
+        assert "no method" in str((await node.supervise("other")).error)
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+    refs = follow(chain, engine, 3)
+    good = tuple(refs[number].id for number in (3, 3, 2, 1, 0))
+
+    async def scene(node: EngineNode) -> None:
+        missing = (*good[:2], BlockId(77, bytes(32)), *good[3:])
+        assert error(await node.supervise("reset", blocks=missing)) == (-39001, "safe reset target not found")
+        wrong = (BlockId(3, b"\x01" * 32), *good[1:])
+        response = await node.supervise("reset", blocks=wrong)
+        assert error(response) == (-39002, "conflicting block") and response.data is not None
+        assert msgspec.json.decode(response.data) == shown_l2(refs[3])
+        engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "busy")]
+        response = await node.supervise("reset", blocks=good)
+        assert error(response) == (-32603, "failed to find block reference") and response.data == b'"unsafe"'
+        assert result(await node.supervise("reset", blocks=good)) is None
+        await node.until(lambda: node.status is not None and node.status.safe == refs[1])
+        assert node.status is not None and node.status.local_safe == refs[2] and engine.safe == refs[1].hash
+        assert result(await node.supervise("updateCrossSafe", blocks=(refs[2].id, chain.l1_ref(102).id))) is None
+        await node.until(lambda: engine.safe == refs[2].hash)
+        assert result(await node.supervise("updateFinalized", blocks=(refs[1].id,))) is None
+        await node.until(lambda: engine.finalized == refs[1].hash)
+        assert result(await node.supervise("updateCrossUnsafe", blocks=(refs[3].id,))) is None
+        await node.until(lambda: node.status is not None and node.status.cross_unsafe == refs[3])
+        provided = chain.l1_ref(105)
+        assert result(await node.supervise("provideL1", l1=provided)) is None
+        await node.until(lambda: node.status is not None and node.status.provided_l1 == provided)
+        for method in ("updateCrossUnsafe", "updateFinalized"):
+            failed = await node.supervise(method, blocks=(ABSENT,))
+            assert error(failed) == (-32000, f"failed to get L2BlockRef: {NOT_FOUND}")
+        failed = await node.supervise("updateCrossSafe", blocks=(refs[2].id, ABSENT))
+        assert error(failed) == (-32000, "failed to get L1BlockRef: not found")
+        failed = await node.supervise("invalidateBlock", blocks=(ABSENT,))
+        assert error(failed) == (-32000, "failed to get block: not found")
+        assert result(await node.supervise("resetPreInterop")) is None
+        await node.until(lambda: node.status is not None and node.status.cross_unsafe == node.status.unsafe == refs[3])
+        assert node.status is not None and node.status.safe == node.status.local_safe
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_an_invalid_block_is_replaced_and_its_output_is_pending(
+    chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
+) -> None:
+    refs = follow(chain, engine, 3)
+
+    async def scene(node: EngineNode) -> None:
+        assert node.interop is not None
+        await node.supervise("resetPreInterop")
+        await node.until(lambda: node.unsafe == 3)
+        await node.supervise("invalidateBlock", blocks=(refs[3].id,))
+
+        def replaced() -> bool:
+            return any(
+                event.replace_block is not None and event.replace_block.invalidated == refs[3].hash
+                for message in node.interop_messages
+                if isinstance(message, InteropEvents)
+                for _, event in message.events
+            )
+
+        client = node.interop
+        await node.until(replaced, lambda: client.send(InteropEventsRequest(0)))
+        await node.until(lambda: engine.head not in (refs[3].hash, refs[2].hash))
+        await node.until(lambda: node.unsafe == 3)
+        at = refs[3].timestamp
+        pending = result(await node.supervise("pendingOutputV0AtTimestamp", number=at))
+        now = result(await node.supervise("outputV0AtTimestamp", number=at))
+        assert pending["blockHash"] == to_hex(refs[3].hash) and now["blockHash"] == to_hex(engine.head)
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_interop_that_is_not_active(run_on: RunOn) -> None:
+    engine = FakeExecutionEngine(chain_with())
+    refs = follow(engine.chain, engine, 3)
+
+    async def scene(node: EngineNode) -> None:
+        assert error(await node.supervise("anchorPoint")) == (-39003, "Interop inactive at genesis")
+        response = await node.supervise("reset", blocks=(refs[3].id,) * 2 + (refs[2].id,) * 3)
+        assert str(response.error).endswith("found to be reorged to is not interop-enabled")
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+    follow(chain, engine, 3)
+
+    async def scene(node: EngineNode) -> None:
+        assert node.interop is not None
+        client = node.interop
+
+        def numbers() -> list[int]:
+            found = [each for each in node.interop_messages if isinstance(each, InteropEvents)]
+            return [number for number, _ in found[-1].events] if found else []
+
+        await node.until(lambda: bool(numbers()), lambda: client.send(InteropEventsRequest(0)))
+        first = numbers()[0]
+        assert first == (1 << 32) + 1, "the number says which life of the process it is"
+        node.interop_messages.clear()
+        client.send(InteropEventsRequest(first))
+        await node.supervise("resetPreInterop")
+        await node.until(lambda: numbers() == [first + 1])
+
+    run_on(engine)(scene, interop=True)

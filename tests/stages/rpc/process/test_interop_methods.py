@@ -1,0 +1,119 @@
+"""The `interop` namespace: parameters, and what goes to the engine process [IOP5 to IOP19]."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.stages.messages.interop import (
+    BlockRef,
+    InteropEvent,
+    InteropEvents,
+    InteropEventsRequest,
+    InteropRequest,
+    InteropResponse,
+)
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.rpc.parameters import parse_params
+from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
+from rollup_node.stages.topology import CHANNELS
+
+BLOCK = {"hash": "0x" + "01" * 32, "number": 7}
+ID = BlockId(7, b"\x01" * 32)
+
+
+class Engine:
+    """The engine process: it keeps the calls, and fails those of `failing` methods."""
+
+    def __init__(self, directory: Path) -> None:
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
+        self.calls: list[InteropRequest] = []
+        self.failing: set[str] = set()
+        self._server = self.buses["engine"].serve("engine.interop", self._take)
+        self.client = InteropClient(self.buses["rpc"])
+        self.methods = {method.name: method for method in interop_methods(self.client)}
+
+    def _take(self, peer: ProcessId, message: InteropEventsRequest | InteropRequest) -> None:
+        if isinstance(message, InteropEventsRequest):
+            events = tuple((number, InteropEvent(reset=str(number))) for number in (1, 2) if number > message.after)
+            self._server.send(peer, InteropEvents(events))
+            return
+        self.calls.append(message)
+        if message.method in self.failing:
+            self._server.send(peer, InteropResponse(message.id, b"null", "conflicting block", -39002, b'{"number":3}'))
+        else:
+            self._server.send(peer, InteropResponse(message.id, b'"done"'))
+
+    async def call(self, name: str, *params: Any) -> Any:
+        """A call as the server makes it, without a node."""
+        method = self.methods[f"interop_{name}"]
+        return await method.run(None, *parse_params(list(params), method.parsers))
+
+
+def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        engine = Engine(tmp_path)
+        async with running_buses(engine.buses), asyncio.timeout(10):
+            calls: list[tuple[str, tuple[Any, ...], InteropRequest]] = [
+                ("updateCrossUnsafe", (BLOCK,), InteropRequest(0, "updateCrossUnsafe", (ID,))),
+                ("updateCrossSafe", (BLOCK, BLOCK), InteropRequest(0, "updateCrossSafe", (ID, ID))),
+                ("invalidateBlock", ({**BLOCK, "timestamp": 9},), InteropRequest(0, "invalidateBlock", (ID,))),
+                ("reset", (BLOCK,) * 5, InteropRequest(0, "reset", (ID,) * 5)),
+                ("resetPreInterop", (), InteropRequest(0, "resetPreInterop")),
+                ("fetchReceipts", (BLOCK["hash"],), InteropRequest(0, "fetchReceipts", (BlockId(0, ID.hash),))),
+                ("outputV0AtTimestamp", (70,), InteropRequest(0, "outputV0AtTimestamp", number=70)),
+                (
+                    "provideL1",
+                    ({**BLOCK, "parentHash": "0x" + "02" * 32, "timestamp": 70},),
+                    InteropRequest(0, "provideL1", l1=BlockRef(ID.hash, 7, b"\x02" * 32, 70)),
+                ),
+            ]
+            for number, (name, params, request) in enumerate(calls, 1):
+                assert orjson.dumps(await engine.call(name, *params)) == b'"done"'
+                assert engine.calls[-1] == InteropRequest(number, name, request.blocks, request.l1, request.number)
+            engine.failing.add("reset")
+            with pytest.raises(JsonRpcError, match="conflicting block") as caught:
+                await engine.call("reset", *(BLOCK,) * 5)
+            assert caught.value.code == -39002 and orjson.dumps(caught.value.data) == b'{"number":3}'
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "text"),
+    [
+        ("outputV0AtTimestamp", ("0x46",), "cannot unmarshal string into Go value of type uint64"),
+        ("provideL1", ([],), "cannot unmarshal array into Go value of type eth.BlockRef"),
+        ("invalidateBlock", (7,), "cannot unmarshal number into Go value of type types.BlockSeal"),
+        ("reset", (BLOCK,) * 4, "missing value for required argument 4"),
+    ],
+)
+def test_malformed_parameters(tmp_path: Path, name: str, params: tuple[Any, ...], text: str) -> None:
+    async def scenario() -> None:
+        engine = Engine(tmp_path)
+        async with running_buses(engine.buses):
+            with pytest.raises(JsonRpcError, match=text):
+                await engine.call(name, *params)
+
+    asyncio.run(scenario())
+
+
+def test_events_are_asked_for_and_pulled(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        engine = Engine(tmp_path)
+        async with running_buses(engine.buses), asyncio.timeout(10):
+            while engine.client.stream.last < 2:
+                await engine.client.periodic_task.step()
+                await asyncio.sleep(0.01)
+            assert [await engine.call("pullEvent"), await engine.call("pullEvent")] == [{"reset": "1"}, {"reset": "2"}]
+            with pytest.raises(JsonRpcError, match="out of events"):
+                await engine.call("pullEvent")
+            with pytest.raises(JsonRpcError, match="notifications not supported"):
+                await engine.call("subscribe", "events")
+
+    asyncio.run(scenario())

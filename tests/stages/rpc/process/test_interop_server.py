@@ -1,0 +1,192 @@
+"""A supervisor at the interop server: WebSocket and HTTP with a JWT, and an engine process behind it [IOP1 to IOP6]."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import jwt
+import orjson
+import pytest
+from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
+
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.interop import InteropEvent
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.process import interop_server
+from rollup_node.stages.rpc.process.stage import RpcStage
+from tests.stages.engine.core.test_interop import FORKS
+from tests.support.chain_fixture import chain_with
+from tests.support.engine_node import EngineNode, follow
+from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.p2p_hosts import running_tasks
+
+SECRET = b"\x33" * 32
+
+
+def bearer(secret: bytes = SECRET, age: int = 0) -> dict[str, str]:
+    return {"Authorization": f"Bearer {jwt.encode({'iat': int(time.time()) - age}, secret, algorithm='HS256')}"}
+
+
+class Supervisor:
+    """A supervisor's client, of a node whose engine has three blocks."""
+
+    def __init__(self, directory: Path) -> None:
+        self.chain = chain_with(FORKS)
+        self.engine = FakeExecutionEngine(self.chain)
+        self.refs = follow(self.chain, self.engine, 3)
+        self._directory = directory
+        self._last = 0
+
+    async def run(self, scenario: Callable[["Supervisor"], Awaitable[None]]) -> None:
+        """Runs a scenario with engine and rpc process."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(asyncio.timeout(30))
+            await stack.enter_async_context(self.engine.serving())
+            self.node = EngineNode(self.chain, self.engine, self._directory, interop=True)
+            await stack.enter_async_context(self.node.running())
+            self.http = await stack.enter_async_context(ClientSession())
+            config = RpcConfig(
+                *("127.0.0.1", 0, False, "v", False, "", 0, str(self._directory), self.chain.rollup),
+                interop_addr="127.0.0.1",
+                interop_jwt=SECRET,
+            )
+            self.stage = RpcStage(config, self.node.buses["rpc"], Meter("rpc"))
+            await self.stage.start()
+            assert self.stage.interop is not None
+            self.url = f"http://127.0.0.1:{self.stage.interop.port}"
+            try:
+                async with running_tasks(*self.stage.periodic_tasks):
+                    await scenario(self)
+            finally:
+                await self.stage.close()
+
+    async def post(self, method: str, *params: Any, headers: dict[str, str] | None = None) -> Any:
+        """The response object to a call by HTTP."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": f"interop_{method}", "params": params}
+        sent = {"Content-Type": "application/json", **(bearer() if headers is None else headers)}
+        async with self.http.post(self.url + "/", data=orjson.dumps(body), headers=sent) as response:
+            text = await response.read()
+            return orjson.loads(text) if response.status == 200 else response.status
+
+    async def connect(self, path: str = "/") -> ClientWebSocketResponse:
+        """A WebSocket connection."""
+        return await self.http.ws_connect(self.url + path, headers=bearer())
+
+    async def call(self, socket: ClientWebSocketResponse, method: str, *params: Any) -> Any:
+        """The response object to a call by WebSocket; notifications before it are dropped."""
+        self._last += 1
+        await socket.send_json({"jsonrpc": "2.0", "id": self._last, "method": f"interop_{method}", "params": params})
+        while True:
+            found = await socket.receive_json()
+            if found.get("id") == self._last:
+                return found
+
+
+def run(directory: Path, scenario: Callable[[Supervisor], Awaitable[None]]) -> None:
+    asyncio.run(Supervisor(directory).run(scenario))
+
+
+def test_a_supervisor_manages_the_node_by_websocket(tmp_path: Path) -> None:
+    """From the first event to a finalized block."""
+
+    async def scenario(supervisor: Supervisor) -> None:
+        refs, engine = supervisor.refs, supervisor.engine
+        for path in ("/", "/ws"):
+            await (await supervisor.connect(path)).close()
+        socket = await supervisor.connect()
+        response = await supervisor.call(socket, "subscribe", "events")
+        subscription = response["result"]
+        names = [{"hash": to_hex(refs[number].hash), "number": number} for number in (3, 3, 2, 1, 0)]
+        assert (await supervisor.call(socket, "reset", *names))["result"] is None
+        notification = await socket.receive_json()
+        assert notification["method"] == "interop_subscription"
+        assert notification["params"]["subscription"] == subscription
+        assert notification["params"]["result"]["data"]["unsafeBlock"]["hash"] == to_hex(refs[3].hash)
+        l1 = supervisor.chain.l1_ref(102)
+        source = {"hash": to_hex(l1.hash), "number": 102}
+        assert (await supervisor.call(socket, "updateCrossSafe", names[2], source))["result"] is None
+        assert (await supervisor.call(socket, "updateFinalized", names[3]))["result"] is None
+        await supervisor.node.until(lambda: engine.finalized == refs[1].hash)
+        assert engine.safe == refs[2].hash
+        assert (await supervisor.call(socket, "chainID"))["result"] == "901"
+        found = await supervisor.call(socket, "updateFinalized", {"hash": "0x" + "99" * 32})
+        assert found["error"]["code"] == -32000
+        assert (await supervisor.call(socket, "unsubscribe", subscription))["result"] is True
+        assert (await supervisor.call(socket, "unsubscribe", subscription))["error"]["code"] == -32000
+        await socket.send_str("nonsense")
+        assert (await socket.receive_json())["error"]["code"] == -32700
+        await socket.send_json([{"jsonrpc": "2.0", "id": 7, "method": "interop_chainID"}, 5])
+        assert [each["id"] for each in await socket.receive_json()] == [7, None]
+        await socket.close()
+
+    run(tmp_path, scenario)
+
+
+def test_http_and_events_that_are_pulled(tmp_path: Path) -> None:
+    async def scenario(supervisor: Supervisor) -> None:
+        found: Any = {}
+        while "result" not in found:
+            found = await supervisor.post("pullEvent")
+            assert "result" in found or found["error"] == {"code": -39001, "message": "out of events"}
+        assert found["result"] == {"reset": "cannot continue derivation until Engine has been reset"}
+        response = await supervisor.post("l2BlockRefByNumber", 2)
+        assert response["result"]["hash"] == to_hex(supervisor.refs[2].hash)
+        assert (await supervisor.post("subscribe", "events"))["error"]["code"] == -32601
+        assert (await supervisor.post("other"))["error"]["code"] == -32601
+        conflict = {"hash": "0x" + "99" * 32, "number": 3}
+        error = (await supervisor.post("reset", *(conflict,) * 5))["error"]
+        assert error["code"] == -39002 and error["data"]["number"] == 3
+
+    run(tmp_path, scenario)
+
+
+def test_all_but_the_health_needs_a_token(tmp_path: Path) -> None:
+    async def scenario(supervisor: Supervisor) -> None:
+        async with supervisor.http.get(supervisor.url + "/healthz") as response:
+            assert (response.status, await response.json()) == (200, {"version": "v0.0.0"})
+        for headers in ({}, bearer(b"\x44" * 32), bearer(age=100)):
+            assert await supervisor.post("chainID", headers=headers) == 401
+            with pytest.raises(WSServerHandshakeError) as caught:
+                await supervisor.http.ws_connect(supervisor.url, headers=headers)
+            assert caught.value.status == 401
+
+    run(tmp_path, scenario)
+
+
+def test_a_slow_reader_and_a_large_message_end_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interop_server, "MAX_WAITING", 8)
+    monkeypatch.setattr(interop_server, "MAX_MESSAGE", 1000)
+
+    async def scenario(supervisor: Supervisor) -> None:
+        socket = await supervisor.connect()
+        await supervisor.call(socket, "subscribe", "events")
+        server = supervisor.stage.interop_server
+        assert server is not None
+        for number in range(1, 40):
+            server.client.stream.add(number << 40, InteropEvent(reset="x" * 100_000))
+        while (await socket.receive()).type not in (WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE):
+            pass
+        large = await supervisor.connect()
+        await large.send_str("[" + " " * 2000 + "]")
+        assert (await large.receive()).type is WSMsgType.CLOSE and large.close_code == 1009
+        other = await supervisor.connect()
+        assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
+
+    run(tmp_path, scenario)
+
+
+def test_what_is_received_is_released(tmp_path: Path) -> None:
+    """A connection that lives for months does not count as holding all that it has ever sent."""
+
+    async def scenario(supervisor: Supervisor) -> None:
+        socket = await supervisor.connect()
+        for _ in range(20):
+            await supervisor.call(socket, "chainID", *["x" * 1000])
+        assert supervisor.stage.interop is not None
+        assert supervisor.stage.interop.held < 5000
+
+    run(tmp_path, scenario)
