@@ -20,14 +20,14 @@ Rule = Callable[[Values], Iterator[str]]
 
 def check_options(values: Values) -> None:
     """Raises OptionError for the first rule that is broken, then for the first feature that is missing."""
-    for rule in (*RULES, _missing_features, _web_sockets):
+    for rule in (*RULES, _missing_features):
         for error in rule(values):
             raise OptionError(error)
 
 
 def check_l1_options(values: Values) -> None:
     """The same for commands that read only L1."""
-    for rule in (_l1_required, _l1_limits, _web_sockets):
+    for rule in (_l1_required, _l1_limits):
         for error in rule(values):
             raise OptionError(error)
 
@@ -236,9 +236,3 @@ def _missing_features(values: Values) -> Iterator[str]:
         default = None if option.default is None else option.value_type.read(option.default)
         if values[name] not in (*accepted, default, None, ()):
             yield f"not available yet: {option.missing_feature} ({values.source(name)})"
-
-
-def _web_sockets(values: Values) -> Iterator[str]:
-    for name, urls in (("l1", values["l1"]), ("l2", (values["l2"],))):
-        if any(url and url.startswith("ws") for url in urls):
-            yield f"not available yet: WebSocket endpoints; use http:// or https:// ({values.source(name)})"

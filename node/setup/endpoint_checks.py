@@ -15,7 +15,8 @@ import jwt
 import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
+from rollup_node.stages.io.endpoint_errors import endpoint_name
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig

@@ -41,6 +41,11 @@ class _Answer(msgspec.Struct, gc=False):
     error: msgspec.Raw = msgspec.Raw()
 
 
+class _Heading(msgspec.Struct, gc=False):
+    id: msgspec.Raw = msgspec.Raw()
+    method: msgspec.Raw = msgspec.Raw()
+
+
 class _Error(msgspec.Struct):
     code: msgspec.Raw = msgspec.Raw()
     message: msgspec.Raw = msgspec.Raw()
@@ -75,6 +80,18 @@ def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: 
         except RpcFailure as failure:
             results.append(failure)
     return results
+
+
+def answered_ids(message: bytes, max_values: int) -> list[bytes] | None:
+    """The ids, as JSON texts, of the answers in a message of a connection that carries many requests; None for a
+    notification. `max_values` limits a batch. Raises MalformedJsonError for anything else."""
+    if message.lstrip()[:1] == b"[":
+        return [bytes(each.id) for each in decode_json(message, list[_Heading], max_values)]
+    # Only the members that are named take memory, whatever the message has.
+    heading = decode_json(message, _Heading, len(message))
+    if not bytes(heading.id) and bytes(heading.method):
+        return None
+    return [bytes(heading.id) or b"null"]
 
 
 def batch_limit(calls: Sequence[Call]) -> AnswerLimit:

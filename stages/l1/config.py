@@ -8,11 +8,11 @@ from rollup_node.stages.protocol.config import RollupConfig
 class L1Config(msgspec.Struct, frozen=True):
     """The options of `l1` and `l1.*` and `verifier.l1-confs`. Intervals and `timeout` are in seconds.
 
-    `poll_interval` and `epoch_poll_interval`: 0 or less for no polling. `rate_limit`: requests a second, 0 for none.
-    `cache_size`: L1 blocks, 0 for 3/2 of the sequencing window; `cache_bytes` bounds the same cache. `window`: L1
-    blocks fetched ahead of derivation. `runtime_config`: read the unsafe block signer from L1 at the start and every
-    `runtime_config_interval`, 0 or less for at the start alone; with `protocol_versions` the versions that L1 signals,
-    too.
+    `poll_interval` and `epoch_poll_interval`: 0 or less for no polling; WebSocket endpoints notify of new heads.
+    `rate_limit`: requests a second, 0 for none. `cache_size`: L1 blocks, 0 for 3/2 of the sequencing window;
+    `cache_bytes` bounds the same cache. `window`: L1 blocks fetched ahead of derivation. `runtime_config`: read the
+    unsafe block signer from L1 at the start and every `runtime_config_interval`, 0 or less for at the start alone; with
+    `protocol_versions` the versions that L1 signals, too.
     """
 
     endpoints: tuple[str, ...]

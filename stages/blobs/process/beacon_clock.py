@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.slots import SlotClock, choose_clock
-from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 

@@ -12,8 +12,13 @@ from rollup_node.stages.blobs import beacon_api
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
+from rollup_node.stages.io.endpoint_errors import (
+    AnswerTooLargeError,
+    EndpointError,
+    endpoint_name,
+    why_not_connected,
+)
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
-from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, endpoint_name, why_not_connected
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef

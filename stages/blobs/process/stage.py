@@ -13,7 +13,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
-from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings

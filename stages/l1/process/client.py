@@ -1,13 +1,14 @@
 """L1 execution endpoints: one is in use until it fails; all data of a block come from one of them."""
 
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
@@ -17,6 +18,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to
 from rollup_node.stages.protocol.types import Address, Hash
 
 T = TypeVar("T")
+log = get_logger("l1")
 
 MAX_RETRY_AFTER = 60.0
 RECEIPT_ROUNDS = 3
@@ -35,22 +37,44 @@ class _Proof(msgspec.Struct, rename="camel"):
 
 
 class L1Endpoint:
-    """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it."""
+    """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it.
+    `on_new_head` is called when it says that there is a new head, or is lost [LHD3]."""
 
-    def __init__(self, url: str, config: L1Config, meter: Meter) -> None:
+    def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
         self._rpc = JsonRpcClient(
             url,
             timeout=config.timeout,
             max_concurrency=config.max_concurrency,
             max_batch=config.max_batch,
             rate_limit=config.rate_limit,
+            on_notification=self._on_notification,
         )
+        self.notifications = 0
+        self._on_new_head = on_new_head
+        self._refuses_subscriptions = False
         self.name = self._rpc.name
         self.retry_at = 0.0
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._meter = meter
         self._chain_checked = False
+
+    async def subscribe_heads(self) -> bool:
+        """Whether the endpoint calls `on_new_head` for new heads. It is asked to if its URL is one of a WebSocket."""
+        if not self._rpc.can_subscribe or self._refuses_subscriptions:
+            return False
+        await self._check_chain()
+        try:
+            await self._timed("eth_subscribe", self._rpc.subscribe("newHeads"))
+        except RpcFailure as failure:
+            self._refuses_subscriptions = True
+            log.warn("the L1 endpoint refuses a subscription: its head is polled", endpoint=self.name, error=failure)
+            return False
+        return True
+
+    async def reconnect(self) -> None:
+        """Has the next call made over another connection, if its URL is one of a WebSocket."""
+        await self._rpc.reconnect()
 
     async def block_json(self, label: str) -> Any:
         """The header of a label's block (`latest`, `safe`, `finalized`, or a number); None if there is none."""
@@ -127,7 +151,7 @@ class L1Endpoint:
 
     def failed(self, error: Exception) -> None:
         """Records a failure: the chain id is checked again, as another node may answer, and Retry-After is kept."""
-        self._chain_checked = False
+        self._chain_checked = self._refuses_subscriptions = False
         if isinstance(error, EndpointError) and error.retry_after:
             self.retry_at = time.monotonic() + min(error.retry_after, MAX_RETRY_AFTER)
 
@@ -138,6 +162,10 @@ class L1Endpoint:
     async def close(self) -> None:
         """Closes the connections."""
         await self._rpc.close()
+
+    def _on_notification(self) -> None:
+        self.notifications += 1
+        self._on_new_head()
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
         """Requests the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
@@ -194,10 +222,10 @@ class L1Endpoint:
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`."""
+    """The endpoints in the order of `l1`. `on_new_head` is called by those that say so."""
 
-    def __init__(self, config: L1Config, meter: Meter) -> None:
-        self.all = tuple(L1Endpoint(url, config, meter) for url in config.endpoints)
+    def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
+        self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
         self._current = 0
 
     def pick(self) -> L1Endpoint:

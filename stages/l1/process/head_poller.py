@@ -1,5 +1,6 @@
 """Polls the L1 head, safe and finalized block [LHD3, LHD5, LHD6]."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -31,6 +32,14 @@ FRESH_SECONDS = 600.0
 """A head of at most this age is the chain's: it cannot be that of an endpoint that is far behind."""
 
 
+SUBSCRIBED_POLL_SECONDS = 60.0
+"""So long after the last poll the head is polled although the endpoint says when there is a new one: if there was one,
+the subscription is made again [LHD4]."""
+
+MIN_SECONDS = 0.1
+"""Between two polls, however many heads an endpoint says there are."""
+
+
 class HeadPoller:
     """Feeds a tracker. `on_new_head` is called after the head changed, with whether that was a reorg; `on_polled` after
     each poll of safe and finalized block. `contradiction` is what the last finalized block contradicts, if it does.
@@ -54,10 +63,38 @@ class HeadPoller:
         self._disproofs = self._label_disproofs = 0
         self._was_dropped, self._dropped_at = False, float("-inf")
         self._changed_at, self._is_stuck = time.monotonic(), False
+        self._polled_at, self._notifications = float("-inf"), 0
 
     async def poll_head(self) -> float:
-        """Polls the latest block; the seconds until the next poll. Raises TemporaryError if that fails, or if the block
-        is below the finalized one or on another chain."""
+        """Polls the latest block; the seconds until the next poll, which a notification of the endpoint may end. Raises
+        TemporaryError if that fails, or if the block is below the finalized one or on another chain."""
+        notifier = await self._subscribe()
+        await self._update_head(notifier)
+        interval = self._config.poll_interval
+        if notifier is not None:
+            return max(SUBSCRIBED_POLL_SECONDS, interval)
+        return interval if interval > 0 else SUBSCRIBED_POLL_SECONDS
+
+    async def _subscribe(self) -> L1Endpoint | None:
+        """The endpoint in use if it says when there is a new head; None if it has to be polled."""
+        try:
+            endpoint = self._endpoints.pick()
+        except EndpointError as error:
+            raise TemporaryError(f"L1 head: {error}") from None
+        if not await self._checked(endpoint, endpoint.subscribe_heads(), "newest"):
+            return None
+        await asyncio.sleep(max(0.0, self._polled_at + MIN_SECONDS - time.monotonic()))
+        return endpoint
+
+    async def _resubscribe(self, notifier: L1Endpoint) -> None:
+        """Makes a subscription again that has missed a head."""
+        now = time.monotonic()
+        missed = notifier.notifications == self._notifications and now > self._polled_at + SUBSCRIBED_POLL_SECONDS / 2
+        if missed and self._polled_at > float("-inf"):
+            log.warn("the L1 endpoint did not notify of a new head: it is subscribed again", endpoint=notifier.name)
+            await notifier.reconnect()
+
+    async def _update_head(self, notifier: L1Endpoint | None) -> None:
         endpoint, ref = await self._poll("latest")
         if ref is None:
             raise TemporaryError("the L1 endpoint has no latest block")
@@ -67,6 +104,10 @@ class HeadPoller:
             await self._check_unlinked_head(endpoint, ref)
         self._disproofs = 0
         change = self._tracker.update_head(ref)
+        if notifier is not None:
+            if change is not HeadChange.SAME:
+                await self._resubscribe(notifier)
+            self._polled_at, self._notifications = time.monotonic(), notifier.notifications
         self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
@@ -77,7 +118,6 @@ class HeadPoller:
                 log.warn("L1 reorg", old=before, new=ref, min_depth=self._tracker.reorg_depth)
             self._on_new_head(reorged or self._was_dropped)
             self._was_dropped = False
-        return self._config.poll_interval
 
     async def poll_finality(self) -> float:
         """Polls the safe and the finalized block; the seconds until the next poll. Raises TemporaryError if that

@@ -8,6 +8,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.io.web_socket import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker
@@ -41,13 +42,14 @@ class L1Stage:
 
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
         self._config, self._meter = config, meter
-        self._endpoints = L1Endpoints(config, meter)
+        self._endpoints = L1Endpoints(config, meter, self._on_notification)
         self._tracker = HeadTracker()
         self._window = PrefetchWindow(config.cache_size or config.rollup.seq_window_size * 3 // 2, config.cache_bytes)
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[str, ...] = ()
         self._block_problems: tuple[str, ...] = ()
-        self._polling = config.poll_interval > 0
+        self._polling = _follows_head(config)
+        self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
         self._fetcher = BlockFetcher(config, self._endpoints, bus.dispatch("work.l1"), self._blocks.wake.set)
@@ -63,7 +65,8 @@ class L1Stage:
     def _pollers(self) -> list[PeriodicTask]:
         tasks: list[PeriodicTask] = []
         if self._polling:
-            tasks.append(PeriodicTask("head", self._poller.poll_head))
+            self._head_task = PeriodicTask("head", self._poller.poll_head)
+            tasks.append(self._head_task)
         if self._config.epoch_poll_interval > 0:
             tasks.append(PeriodicTask("finality", self._poller.poll_finality))
         if self._config.runtime_config:
@@ -94,6 +97,10 @@ class L1Stage:
         self._publish_health()
 
     # --- heads -----------------------------------------------------------------------------------------------------
+
+    def _on_notification(self) -> None:
+        if self._head_task is not None:
+            self._head_task.wake.set()
 
     def _on_new_head(self, reorged: bool) -> None:
         head, finalized = self._tracker.head, self._tracker.finalized
@@ -202,6 +209,11 @@ class L1Stage:
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:
     """Creates the stage; the runtime's entry point."""
     return L1Stage(config, bus, meter)
+
+
+def _follows_head(config: L1Config) -> bool:
+    """Whether the L1 head is polled, or an endpoint may notify of it [LHD3]."""
+    return config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
 
 
 def _size_of(block: L1Block) -> int:

@@ -138,7 +138,6 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) 
         ((FIRST, LAST, "--batcher=0x12"), "'0x12' is not an address of 20 bytes in hex"),
         ((FIRST, LAST, "--bacher=0x12"), "unknown flag --bacher; did you mean --batcher?"),
         ((FIRST, LAST, "--l1.max-concurrency=0"), "max concurrent requests cannot be less than 1"),
-        ((FIRST, LAST, "--l1=ws://127.0.0.1:1"), "not available yet: WebSocket endpoints"),
     ],
 )
 def test_wrong_flags(module_leftovers: Leftovers, words: tuple[Any, ...], error: str) -> None:

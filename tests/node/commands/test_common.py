@@ -39,7 +39,6 @@ def test_flags_of_the_command_and_options_of_the_node() -> None:
     [
         (("--l1=http://a",), "flag network or rollup.config is required"),
         ((*OPTIONS, "--jsn"), "unknown flag --jsn; did you mean --json?"),
-        ((*OPTIONS, "--l1=ws://a"), "not available yet: WebSocket endpoints"),
     ],
 )
 def test_errors(words: tuple[str, ...], error: str) -> None:

@@ -92,9 +92,6 @@ def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -
     [
         (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
         (("--l2.follow.source=http://x",), "following another node"),
-        (("--l1=ws://a",), "WebSocket endpoints"),
-        (("--l1=http://a,wss://b",), "WebSocket endpoints"),
-        (("--l2=ws://a",), "WebSocket endpoints"),
     ],
 )
 def test_a_missing_feature_is_named(words: tuple[str, ...], feature: str) -> None:

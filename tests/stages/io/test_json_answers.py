@@ -13,6 +13,7 @@ from rollup_node.stages.io.json_answers import (
     MAX_ERROR_DATA,
     Call,
     RpcFailure,
+    answered_ids,
     batch_limit,
     decode_answer,
     decode_batch,
@@ -101,6 +102,15 @@ def test_errors_in_bodies_with_an_error_status() -> None:
     assert [failure_in(body) for body in (b"<html>", b"[]", b'{"id":1,"result":1}', b"", b"1")] == [None] * 5
 
 
+def test_the_ids_of_a_message() -> None:
+    assert answered_ids(b' {"result":{"id":3},"id":7}', 10) == [b"7"]
+    assert answered_ids(b'[{"id":"a"},{"id":null},{}]', 10) == [b'"a"', b"null", b""]
+    assert answered_ids(b'{"error":{"code":1}}', 10) == [b"null"]
+    assert answered_ids(b'{"method":"eth_subscription","params":{"result":{"id":1}}}', 10) is None
+    with pytest.raises(MalformedJsonError, match="values, more than 10"):
+        answered_ids(b"[" + b'{"id":1},' * 20 + b"{}]", 10)
+
+
 @given(st.binary(max_size=80))
 def test_no_bytes_raise_another_error(noise: bytes) -> None:
     for body in (noise, b'{"id":7,"result":' + noise + b"}", b'{"id":7,"error":' + noise + b"}", b"[" + noise + b"]"):
@@ -108,6 +118,7 @@ def test_no_bytes_raise_another_error(noise: bytes) -> None:
             lambda body: answer_to(body),
             lambda body: answer_to(body, str),
             lambda body: decode_batch(body, [7], CALLS[:1], Any, SMALL),
+            lambda body: answered_ids(body, 10),
         ):
             with contextlib.suppress(MalformedJsonError, RpcFailure):
                 decode(body)

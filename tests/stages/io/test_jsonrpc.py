@@ -1,12 +1,10 @@
 """The JSON-RPC client with endpoints that answer properly, and with others."""
 
 import asyncio
-import errno
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import aiohttp
 import orjson
 import pytest
 from aiohttp import web
@@ -14,16 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.io.jsonrpc import (
-    LARGE_BODY,
     AnswerTooLargeError,
     EndpointError,
     JsonRpcClient,
     RateLimiter,
     RpcFailure,
-    endpoint_name,
-    tls_reason,
-    why_broken,
-    why_not_connected,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
 from tests.support.http_listener import Handler, app_for_every_path, listening
@@ -272,13 +265,6 @@ def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
         with_client(handler, lambda client: client.batch([("a", [])] * 3), max_batch=2)
 
 
-def test_endpoint_names_show_no_credentials() -> None:
-    assert endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
-    assert endpoint_name("http://[::1]:8545") == "::1:8545"
-    assert endpoint_name("nonsense") == "endpoint without a host"
-    assert endpoint_name("http://[") == "malformed endpoint"
-
-
 def test_a_rate_of_0_is_no_limit() -> None:
     limiter = RateLimiter(0, 20)
     assert [limiter.take(1000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
@@ -298,34 +284,6 @@ def test_no_more_calls_pass_than_rate_and_burst(rate: float, burst: int, takes: 
         now += limiter.take(count, now)
         passed += count
         assert passed <= burst + rate * now + 1e-6
-
-
-@pytest.mark.parametrize("size", [LARGE_BODY - 100, LARGE_BODY, 3 << 20])
-@pytest.mark.filterwarnings("error")
-def test_large_requests_arrive_whole(size: int) -> None:
-    text = "0x" + "ab" * (size // 2)
-    lengths: list[str | None] = []
-
-    async def handle(request: web.Request) -> web.Response:
-        lengths.append(request.headers.get("Content-Length"))
-        call = orjson.loads(await request.content.read())
-        return web.json_response(reply(call["params"] == [text], call["id"]))
-
-    assert with_client(handle, lambda client: client.call("engine_newPayloadV4", text)) is True
-    assert lengths[0] is not None and int(lengths[0]) > size
-
-
-def test_the_reason_of_a_broken_connection() -> None:
-    assert why_broken(OSError(errno.ECONNRESET, "")) == "Connection reset by peer"
-    assert why_broken(aiohttp.ClientPayloadError("secret")) == "ClientPayloadError"
-    broken = aiohttp.ClientOSError(errno.EPIPE, "")
-    broken.__cause__ = ssl.SSLError(1, "[SSL: SOME_ALERT] some alert (_ssl.c:1)")
-    assert why_broken(broken) == "TLS: [ssl: some alert] some alert"
-    assert tls_reason(ssl.SSLError()) == "TLS: no reason given"
-    refused = ssl.SSLCertVerificationError(1, "text")
-    refused.verify_message = "self-signed certificate"
-    assert why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
-    assert why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
 
 
 def test_each_request_asks_for_its_tls_context() -> None:

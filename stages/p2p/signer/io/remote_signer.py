@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
+from rollup_node.stages.io.endpoint_errors import endpoint_name
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.p2p.blocks.signing import (
     DOMAIN,
     SIGNATURE_SIZE,

@@ -4,7 +4,7 @@ import os
 import ssl
 from typing import NamedTuple
 
-from rollup_node.stages.io.jsonrpc import tls_reason
+from rollup_node.stages.io.endpoint_errors import tls_reason
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.private_files import read_secret_file
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings

@@ -10,7 +10,7 @@ from aiohttp import web
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
-from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.types import BlobRef
 from tests.support.http_listener import Handler, app_for_every_path, listening

@@ -1,5 +1,6 @@
 """Polling the block labels: which heads are accepted, and how failures are reported."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,13 +13,14 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process.client import L1Endpoints
-from rollup_node.stages.l1.process.head_poller import DISPROOFS, HeadPoller
+from rollup_node.stages.l1.process.head_poller import DISPROOFS, SUBSCRIBED_POLL_SECONDS, HeadPoller
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.http_listener import Methods, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
+from tests.support.web_socket_server import WebSocketServer, web_socket_url
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 
@@ -50,6 +52,50 @@ def with_poller(methods: Methods, scenario: Callable[[PolledHeads], Awaitable[No
                 await endpoints.close()
 
     run_within(20, main)
+
+
+def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD3, LHD4, WSK6] One that missed a head is subscribed to again over another connection, and one that refuses
+    subscriptions is polled."""
+    chain = FakeL1Chain(10)
+    server = WebSocketServer(chain.methods(5))
+    woken = asyncio.Event()
+
+    async def scenario() -> None:
+        async with listening(server.app) as (url,):
+            config = L1Config((web_socket_url(url),), ROLLUP, timeout=2.0, poll_interval=0)
+            endpoints = L1Endpoints(config, Meter("l1"), woken.set)
+            polled = PolledHeads(config, endpoints)
+            assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS
+            chain.extend(1)
+            await server.notify()
+            async with asyncio.timeout(5):
+                await woken.wait()
+            await polled.poller.poll_head()
+            assert polled.tracker.head == chain.ref(10) and len(server.handshakes) == 1
+
+            monkeypatch.setattr(head_poller, "SUBSCRIBED_POLL_SECONDS", 0.0)
+            chain.extend(1)
+            await polled.poller.poll_head()
+            await polled.poller.poll_head()
+            assert len(server.handshakes) == 2 and len(server.subscribers) == 1
+
+            server.refuses_subscriptions = True
+            await server.drop_connections()
+            assert await _interval_when_up(polled) == 0.0
+            assert server.subscribers == []
+            await endpoints.close()
+
+    run_within(20, scenario)
+
+
+async def _interval_when_up(polled: PolledHeads) -> float:
+    """The pause after the first poll that succeeds."""
+    while True:
+        try:
+            return await polled.poller.poll_head()
+        except TemporaryError:
+            await asyncio.sleep(0.02)
 
 
 def test_new_heads_and_reorgs_are_reported() -> None:

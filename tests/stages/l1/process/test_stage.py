@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.l1.config import L1Config
@@ -30,6 +31,7 @@ from tests.support.fake_l1_chain import FakeL1Chain
 from tests.support.http_listener import Methods, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within, running_stage
+from tests.support.web_socket_server import WebSocketServer, web_socket_url
 
 FIRST, LAST = 6_582_895, 6_582_952
 
@@ -89,8 +91,10 @@ class L1Clients:
 
 
 @asynccontextmanager
-async def running_l1(l1_filter: L1Filter, servers: Sequence[Methods], **options: Any) -> AsyncIterator[L1Clients]:
-    """The l1 process with these endpoints; `options` of L1Config."""
+async def running_l1(
+    l1_filter: L1Filter, servers: Sequence[Methods], url: str | None = None, **options: Any
+) -> AsyncIterator[L1Clients]:
+    """The l1 process with these endpoints, or that of a WebSocket server; `options` of L1Config."""
     rollup = msgspec.structs.replace(
         PLAIN_ROLLUP,
         l1_chain_id=l1_filter.chain_id,
@@ -99,7 +103,7 @@ async def running_l1(l1_filter: L1Filter, servers: Sequence[Methods], **options:
         l1_system_config=l1_filter.system_config,
     )
     async with listening(*map(json_rpc_app, servers)) as urls:
-        endpoints = tuple(f"{url}/?key=secret" for url in urls)
+        endpoints = tuple(f"{each}/?key=secret" for each in urls) if url is None else (web_socket_url(url),)
         values: dict[str, Any] = {"poll_interval": 0.05, "epoch_poll_interval": 0.1, "timeout": 2.0, **options}
         config = L1Config(endpoints, rollup, **values)
         async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
@@ -132,6 +136,34 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1
             assert clients.health == Health(())
 
     run(scenario)
+
+
+def test_heads_and_blocks_over_a_web_socket(l1_filter: L1Filter) -> None:
+    """[LHD3, WSK6] New heads arrive without polling, batches go over the connection, and readiness names the endpoint
+    while it is lost."""
+    chain = FakeL1Chain(30, int(time.time()) - 1000)
+    server = WebSocketServer(chain.methods(l1_filter.chain_id))
+    options: dict[str, Any] = {"poll_interval": 3600.0, "max_batch": 3, "verifier_confs": 0}
+
+    async def scenario() -> None:
+        async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
+            await clients.until(lambda: clients.head == 29)
+            chain.extend(1)
+            await server.notify()
+            await clients.until(lambda: clients.head == 30)
+            server.refuse = lambda: web.Response(status=503)
+            await server.drop_connections()
+            name = url.removeprefix("http://").strip("/")
+            await clients.until(lambda: _says(clients.health, f"{name}: HTTP status 503 in the WebSocket handshake"))
+            chain.extend(1)
+            server.refuse = lambda: None
+            await clients.until(lambda: clients.head == 31 and clients.health == Health(()))
+
+    run(scenario)
+
+
+def _says(health: Health | None, text: str) -> bool:
+    return health is not None and any(text in problem for problem in health.problems)
 
 
 @pytest.mark.parametrize("kind", ["basic", "debug_geth", "any", "alchemy"])
@@ -274,7 +306,7 @@ def test_references_are_read_from_headers(recording: Recording, l1_filter: L1Fil
 
 def test_blocks_are_fetched_with_polling_off(recording: Recording, l1_filter: L1Filter) -> None:
     async def scenario() -> None:
-        options = {"poll_interval": 0.0, "epoch_poll_interval": 0.0, "window": 0}
+        options: dict[str, Any] = {"poll_interval": 0.0, "epoch_poll_interval": 0.0, "window": 0}
         async with running_l1(l1_filter, [recorded(recording)], **options) as clients:
             await clients.until(lambda: len(clients.blocks) == 3, (FIRST, 3))
             assert clients.heads is None

@@ -4,6 +4,7 @@ import re
 
 import jwt
 import pytest
+from aiohttp import web
 
 from rollup_node.stages.engine.api.engine_api import (
     ErrorAnswer,
@@ -27,6 +28,8 @@ from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.stages.engine.conftest import Play
 from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
+from tests.support.http_listener import listening
+from tests.support.web_socket_server import WebSocketServer, web_socket_url
 
 
 def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:
@@ -82,6 +85,33 @@ def test_a_block_from_attributes_to_the_chain(chain: ChainFixture, engine: FakeE
         *("engine_newPayloadV4", "engine_forkchoiceUpdatedV3"),
     ]
     assert len(engine.tokens) == 1
+
+
+def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    """[WSK1, WSK4] A connection lost and a handshake refused are temporary errors that name the endpoint."""
+
+    async def scene() -> None:
+        server = WebSocketServer()
+        async with engine.serving(), listening(server.app) as (url,):
+            server.forward_to(engine.url)
+            client = EngineClient(web_socket_url(url), SECRET, 5.0, engine.chain.rollup, Meter("engine"))
+            genesis = chain.genesis.hash
+            attributes = chain.attributes(chain.genesis, 100, [chain.user])
+            started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
+            assert isinstance(started, ForkchoiceAnswer) and started.payload_id
+            payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
+            assert isinstance(payload, ExecutionPayload)
+            assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
+            assert await client.ask(GetBlock(1)) is None
+
+            server.refuse = lambda: web.Response(status=401)
+            await server.drop_connections()
+            with pytest.raises(TemporaryError, match=r"127.0.0.1:\d+: HTTP status 401 in the WebSocket handshake"):
+                await client.ask(GetBlock(0))
+            await client.close()
+        assert len(server.handshakes) == 2
+
+    play(scene())
 
 
 @pytest.mark.parametrize(

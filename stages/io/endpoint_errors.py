@@ -1,0 +1,60 @@
+"""The errors of endpoints that the node calls. Their texts show host and port of an endpoint alone: the rest of its URL
+may hold credentials."""
+
+import os
+import ssl
+
+from yarl import URL
+
+from rollup_node.stages.protocol.foreign_json import one_line
+
+
+class EndpointError(Exception):
+    """The endpoint does not answer in time, or answers something else than JSON-RPC. `status` is the HTTP status, if
+    there was one; `retry_after` are the seconds of its Retry-After header."""
+
+    def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(f"{endpoint}: {one_line(text)}")
+        self.endpoint = endpoint
+        self.status = status
+        self.retry_after = retry_after
+
+
+class AnswerTooLargeError(EndpointError):
+    """The answer is longer than the limit of its method."""
+
+
+def endpoint_name(url: str) -> str:
+    """Host and port of a URL, for logs and errors."""
+    try:
+        parsed = URL(url)
+        return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
+    except ValueError:
+        return "malformed endpoint"
+
+
+def why_not_connected(error: OSError) -> str:
+    """The system's text for a connection that could not be opened, or that of TLS."""
+    if isinstance(error, ssl.SSLError):
+        return tls_reason(error)
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
+
+
+def why_broken(error: BaseException) -> str:
+    """The reason of a connection that broke: that of TLS if it has one, since a server that refuses our certificate
+    says so after the handshake, else that of the system, or the name of the error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return tls_reason(cause)
+        cause = cause.__cause__ or cause.__context__
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+
+
+def tls_reason(error: ssl.SSLError) -> str:
+    """Why TLS failed, in the words of OpenSSL."""
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_message:
+        return f"TLS: certificate not accepted, {error.verify_message}"
+    # An error that Python makes has no reason.
+    text = getattr(error, "reason", None) or str(error.args[-1] if error.args else "").partition(" (_ssl")[0]
+    return f"TLS: {text.replace('_', ' ').lower() or 'no reason given'}"

@@ -1,0 +1,106 @@
+"""The transport of JSON-RPC over HTTP: one keep-alive session, bounded in connections, time and bytes [LHD2]."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from io import BytesIO
+
+import aiohttp
+
+from rollup_node.stages.io.endpoint_errors import (
+    AnswerTooLargeError,
+    EndpointError,
+    why_broken,
+    why_not_connected,
+)
+from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.json_answers import failure_in
+from rollup_node.stages.protocol.foreign_json import shown_body
+
+LARGE_BODY = 64 << 10
+"""A request of more bytes is sent in pieces, so that it does not block the event loop."""
+
+
+class HttpTransport:
+    """Exchanges bodies with one endpoint. `headers` and `tls` are called for every request; see JsonRpcClient."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        headers: Callable[[], Mapping[str, str]] | None,
+        tls: Callable[[], ssl.SSLContext] | None,
+        max_connections: int,
+    ) -> None:
+        self.name = name
+        self._url = url
+        self._headers, self._tls = headers, tls
+        self._max_connections = max_connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def exchange(self, body: bytes, timeout: float, max_answer: int) -> bytes:
+        """The body of the response to a request. Raises EndpointError, AnswerTooLargeError and RpcFailure."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._exchange(body, max_answer)
+        except TimeoutError:
+            raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
+
+    async def close(self) -> None:
+        """Closes the connections; another exchange opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _exchange(self, body: bytes, max_answer: int) -> bytes:
+        """One request, sent again if its idle connection turns out to be closed by the server."""
+        try:
+            try:
+                return await self._send(body, max_answer)
+            # The server closed the idle connection while the request was on its way.
+            except aiohttp.ServerDisconnectedError:
+                return await self._send(body, max_answer)
+        except BodyTooLargeError as error:
+            raise AnswerTooLargeError(self.name, str(error)) from None
+        except BodyEncodingError as error:
+            raise EndpointError(self.name, str(error)) from None
+        except aiohttp.ClientConnectorError as error:
+            raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise EndpointError(self.name, f"the connection failed ({why_broken(error)})") from None
+
+    async def _send(self, body: bytes, max_answer: int) -> bytes:
+        headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
+        data = body if len(body) <= LARGE_BODY else BytesIO(body)
+        tls = self._tls() if self._tls else True
+        async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False, ssl=tls) as response:
+            # The body is read even of an error: it may hold an error object.
+            answer = await read_body(response, max_answer)
+            if response.status != 200:
+                self._raise_for_status(response, answer)
+            return answer
+
+    def _raise_for_status(self, response: aiohttp.ClientResponse, body: bytes) -> None:
+        """Raises RpcFailure for an error object in the body, unless the status says that the server is overloaded or
+        broken, and EndpointError otherwise."""
+        status = response.status
+        if status != 429 and status < 500 and (failure := failure_in(body)) is not None:
+            raise failure
+        text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
+        raise EndpointError(self.name, text, status, _seconds(response.headers.get("Retry-After")))
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._max_connections, keepalive_timeout=30),
+                timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
+                headers={"Accept": "application/json", "Accept-Encoding": "gzip"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+def _seconds(header: str | None) -> float | None:
+    """The seconds of a Retry-After header; None if it holds a date."""
+    return float(header) if header is not None and header.isascii() and header.isdigit() else None
