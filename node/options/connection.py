@@ -212,7 +212,7 @@ L2 = Section(
             default=None,
             variable="NODE_L2_FOLLOW_SOURCE",
             help="RPC of another node whose safe and finalized heads are followed instead of deriving.",
-            missing_feature="following another node",
+            field=EngineConfig.follow_url,
         ),
         Option(
             name="l2.follow.source.rpc-timeout",
@@ -220,7 +220,7 @@ L2 = Section(
             default="10s",
             variable="NODE_L2_FOLLOW_SOURCE_RPC_TIMEOUT",
             help="How long one call to l2.follow.source may take.",
-            only_with="l2.follow.source",
+            field=EngineConfig.follow_timeout,
         ),
         Option(
             name="l2.engine-sync",

@@ -44,6 +44,9 @@ def option_warnings(values: Values) -> Iterator[str]:
     if values.given("l1.runtime-config-reload-interval") and values["p2p.disable"]:
         source = values.source("l1.runtime-config-reload-interval")
         yield f"{source}: the runtime config serves the peer-to-peer network, which is switched off"
+    if values["safedb.path"] and values["l2.follow.source"]:
+        source = values.source("safedb.path")
+        yield f"{source}: safe heads are not recorded, as another node is followed instead of deriving"
     signer, source = values["signer.endpoint"] or "", values.source("signer.endpoint")
     if signer and values["p2p.disable"]:
         yield f"{source}: blocks are signed for the peer-to-peer network, which is switched off"

@@ -192,7 +192,8 @@ def _check_blob_schedule(chain: ChosenChain, values: Values) -> None:
 
 def _check_beacon(chain: ChosenChain, values: Values) -> None:
     needs_blobs = chain.config.schedule().l1(MAX_TIMESTAMP).blobs_as_data
-    if needs_blobs and not values["l1.beacon"] and not values["l1.beacon.ignore"]:
+    derives = not values["l2.follow.source"]
+    if needs_blobs and derives and not values["l1.beacon"] and not values["l1.beacon.ignore"]:
         raise OptionError(
             "misconfigured L1 Beacon API endpoint: expected L1 Beacon API endpoint, but got none: give --l1.beacon,"
             " or --l1.beacon.ignore if no batch is ever in blobs"

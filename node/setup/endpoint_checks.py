@@ -15,6 +15,7 @@ import jwt
 import msgspec
 
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.engine.api.io.follow_client import FollowClient, WrongChainError
 from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log import get_logger
@@ -22,6 +23,7 @@ from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, short_repr, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.types import BlockId
@@ -40,7 +42,7 @@ log = get_logger("start")
 class Endpoints(NamedTuple):
     """The endpoints to check, and their chain. `beacon_may_fail` turns a failed beacon check into a warning; with
     `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain. `signer` is
-    the remote signer, None without one."""
+    the remote signer, `follow` the follow source, None without one."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -52,6 +54,7 @@ class Endpoints(NamedTuple):
     beacon_may_fail: bool = False
     l1_genesis: bool = True
     signer: SignerConfig | None = None
+    follow: str | None = None
 
 
 class RetryPolicy(NamedTuple):
@@ -72,6 +75,8 @@ async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLI
     checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
+    if endpoints.follow is not None:
+        checks.append(check_follow_source(endpoints, policy))
     if endpoints.signer is not None:
         checks.append(check_signer(endpoints.signer))
     tasks = [asyncio.ensure_future(check) for check in checks]
@@ -178,6 +183,27 @@ async def _block(client: JsonRpcClient, number: int) -> Any:
         if error.code == PRUNED_HISTORY or any(text in error.message.lower() for text in BLOCK_NOT_FOUND):
             return None
         raise
+
+
+# --- follow source ---------------------------------------------------------------------------------------------------
+
+
+async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The node whose heads are followed must be one of the chain [FSR8]. Raises SetupError if it is not."""
+    client = FollowClient(endpoints.follow or "", policy.timeout, endpoints.rollup)
+
+    async def once() -> None:
+        try:
+            await client.check_chain()
+        except WrongChainError as error:
+            raise SetupError(f"{error}: check --l2.follow.source") from None
+        except TemporaryError as error:
+            raise EndpointError(client.name, str(error).removeprefix(f"{client.name}: ")) from None
+
+    try:
+        await _retry(once, "the follow source", "check --l2.follow.source", policy)
+    finally:
+        await client.close()
 
 
 # --- beacon ----------------------------------------------------------------------------------------------------------

@@ -67,12 +67,12 @@ class NodeSecrets:
 
 @dataclass(frozen=True)
 class NodeConfigs:
-    """The configuration of each process."""
+    """The configuration of each process; None for one that is not started."""
 
     l1: L1Config
-    blobs: BlobsConfig
-    derivation: DerivationConfig
-    compute: ComputeConfig
+    blobs: BlobsConfig | None
+    derivation: DerivationConfig | None
+    compute: ComputeConfig | None
     engine: EngineConfig
     p2p: P2pConfig | None
     rpc: RpcConfig
@@ -106,12 +106,13 @@ def _unused_private_path() -> Path:
 def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
     """The configurations of all processes. Raises ConfigFieldError for a bug in the option table."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
-    rollup = chain.config
+    rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
         l1=l1_config(values, chain, runtime_config=has_p2p),
-        blobs=blobs_config(values, chain),
-        derivation=derivation_config(values, chain),
-        compute=ComputeConfig(),
+        blobs=blobs_config(values, chain) if derives else None,
+        derivation=derivation_config(values, chain) if derives else None,
+        # The sequencer's L1 blocks are verified by compute [FSR9].
+        compute=ComputeConfig() if derives or values["sequencer.enabled"] else None,
         engine=build_config(
             EngineConfig,
             values,
@@ -136,7 +137,8 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             conductor_enabled=values["conductor.enabled"],
-            safedb=values["safedb.path"] is not None,
+            safedb=values["safedb.path"] is not None and derives,
+            derives=derives,
             jwt_secret=node_secrets.rpc_jwt,
             interop_jwt=node_secrets.interop_jwt,
         ),
@@ -195,6 +197,8 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
 
 def worker_count(values: Values) -> int:
     """The number of compute processes: `workers`, or one less than the cores of this process, at least 1."""
+    if values["l2.follow.source"]:
+        return 1
     return values["workers"] or max(1, len(os.sched_getaffinity(0)) - 1)
 
 
@@ -212,10 +216,11 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         l2=configs.engine.url,
         jwt_secret=node_secrets.jwt,
         jwt_path=str(node_secrets.jwt_path),
-        beacon=configs.blobs.beacon,
-        beacon_header=configs.blobs.header,
+        beacon=None if configs.blobs is None else configs.blobs.beacon,
+        beacon_header=None if configs.blobs is None else configs.blobs.header,
         beacon_may_fail=plan.values["l1.beacon.ignore"],
         signer=None if plan.p2p is None else plan.p2p.signer,
+        follow=configs.engine.follow_url,
     )
     return NodeSettings(
         version=version(),

@@ -21,7 +21,7 @@ def start_node(values: Values, warnings: Sequence[str]) -> int:
     plan = plan_node(values)
     notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
     secrets = load_secrets(plan, notices.append)
-    check_state_files(plan.p2p, plan.chain.config, values["safedb.path"])
+    check_state_files(plan.p2p, plan.chain.config, None if values["l2.follow.source"] else values["safedb.path"])
     stopped = sequencer_stopped(values, notices.append)
     configs = node_configs(plan, secrets)
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))

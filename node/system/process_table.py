@@ -70,9 +70,9 @@ MAX_TASK_CPU = 120.0
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
     ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", "aiohttp", "coincurve")),
-    ProcessTemplate("blobs", preload=("aiohttp",)),
-    ProcessTemplate("derivation", preload=("brotlicffi",)),
-    ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
+    ProcessTemplate("blobs", preload=("aiohttp",), optional=True),
+    ProcessTemplate("derivation", preload=("brotlicffi",), optional=True),
+    ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True, optional=True),
     ProcessTemplate("engine", preload=("aiohttp", "jwt", "sqlite3")),
     ProcessTemplate("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),

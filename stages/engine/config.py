@@ -17,7 +17,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     process; `fill_gaps`: blocks that the unsafe chain lacks are requested from it. `safedb_path` is the file of the
     safe head database; None: safe heads are not recorded. `el_sync`: the engine fetches the chain first;
     `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]. `interop`: a
-    supervisor manages the node [IOP4]."""
+    supervisor manages the node [IOP4]. With `follow_url` the heads of that node are followed, and there is no
+    derivation process; a call takes at most `follow_timeout` seconds."""
 
     url: str
     jwt_secret: bytes
@@ -47,3 +48,5 @@ class EngineConfig(msgspec.Struct, frozen=True):
     el_sync: bool = False
     offset_el_safe: float = 0.0
     interop: bool = False
+    follow_url: str | None = None
+    follow_timeout: float = 10.0

@@ -96,6 +96,7 @@ TABLE: tuple[Metric, ...] = (
     Metric("unsafe_payloads", MetricType.EVENT, "Unsafe payloads received"),
     Metric("unsafe_payloads_buffer_len", MetricType.GAUGE, "Unsafe payloads waiting for their parent"),
     Metric("unsafe_payloads_buffer_mem_size", MetricType.GAUGE, "Bytes of unsafe payloads waiting for their parent"),
+    Metric("follow_source_requests_total", MetricType.COUNTER, "Rounds of following another node", ("result",)),
     Metric("sequencer_active", MetricType.GAUGE, "1 while sequencing"),
     Metric("sequencing_errors", MetricType.EVENT, "Errors while sequencing"),
     Metric("publishing_errors", MetricType.EVENT, "Sequenced blocks that were not published"),

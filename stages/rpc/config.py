@@ -19,8 +19,9 @@ class RpcConfig(msgspec.Struct, frozen=True):
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
     `<process>.prom`; by the files of `pprof_dir` they exchange profiles. Without `p2p` there is no p2p process, and so
-    no namespace `opp2p`; without `safedb` safe heads are not recorded. `sequencer_api` serves the namespace `opstack`.
-    Who may call what is explained in Access."""
+    no namespace `opp2p`; without `safedb` safe heads are not recorded; without `derives` another node is followed, and
+    there are no blobs and derivation processes. `sequencer_api` serves the namespace `opstack`. Who may call what is
+    explained in Access."""
 
     addr: str
     port: int
@@ -43,6 +44,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     interop_addr: str | None = None
     interop_port: int = 0
     interop_jwt: bytes = b""
+    derives: bool = True
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None

@@ -50,12 +50,12 @@ def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
 
 def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: DerivationStatus | None) -> dict[str, Any]:
     """The result of optimism_syncStatus [RPC36 to RPC40]. `current_l1` is zero unless derivation runs on the engine's
-    last reset."""
+    last reset; without derivation it is that of the follow source."""
     l1 = l1 or L1Heads(None, None, None)
     engine = engine or EngineStatus(0, None, None, None, None, None, False, False)
     deriving = derivation is not None and engine.unsafe is not None and derivation.reset == engine.reset
     return {
-        "current_l1": l1_ref(derivation.current_l1 if derivation is not None and deriving else None),
+        "current_l1": l1_ref(derivation.current_l1 if derivation is not None and deriving else engine.current_l1),
         "current_l1_finalized": l1_ref(l1.finalized),
         "head_l1": l1_ref(l1.head),
         "safe_l1": l1_ref(l1.safe),

@@ -4,6 +4,8 @@ from typing import Any, TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.actions import (
     Action,
@@ -59,9 +61,9 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
-    that a working conductor was given. L1 has the blocks up to
-    `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until it has one, and derives one block at a
-    time."""
+    that a working conductor was given, `source` what a follow source answers, None while it is away. L1 has the blocks
+    up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until it has one, and derives one block
+    at a time."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
@@ -76,6 +78,7 @@ class CoreHarness:
         self.open: list[PendingCall] = []
         self.actions: list[Action] = []
         self.committed: list[ExecutionPayload] = []
+        self.source: FollowStatus | None = None
         self.derivation = DERIVATION
         self.start: PipelineStart | None = None
         self.parent: L2BlockRef | None = None
@@ -127,6 +130,8 @@ class CoreHarness:
     def good_answer(self, pending: PendingCall) -> CoreAnswer:
         """What a working engine, L1 or conductor answers."""
         match pending.call:
+            case GetFollowStatus():
+                return self.source if self.source is not None else Unavailable("the follow source is away")
             case GetLeader():
                 return Leadership(True)
             case CommitPayload(payload=payload):

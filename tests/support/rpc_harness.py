@@ -52,6 +52,7 @@ class RpcOptions(TypedDict, total=False):
     safedb: bool
     sequencer_api: bool
     pprof_enabled: bool
+    derives: bool
     vhosts: tuple[str, ...]
     cors_domains: tuple[str, ...]
     jwt_secret: bytes | None
@@ -71,7 +72,8 @@ class RpcHarness:
     `publish_error`."""
 
     def __init__(self, directory: Path, **options: Unpack[RpcOptions]) -> None:
-        others = ("l1", "blobs", "derivation", "engine", *(("p2p",) if options.get("p2p") else ()))
+        deriving = ("blobs", "derivation") if options.get("derives", True) else ()
+        others = ("l1", *deriving, "engine", *(("p2p",) if options.get("p2p") else ()))
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys((*others, "rpc"), 1))
         self.config = RpcConfig(
             addr="127.0.0.1",
@@ -89,6 +91,7 @@ class RpcHarness:
             pprof_enabled=options.get("pprof_enabled", False),
             pprof_addr="127.0.0.1",
             pprof_dir=str(directory),
+            derives=options.get("derives", True),
             vhosts=options.get("vhosts", ("*",)),
             cors_domains=options.get("cors_domains", ()),
             jwt_secret=options.get("jwt_secret"),
@@ -158,7 +161,8 @@ class RpcHarness:
         """Publishes the states of a node that works, and waits until `/readyz` shows it."""
         self.status["l1"].set(L1Heads(L1, L1, L1))
         self.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
-        self.status["derivation"].set(DerivationStatus(1, L1, True, 5))
+        if self.config.derives:
+            self.status["derivation"].set(DerivationStatus(1, L1, True, 5))
         for status in self.status.values():
             status.set(Health(()))
         async with asyncio.timeout(10):

@@ -11,6 +11,7 @@ from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttri
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
 from rollup_node.stages.engine.machines.el_sync import ELSyncSkipped as ELSyncSkipped
 from rollup_node.stages.engine.machines.el_sync import ELSyncStarted as ELSyncStarted
+from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
@@ -227,6 +228,32 @@ class ELSyncProgressed(msgspec.Struct, frozen=True):
     estimate: SyncEstimate
 
 
+class FollowSourceRead(msgspec.Struct, frozen=True):
+    """A round of following the source has ended."""
+
+    result: FollowResult
+
+
+class FollowSourceBehind(msgspec.Struct, frozen=True):
+    """The source's safe head is below ours, which stays."""
+
+    block: L2BlockRef
+    safe: L2BlockRef
+
+
+class FollowSyncStarted(msgspec.Struct, frozen=True):
+    """The engine fetches the chain up to this block of the source."""
+
+    block: L2BlockRef
+
+
+class FollowMoved(msgspec.Struct, frozen=True):
+    """The tip is another one: the source's local safe head."""
+
+    old: L2BlockRef
+    new: L2BlockRef
+
+
 class L1FinalityRegressed(msgspec.Struct, frozen=True):
     """L1's finalized block is lower than before and ignored."""
 
@@ -266,5 +293,9 @@ Action = (
     | ELSyncSkipped
     | ELSyncFinished
     | ELSyncProgressed
+    | FollowSourceRead
+    | FollowSourceBehind
+    | FollowSyncStarted
+    | FollowMoved
     | L1FinalityRegressed
 )

@@ -7,6 +7,7 @@ import msgspec
 
 from rollup_node.stages.engine.api.conductor_api import ConductorAnswer, ConductorCall
 from rollup_node.stages.engine.api.engine_api import EngineAnswer, EngineCall, Unavailable
+from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, FoundSafeHeads, SafeHeadsWritten, SafeHeadWrite
 from rollup_node.stages.messages.control import (
@@ -36,6 +37,7 @@ class Lane(Enum):
     LEADER = "leader"
     START = "start"
     FINALITY = "finality"
+    FOLLOW = "follow source"
     OVERLAP_BLOCKS = "overlap blocks"
     OUTPUTS = "outputs"
     SAFE_HEADS = "safe heads"
@@ -49,6 +51,7 @@ class Work(Enum):
 
     EL_SYNC = "EL sync"
     FORKCHOICE = "forkchoice"
+    FOLLOW_HEAD = "follow head"
     ATTRIBUTES = "attributes"
     UNSAFE_BLOCK = "unsafe block"
     SEQUENCER = "sequencer"
@@ -58,6 +61,7 @@ class Work(Enum):
     LEADER = "leader"
     START = "start"
     FINALITY = "finality"
+    FOLLOW = "follow source"
     OVERLAP_BLOCKS = "overlap blocks"
     OUTPUT = "output"
     SAFE_HEAD = "safe head"
@@ -81,6 +85,7 @@ _LANES = {
     Work.LEADER: Lane.LEADER,
     Work.START: Lane.START,
     Work.FINALITY: Lane.FINALITY,
+    Work.FOLLOW: Lane.FOLLOW,
     Work.OVERLAP_BLOCKS: Lane.OVERLAP_BLOCKS,
     Work.OUTPUT: Lane.OUTPUTS,
     Work.SAFE_HEAD: Lane.SAFE_HEADS,
@@ -94,6 +99,8 @@ _TASKS = {
     Work.BUILD_API: "build API",
     Work.REPLACEMENT: "replacement",
     Work.FINALITY: "finalize",
+    Work.FOLLOW: "follow source",
+    Work.FOLLOW_HEAD: "follow source",
     Work.SAFE_HEAD_WRITE: "safe head database",
     Work.EL_SYNC: "EL sync",
     Work.EL_SYNC_PROGRESS: "EL sync progress",
@@ -104,8 +111,17 @@ Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest | L1At
 """Reads of the engine or the safe head database on behalf of other processes; the answer is the response."""
 
 ReadAnswer = L2BlocksResponse | OutputResponse | PayloadResponse | SafeHeadResponse
-CoreCall = EngineCall | ConductorCall | GetL1BlockRef | Read | SafeHeadWrite | FindSafeHeads
-CoreAnswer = EngineAnswer | ConductorAnswer | Unavailable | L1BlockRef | ReadAnswer | SafeHeadsWritten | FoundSafeHeads
+CoreCall = EngineCall | ConductorCall | GetFollowStatus | GetL1BlockRef | Read | SafeHeadWrite | FindSafeHeads
+CoreAnswer = (
+    EngineAnswer
+    | ConductorAnswer
+    | FollowStatus
+    | Unavailable
+    | L1BlockRef
+    | ReadAnswer
+    | SafeHeadsWritten
+    | FoundSafeHeads
+)
 
 
 class PendingCall(msgspec.Struct, frozen=True):

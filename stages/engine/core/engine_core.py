@@ -11,6 +11,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 1        | of the cause   | a block was inserted, or an answer is held [ENG38]       | forkchoice update             |
 | 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
 |          |                | last block that was consolidated [ENG37]                 |                               |
+| 2a       | follow source  | its local safe head is not in our chain [FSR3]           | forkchoice update             |
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
 | 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see supervisor_calls          |
@@ -20,6 +21,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
+| lane     | follow source  | every two blocks, with `l2.follow.source` [FSR1]         | see follow_source             |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
 | lane     | output         | optimism_outputAtBlock, superroot_atTimestamp            | the request, by its response  |
 | lane     | safe head      | optimism_safeHeadAtL1Block, superroot_atTimestamp        | the request, by its response  |
@@ -104,6 +106,7 @@ class EngineCore:
             (Work.LEADER, self._sequencer_admin.leader_due),
             (Work.START, self._start),
             (Work.FINALITY, self._finality),
+            (Work.FOLLOW, self._heads.follow.read_due),
             (Work.OVERLAP_BLOCKS, lambda now: _oldest(Work.OVERLAP_BLOCKS, self._inbox.overlap_blocks)),
             (Work.SAFE_HEAD_WRITE, self._safe_head_write),
             (Work.OUTPUT, lambda now: _oldest(Work.OUTPUT, self._inbox.outputs)),
@@ -251,6 +254,7 @@ class EngineCore:
         yield state.forkchoice_at
         yield state.finality_at
         yield state.unsafe.gap_at
+        yield state.follow.due_at
         yield self._sequencer_admin.ask_at
         yield from self._heads.el_sync.timers()
         if state.production.sequencer.enabled:
@@ -340,6 +344,9 @@ class EngineCore:
             return
         if pending.work is Work.BUILD_API and not _moves_heads(pending.call):
             self._heads.answer(pending, answer, now)
+            return
+        if pending.work is Work.FOLLOW:
+            self._heads.follow.answer(pending, answer, now)
             return
         if isinstance(answer, Unavailable) and not self._ends_build(pending.call, answer):
             if answer.unreadable and state.el_sync.take_unreadable(pending.call):

@@ -12,6 +12,7 @@ from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.build_api_calls import BuildApiCalls
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.el_sync_calls import ELSyncCalls
+from rollup_node.stages.engine.core.follow_calls import FollowCalls
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.core.supervisor_calls import SupervisorCalls
 from rollup_node.stages.engine.machines.sequencer import RETRY_SECONDS, BuildDropped, SequencedBlock
@@ -27,12 +28,14 @@ class HeadCalls:
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self.el_sync = ELSyncCalls(state)
+        self.follow = FollowCalls(state)
         self.build_api = BuildApiCalls(state)
         self.supervisor = SupervisorCalls(state)
         self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             (Work.EL_SYNC, self.el_sync.head_call),
             (Work.FORKCHOICE, self._finish),
             (Work.FORKCHOICE, self._forkchoice),
+            (Work.FOLLOW_HEAD, self.follow.head_call),
             (Work.ATTRIBUTES, self._attributes),
             (Work.UNSAFE_BLOCK, self._unsafe_block),
             (Work.REPLACEMENT, self.supervisor.due),
@@ -48,6 +51,7 @@ class HeadCalls:
         if state.restart is not None and free:
             state.apply_restart(state.restart, now)
         state.finalize_due(now)
+        self.follow.import_heads(now)
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
@@ -96,6 +100,9 @@ class HeadCalls:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or state.attributes.building or state.controller.restoring_backup:
             return None
+        # A block of our own chain would end the engine's sync to another one.
+        if state.follow.syncing is not None:
+            return None
         if self._waits(Work.UNSAFE_BLOCK, now):
             return None
         while isinstance(due := state.unsafe.next(heads), DroppedUnsafeBlock):
@@ -109,6 +116,8 @@ class HeadCalls:
     def _sequencer(self, now: Instant) -> Due:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or not state.production.sequencer.enabled or self._waits(Work.SEQUENCER, now):
+            return None
+        if state.follow.syncing is not None:
             return None
         wanted = state.production.wanted_l1_blocks(heads)
         if wanted is not None:
@@ -131,6 +140,8 @@ class HeadCalls:
         call = pending.call
         if pending.work is Work.EL_SYNC:
             self.el_sync.answer(pending, answer, now)
+        elif pending.work is Work.FOLLOW_HEAD and isinstance(call, ForkchoiceUpdate):
+            self.follow.answer_head(call, answer, now)
         elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             self._answer_forkchoice(call, answer, now)
         elif pending.work is Work.BUILD_API:
@@ -153,7 +164,9 @@ class HeadCalls:
             seconds = state.fail(work, str(error), now)
         if work is Work.BUILD_API:
             self.build_api.fail_commit(str(error))
-        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+        if work is Work.FOLLOW_HEAD:
+            state.follow.end_round(now.monotonic)
+        elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             state.forkchoice_at = now.monotonic + seconds
 
     def _hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:

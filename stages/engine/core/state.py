@@ -17,6 +17,7 @@ from rollup_node.stages.engine.machines.block_production import BlockProduction
 from rollup_node.stages.engine.machines.el_sync import ELSync, ELSyncOptions
 from rollup_node.stages.engine.machines.engine_controller import EngineController
 from rollup_node.stages.engine.machines.finality import Finality, Finalize
+from rollup_node.stages.engine.machines.follow_source import FollowSource
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
 from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
@@ -48,9 +49,10 @@ class CoreState:
         self.controller = EngineController()
         self.attributes = AttributesHandler(config.rollup, self.controller)
         self.production = BlockProduction(config, stopped)
-        self.safe_heads = SafeHeadRecorder(config.safedb_path is not None)
+        self.safe_heads = SafeHeadRecorder(config.safedb_path is not None and config.follow_url is None)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.unsafe = UnsafeChain(config.rollup)
+        self.follow = FollowSource(config.rollup, config.follow_url is not None)
         self.el_sync = ELSync(
             config.rollup,
             ELSyncOptions(
@@ -97,9 +99,10 @@ class CoreState:
             pending, final = (None, None) if last is None else (last.pending_safe, last.finalized)
             return EngineStatus(self.attributes.reset, None, None, None, pending, final, *flags)
         self._last_announced = heads
-        local = heads.safe, heads.pending_safe, heads.finalized
-        cross = heads.cross_unsafe, self.interop.provided_l1
-        return EngineStatus(self.attributes.reset, heads.unsafe, heads.verified_safe, *local, *flags, *cross)
+        local_safe = heads.pending_safe if self.follow.enabled else heads.safe
+        local = local_safe, heads.pending_safe, heads.finalized
+        others = heads.cross_unsafe, self.interop.provided_l1, self.follow.current_l1
+        return EngineStatus(self.attributes.reset, heads.unsafe, heads.verified_safe, *local, *flags, *others)
 
     def do(self, action: act.Action) -> None:
         """Adds an action for the process."""
@@ -153,6 +156,7 @@ class CoreState:
         self.finality.reset()
         self.session.clear()
         self.el_sync.restart()
+        self.follow.clear()
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
         self.do(act.ShowProblem("start", f"{SEARCHING}: {error}"))
         self.publish(now)

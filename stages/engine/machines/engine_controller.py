@@ -102,6 +102,11 @@ class EngineController:
         self.heads = heads if unsafe is None else msgspec.structs.replace(heads, cross_unsafe=unsafe)
         self._moved()
 
+    def follow(self, heads: Heads) -> None:
+        """The heads of a follow source are in force."""
+        self.heads = heads
+        self._moved()
+
     def _moved(self) -> None:
         """Announces moves for which the engine needs no update: those of the pending safe head."""
         if self.forkchoice_due() is None:

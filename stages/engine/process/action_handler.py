@@ -70,6 +70,16 @@ class ActionHandler:
             act.ELSyncSkipped: lambda action: log.info("skipping EL sync", reason=action.reason),
             act.ELSyncFinished: self._el_sync_finished,
             act.ELSyncProgressed: self._el_sync_progressed,
+            act.FollowSourceRead: lambda action: meter.count(
+                "follow_source_requests_total", result=action.result.value
+            ),
+            act.FollowSourceBehind: lambda action: log.warn(
+                "the follow source's safe head went back", source=action.block, safe=action.safe
+            ),
+            act.FollowSyncStarted: lambda action: log.info(
+                "the execution engine fetches the chain of the follow source", block=action.block
+            ),
+            act.FollowMoved: self._follow_moved,
             act.L1FinalityRegressed: self._l1_finality_regressed,
         }
 
@@ -187,6 +197,11 @@ class ActionHandler:
         found = action.estimate
         eta = None if found.eta is None else round(found.eta)
         log.info("EL sync", block=found.current, to_go=found.to_go, rate=round(found.rate, 1), eta_seconds=eta)
+
+    def _follow_moved(self, action: act.FollowMoved) -> None:
+        """Blocks on top of ours are everyday without gossip."""
+        reorged = action.new.number <= action.old.number
+        (log.warn if reorged else log.debug)("moved to the follow source's chain", old=action.old, new=action.new)
 
     # --- L1, counts ------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,10 @@ from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
+from rollup_node.stages.engine.api.follow_api import GetFollowStatus
 from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
+from rollup_node.stages.engine.api.io.follow_client import FollowClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant
@@ -80,6 +82,9 @@ class EngineStage:
         self._client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
         self._reading_client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
         self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
+        self._follow = None
+        if config.follow_url is not None:
+            self._follow = FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._safe_heads = SafeHeadDatabase(config)
         self._loop = PeriodicTask("engine", self._step)
@@ -116,7 +121,8 @@ class EngineStage:
         )
         self.periodic_tasks.append(self._versions.task)
         bus.subscribe("status.l1", self._on_l1_status)
-        bus.subscribe("status.derivation", self._on_derivation_status)
+        if self._follow is None:
+            bus.subscribe("status.derivation", self._on_derivation_status)
         self._actions.perform(self.core.take_actions())
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
@@ -125,6 +131,8 @@ class EngineStage:
         """Nothing to open: the clients connect with their first call."""
         if self.config.conductor_enabled:
             log.info("sequencer is stopped until the conductor starts it", conductor=self._conductor.name)
+        if self._follow is not None:
+            log.info("following the heads of another node instead of deriving", source=self._follow.name)
 
     async def close(self) -> None:
         """Waits a moment for a block that is sealed, and for the calls that move and record heads; then closes
@@ -137,6 +145,8 @@ class EngineStage:
         self._take_answers()
         await self._client.close()
         await self._conductor.close()
+        if self._follow is not None:
+            await self._follow.close()
         await self._reader.close()
         await self._safe_heads.close(FINISH_SECONDS)
 
@@ -189,6 +199,9 @@ class EngineStage:
         match call:
             case GetL1BlockRef(number=number, fresh=fresh):
                 return await self._l1.ref(number, fresh)
+            case GetFollowStatus():
+                assert self._follow is not None
+                return await self._follow.status()
             case L2BlocksRequest():
                 return await self._reader.overlap_blocks(call)
             case OutputRequest():

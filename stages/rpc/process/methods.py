@@ -93,6 +93,8 @@ async def _dependency_set(node: NodeView) -> Any:
 
 
 async def _drops(node: NodeView) -> Any:
+    if node.drops is None:
+        raise JsonRpcError(SERVER_ERROR, "nothing is dropped here: this node does not derive, it follows another one")
     kept = await node.drops.fetch()
     return {"total": kept.total, "drops": [drop.shown() for drop in kept.drops]}
 

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health
@@ -34,10 +32,11 @@ class NodeView:
         self.on_halt: Callable[[], None] = lambda: None
         self._engine_changed = asyncio.Event()
         self.hashing = asyncio.Lock()
-        processes = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.p2p else ()))
+        deriving = ("blobs", "derivation") if config.derives else ()
+        processes = ("l1", *deriving, "engine", *(("p2p",) if config.p2p else ()))
         self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
         self.control = ProcessClient(bus, "engine.control")
-        self.drops = DropsClient(bus)
+        self.drops = DropsClient(bus) if config.derives else None
         self.peers = ProcessClient(bus, "p2p.control") if config.p2p else None
 
     def ages(self) -> dict[str, float | None]:
@@ -66,7 +65,7 @@ class NodeView:
             elif isinstance(message, L1Heads):
                 self.l1 = message
             elif isinstance(message, EngineStatus):
-                self.engine = self._with_finality(message)
+                self.engine = message
                 self._engine_changed.set()
             elif isinstance(message, Halting):
                 self.on_halt()
@@ -74,10 +73,3 @@ class NodeView:
                 self.derivation = message
 
         return bus.subscribe(f"status.{process}", on_status)
-
-    def _with_finality(self, status: EngineStatus) -> EngineStatus:
-        """The status with the finalized head kept during a start search: what was final stays final."""
-        last = self.engine
-        if status.unsafe is not None or last is None:
-            return status
-        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)

@@ -91,7 +91,6 @@ def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -
     ("words", "feature"),
     [
         (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
-        (("--l2.follow.source=http://x",), "following another node"),
     ],
 )
 def test_a_missing_feature_is_named(words: tuple[str, ...], feature: str) -> None:

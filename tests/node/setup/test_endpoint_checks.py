@@ -22,6 +22,7 @@ from rollup_node.node.setup.endpoint_checks import (
 )
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.support.loopback import free_port, own_address
 from tests.support.remote_signers import SignerServer, TlsSetUp, certificate
 
@@ -240,6 +241,32 @@ def test_a_remote_signer_with_a_wrong_certificate_ends_the_start(server: Endpoin
             await check_endpoints(endpoints._replace(signer=files.config(signer.endpoint)), SHORT)
 
     with pytest.raises(SetupError, match=r"TLS: certificate not accepted, .*check .*--signer\.tls\.ca"):
+        asyncio.run(server.serve(use))
+
+
+@pytest.mark.parametrize(
+    ("genesis", "text"),
+    [
+        (ROLLUP.genesis.l2.hash, None),
+        (bytes(32), f"is on L2 chain {ROLLUP.l2_chain_id} with genesis 0x0000.*: check --l2.follow.source"),
+        (None, "the follow source cannot be used, .*HTTP status 404.*: check --l2.follow.source"),
+    ],
+)
+def test_a_follow_source_has_to_be_of_the_chain(
+    server: EndpointsServer, genesis: bytes | None, text: str | None
+) -> None:
+    """[FSR8]"""
+    config = {"l2_chain_id": ROLLUP.l2_chain_id, "genesis": {"l2": {"hash": to_hex(genesis or b""), "number": 0}}}
+    server.responses["follow"] = {"optimism_rollupConfig": 404 if genesis is None else config}
+
+    async def use(base: str) -> None:
+        endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", follow=f"{base}/follow")
+        await check_endpoints(endpoints, SHORT)
+
+    if text is None:
+        asyncio.run(server.serve(use))
+        return
+    with pytest.raises(SetupError, match=text):
         asyncio.run(server.serve(use))
 
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -87,6 +88,7 @@ def test_values_reach_the_configurations() -> None:
         node.configs.engine,
         node.configs.rpc,
     )
+    assert blobs is not None and derivation is not None
     assert (l1.endpoints, l1.trust_rpc, l1.rpc_kind) == (("http://a", "http://b"), True, "any")
     assert (l1.poll_interval, l1.epoch_poll_interval, l1.max_concurrency, l1.max_batch) == (0.5, -1.0, 3, 4)
     assert (l1.rate_limit, l1.cache_size, l1.verifier_confs, l1.rollup) == (2.5, 0, 7, rollup)
@@ -129,7 +131,7 @@ def test_defaults_reach_the_configurations() -> None:
     node = prepare()
     l1, blobs, engine = node.configs.l1, node.configs.blobs, node.configs.engine
     assert (l1.endpoints, l1.cache_size, l1.epoch_poll_interval) == (("http://127.0.0.1:8545",), 900, 384.0)
-    assert blobs.slot_seconds is None
+    assert blobs is not None and blobs.slot_seconds is None
     assert (engine.finality_lookback, engine.sealing_duration, engine.engine_kind) == (None, 0.05, "geth")
     assert node_settings(node.plan, node.configs, node.secrets).log == LogSettings()
     workers = next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute")
@@ -139,7 +141,30 @@ def test_defaults_reach_the_configurations() -> None:
 def test_zero_stands_for_the_usual_number() -> None:
     configs = prepare("--finality.lookback=0", "--finality.delay=0", "--l1.beacon.slot-duration-override=0").configs
     assert (configs.engine.finality_lookback, configs.engine.finality_delay) == (None, None)
-    assert configs.blobs.slot_seconds is None
+    assert configs.blobs is not None and configs.blobs.slot_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("words", "roles"),
+    [
+        ((), ["l1", "engine", "p2p", "rpc"]),
+        (("--p2p.disable", "--safedb.path=safe.db", "--workers=4"), ["l1", "engine", "rpc"]),
+        (("--sequencer.enabled", "--workers=4"), ["l1", "compute", "engine", "p2p", "rpc"]),
+    ],
+)
+def test_a_node_that_follows_another_one_does_not_derive(words: tuple[str, ...], roles: list[str]) -> None:
+    """[FSR9] No beacon node is needed, and safe heads are not recorded."""
+    node = prepare("--l2.follow.source=http://f:9545", "--l2.follow.source.rpc-timeout=3s", *words)
+    specs = processes(node.plan, node.configs)
+    assert [spec.role for spec in specs] == roles
+    assert all(spec.copies == 1 for spec in specs)
+    engine, rpc = node.configs.engine, node.configs.rpc
+    assert (engine.follow_url, engine.follow_timeout) == ("http://f:9545", 3.0)
+    assert not rpc.derives and not rpc.safedb
+    assert any("safe heads are not recorded" in notice for notice in node.notices) == ("--safedb.path=safe.db" in words)
+    check = node_settings(node.plan, node.configs, node.secrets).precheck
+    assert isinstance(check, partial)
+    assert (check.args[0].follow, check.args[0].beacon) == ("http://f:9545", None)
 
 
 def test_options_reach_the_p2p_process(working_directory: Path) -> None:

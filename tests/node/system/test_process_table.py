@@ -43,9 +43,9 @@ def test_the_p2p_process_comes_after_the_engine_if_there_is_one() -> None:
     assert [spec.role for spec in specs][4:] == ["engine", "p2p", "rpc"]
 
 
-@pytest.mark.parametrize("roles", [("l1",), (*ROLES, "another")])
+@pytest.mark.parametrize("roles", [("l1", "rpc"), (*ROLES, "another")])
 def test_a_missing_or_unknown_config_is_an_error(roles: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="required are blobs, compute, derivation, engine, l1, rpc"):
+    with pytest.raises(ValueError, match="required are engine, l1, rpc"):
         node_processes(dict.fromkeys(roles), workers=1)
 
 

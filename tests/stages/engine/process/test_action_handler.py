@@ -13,6 +13,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
+from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
@@ -116,12 +117,25 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.ELSyncSkipped("the engine has a finalized block"),
         act.ELSyncFinished(heads, 12.34),
         act.ELSyncProgressed(SyncEstimate(5, 10, 2.04, 5.2, 0.0)),
+        act.FollowSourceRead(FollowResult.SUCCESS),
+        act.FollowSourceBehind(chain.genesis, ref),
+        act.FollowSyncStarted(ref),
+        act.FollowMoved(ref, chain.genesis),
         act.L1FinalityRegressed(chain.l1_ref(99)),
     ]
 
 
 def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
     return next(action for action in actions if isinstance(action, kind))
+
+
+def test_following_another_node_is_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
+    """[FSR4] Blocks on top of ours are everyday; others are a reorg."""
+    ref = chain.build(1)[1]
+    assert handled.line(act.FollowMoved(chain.genesis, ref)).startswith("DEBUG moved to the follow source's chain")
+    assert handled.line(act.FollowMoved(ref, chain.genesis)).startswith("WARN moved to the follow source's chain")
+    handled.handler.perform([act.FollowSourceRead(FollowResult.L1_MISMATCH)])
+    assert handled.metric('follow_source_requests_total{result="error_l1_mismatch"}') == 1.0
 
 
 def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) -> None:

@@ -12,9 +12,10 @@ import pytest
 from aiohttp import ClientSession
 
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.rpc import readiness
 from rollup_node.stages.rpc.process import http_server
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from tests.support.rpc_harness import L1, L2, RpcHarness, RunWithRpc
 
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 
@@ -227,6 +228,21 @@ def test_a_bug_in_a_handler_is_a_response(
 
     with_rpc(scenario)
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_node_that_follows_another_one_is_ready_without_derivation(with_rpc: RunWithRpc) -> None:
+    """[FSR9] It has no drops to explain."""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
+        rpc.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, False, False, L1))
+        await rpc.until(lambda: rpc.stage.node.engine is not None and rpc.stage.node.engine.current_l1 == L1)
+        assert (await rpc.call("optimism_syncStatus"))["current_l1"]["number"] == L1.number
+        code, message = await rpc.call("explain_drops")
+        assert code == -32000 and message.startswith("nothing is dropped here: this node does not derive")
+
+    with_rpc(scenario, derives=False)
 
 
 def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:

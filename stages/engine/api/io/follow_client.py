@@ -1,0 +1,144 @@
+"""The follow source over JSON-RPC [FSR1, FSR8]. One that is away, slow, of another chain or not a rollup node is a
+TemporaryError."""
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+
+from rollup_node.stages.engine.api.follow_api import FollowStatus
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+
+MAX_ANSWER = 64 << 10
+RPC = "follow-source-api"
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class _Id(msgspec.Struct):
+    hash: str
+    number: _Number
+
+
+class _L2Ref(msgspec.Struct):
+    hash: str
+    number: _Number
+    parent_hash: str = msgspec.field(name="parentHash")
+    timestamp: _Number
+    origin: _Id = msgspec.field(name="l1origin")
+    sequence_number: _Number = msgspec.field(name="sequenceNumber")
+
+
+class _SyncStatus(msgspec.Struct):
+    current_l1: _Id
+    local_safe_l2: _L2Ref
+    safe_l2: _L2Ref
+    finalized_l2: _L2Ref
+
+
+class _Genesis(msgspec.Struct):
+    l2: _Id
+
+
+class _RollupConfig(msgspec.Struct):
+    l2_chain_id: _Number
+    genesis: _Genesis
+
+
+class FollowClient:
+    """Calls one node; `timeout` in seconds of one call. It connects with the first call."""
+
+    def __init__(self, url: str, timeout: float, rollup: RollupConfig, meter: Meter | None = None) -> None:
+        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER)
+        self._rollup, self._meter = rollup, meter
+        self._chain_checked = False
+
+    @property
+    def name(self) -> str:
+        """Host and port of the node."""
+        return self._rpc.name
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._rpc.close()
+
+    async def status(self) -> FollowStatus:
+        """The heads of the node, after a check that it is one of this chain: with the first call, and after a failure.
+        Raises TemporaryError."""
+        if not self._chain_checked:
+            await self.check_chain()
+        try:
+            found = await self._call(_SyncStatus, "optimism_syncStatus")
+            current = _block_id(found.current_l1)
+            refs = _l2_ref(found.local_safe_l2), _l2_ref(found.safe_l2), _l2_ref(found.finalized_l2)
+        except HexError as error:
+            raise TemporaryError(f"{self.name}: the answer to optimism_syncStatus is malformed: {error}") from None
+        return FollowStatus(current if any(current.hash) else None, *refs)
+
+    async def check_chain(self) -> None:
+        """Checks chain id and genesis, unless the node does not serve its config. Raises TemporaryError, and
+        WrongChainError for another chain."""
+        try:
+            found = await self._call(_RollupConfig, "optimism_rollupConfig")
+            genesis = hash_from_hex(found.genesis.l2.hash)
+        except RpcFailure:
+            self._chain_checked = True
+            return
+        except HexError as error:
+            raise TemporaryError(f"{self.name}: the answer to optimism_rollupConfig is malformed: {error}") from None
+        ours = self._rollup
+        if (found.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
+            raise WrongChainError(
+                f"{self.name} is on L2 chain {found.l2_chain_id} with genesis {to_hex(genesis)}, "
+                f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}"
+            )
+        self._chain_checked = True
+
+    async def _call(self, shape: Any, method: str) -> Any:
+        began, outcome = time.monotonic(), "<nil>"
+        try:
+            return await self._rpc.call_typed(shape, method)
+        except RpcFailure as failure:
+            outcome = f"rpc_{failure.code}"
+            if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
+                raise
+            self._chain_checked = False
+            raise TemporaryError(f"{self.name}: {method}: {failure}") from None
+        except EndpointError as error:
+            outcome = "<unknown>"
+            self._chain_checked = False
+            raise TemporaryError(str(error)) from None
+        finally:
+            self._count(method, time.monotonic() - began, outcome)
+
+    def _count(self, method: str, seconds: float, outcome: str) -> None:
+        """Counts a request under the label of this client [MET6]."""
+        if self._meter is not None:
+            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
+            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
+            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
+
+
+class WrongChainError(TemporaryError):
+    """The node is of another chain. Temporary while the node runs: another node may answer under the same URL."""
+
+
+def _block_id(found: _Id) -> BlockId:
+    return BlockId(found.number, hash_from_hex(found.hash))
+
+
+def _l2_ref(found: _L2Ref) -> L2BlockRef:
+    return L2BlockRef(
+        hash_from_hex(found.hash),
+        found.number,
+        hash_from_hex(found.parent_hash),
+        found.timestamp,
+        _block_id(found.origin),
+        found.sequence_number,
+    )

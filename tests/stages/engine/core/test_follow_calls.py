@@ -1,0 +1,195 @@
+"""Following another node in the engine core: heads are imported, the chain is moved to, and a source that lies or is
+away changes nothing [FSR1 to FSR7]."""
+
+from typing import Any
+
+from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer
+from rollup_node.stages.engine.api.follow_api import FollowStatus
+from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.core.follow_calls import LAG_SECONDS
+from rollup_node.stages.engine.machines.follow_source import FollowResult
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chain_fixture import chain_with
+from tests.support.core_harness import CoreHarness
+from tests.support.model_engine import ModelEngine
+
+LENGTH = 60
+
+
+class Follower:
+    """A node whose engine has the blocks up to `has`, and a source with all of them."""
+
+    def __init__(self, has: int, **config: Any) -> None:
+        self.chain = chain_with()
+        self.refs = self.chain.build(LENGTH)
+        self.engine = ModelEngine(self.chain)
+        self.engine.head = self.refs[has].hash
+        self.engine.lost = {ref.hash for ref in self.refs[has + 1 :]}
+        self.harness = CoreHarness(self.chain, self.engine, follow_url="http://source", **config)
+        self.harness.move_l1(130)
+        self.harness.run_until_idle()
+
+    def says(self, local_safe: int, safe: int, finalized: int, refs: list[L2BlockRef] | None = None) -> None:
+        """The source has these heads; a round of following it is made."""
+        at = self.refs if refs is None else refs
+        self.harness.source = FollowStatus(self.chain.l1_ref(110).id, at[local_safe], at[safe], at[finalized])
+        self.round()
+
+    def round(self) -> None:
+        self.harness.wait(10.5)
+        self.harness.run_until_idle()
+
+    @property
+    def heads(self) -> tuple[int, int, int, int]:
+        """The numbers of unsafe, local safe, safe and finalized head that others see."""
+        found = self.harness.status
+        refs = (found.unsafe, found.local_safe, found.safe, found.finalized)
+        unsafe, local_safe, safe, finalized = (-1 if ref is None else ref.number for ref in refs)
+        return unsafe, local_safe, safe, finalized
+
+    def results(self) -> list[FollowResult]:
+        return [action.result for action in self.harness.done(act.FollowSourceRead)]
+
+    def problem(self) -> str | None:
+        shown = [each.problem for each in self.harness.done(act.ShowProblem) if each.name == "follow source"]
+        return shown[-1] if shown else None
+
+
+def test_heads_on_our_chain_are_imported() -> None:
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    assert follower.heads == (20, 16, 14, 8)
+    assert (follower.engine.safe, follower.engine.finalized) == (follower.refs[14].hash, follower.refs[8].hash)
+    assert follower.harness.status.current_l1 == follower.chain.l1_ref(110)
+    follower.says(18, 18, 10)
+    assert follower.heads == (20, 18, 18, 10)
+    assert set(follower.results()) == {FollowResult.FETCH_STATUS, FollowResult.SUCCESS}
+    assert follower.harness.start is None, "nothing derives"
+
+
+def test_l1_finality_does_not_move_the_finalized_head() -> None:
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    follower.harness.move_l1(130, finalized=125)
+    follower.round()
+    assert follower.heads == (20, 16, 14, 8)
+
+
+def test_a_source_that_goes_back_is_named_once_and_changes_nothing() -> None:
+    """[FSR7]"""
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    for _ in range(2):
+        follower.says(12, 10, 6)
+    assert follower.heads == (20, 16, 14, 8)
+    behind = follower.harness.done(act.FollowSourceBehind)
+    assert [(each.block.number, each.safe.number) for each in behind] == [(10, 14)]
+
+
+def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
+    """[FSR3] Far behind it is a problem for /readyz; our own blocks are not inserted meanwhile."""
+    follower = Follower(2)
+    far = 4 + LAG_SECONDS // 2
+    follower.says(far, far, 8)
+    assert follower.heads == (2, 0, 0, 0)
+    assert follower.problem() == f"the execution engine fetches the chain up to {follower.refs[far]}"
+    assert [each.block for each in follower.harness.done(act.FollowSyncStarted)] == [follower.refs[far]]
+    follower.harness.gossip(follower.chain.payloads[follower.refs[3].hash])
+    follower.harness.run_until_idle()
+    assert follower.heads[0] == 2
+    follower.engine.fetch()
+    follower.says(far + 2, far + 2, 10)
+    follower.round()
+    assert follower.heads == (far + 2, far + 2, far + 2, 10)
+    assert follower.problem() is None
+
+
+def test_another_chain_is_moved_to() -> None:
+    """[FSR3]"""
+    follower = Follower(20)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    follower.says(14, 12, 4, others)
+    assert follower.heads == (14, 14, 12, 4)
+    assert follower.harness.core.heads is not None
+    assert follower.harness.core.heads.unsafe == others[14]
+    moved = follower.harness.done(act.FollowMoved)[-1]
+    assert (moved.old, moved.new) == (follower.refs[20], others[14])
+
+
+def test_a_sequencer_starts_over_on_another_chain() -> None:
+    """[FSR3]"""
+    follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    follower.says(14, 12, 4, others)
+    follower.round()
+    resets = [each.reason for each in follower.harness.done(act.ResetStarted)]
+    assert resets == [f"the follow source has the safe head {others[14]}"]
+    assert follower.heads == (14, 14, 12, 4)
+
+
+def test_an_engine_that_refuses_the_source_s_chain_is_named() -> None:
+    follower = Follower(20)
+    follower.says(10, 8, 6)
+    others = [*follower.refs[:5], *_branch(follower, follower.refs[4], 30)]
+    # It agrees on nothing that is final here, but has nothing at that height to compare.
+    follower.harness.source = FollowStatus(None, others[30], others[29], others[3])
+    follower.round()
+    assert follower.heads == (20, 10, 8, 6)
+    assert "which contradicts the finalized block" in follower.harness.failures[-1]
+    follower.says(12, 10, 6)
+    assert follower.heads == (20, 12, 10, 6), "it is followed again once it tells the truth"
+
+
+def test_other_refusals_of_the_engine() -> None:
+    for answer, text in (
+        (ForkchoiceAnswer("INVALID", None, "bad block"), "INVALID, bad block"),
+        (ErrorAnswer(-32000, "busy"), "busy (-32000)"),
+    ):
+        follower = Follower(2)
+        follower.harness.source = FollowStatus(None, *(follower.refs[number] for number in (8, 8, 2)))
+        follower.harness.wait(10.5)
+        follower.harness.run_others(Work.FOLLOW_HEAD)
+        follower.harness.answer(follower.harness.call(Work.FOLLOW_HEAD), answer)
+        assert follower.harness.failures[-1].endswith(text)
+        assert follower.heads == (2, 0, 0, 0)
+
+
+def test_a_source_that_is_lost_is_retried_with_pauses() -> None:
+    """[FSR10] Heads stay, and gossip goes on."""
+    follower = Follower(18)
+    follower.says(16, 14, 8)
+    failures = len(follower.harness.failures)
+    follower.harness.source = None
+    for _ in range(60):
+        follower.harness.wait(1.0)
+        follower.harness.run_until_idle()
+    assert 4 <= len(follower.harness.failures) - failures <= 12
+    assert follower.harness.failures[-1] == "the follow source is away"
+    follower.engine.fetch()
+    follower.harness.gossip(follower.chain.payloads[follower.refs[19].hash])
+    follower.harness.run_until_idle()
+    assert follower.heads == (19, 16, 14, 8)
+    follower.says(18, 18, 8)
+    assert follower.heads == (19, 18, 18, 8)
+    assert [each.task for each in follower.harness.done(act.WorkRecovered)][-1] == "follow source"
+
+
+def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
+    follower = Follower(20)
+    follower.chain.reorg("b", 102)
+    follower.says(16, 14, 8)
+    assert follower.heads[1:] == (0, 0, 0)
+    assert follower.results()[-1] is FollowResult.L1_MISMATCH
+
+
+def _branch(follower: Follower, parent: L2BlockRef, length: int) -> list[L2BlockRef]:
+    """Blocks on another branch."""
+    refs = []
+    for _ in range(length):
+        attributes = follower.chain.attributes(parent, parent.l1_origin.number, [follower.chain.user])
+        parent = follower.chain.ref(follower.chain.seal(parent, attributes))
+        refs.append(parent)
+    return refs

@@ -1,0 +1,72 @@
+"""The engine process that follows a real source over HTTP: heads, problems, and a source that is lost and comes back
+[FSR1 to FSR8]."""
+
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.rpc.responses import l1_ref, l2_ref
+from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from tests.stages.engine.conftest import Play
+from tests.support.chain_fixture import ChainFixture
+from tests.support.engine_node import EngineNode, follow
+from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.http_listener import json_rpc_app
+
+
+def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
+    chain: ChainFixture, engine: FakeExecutionEngine, play: Play, tmp_path: Path
+) -> None:
+    refs = follow(chain, engine, 20)
+
+    def status(local_safe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> dict[str, Any]:
+        heads = {"local_safe_l2": l2_ref(local_safe), "safe_l2": l2_ref(safe), "finalized_l2": l2_ref(finalized)}
+        return {"current_l1": l1_ref(chain.l1_ref(104)), **heads}
+
+    shown = [status(refs[12], refs[12], refs[4])]
+    app = json_rpc_app(
+        {
+            "optimism_syncStatus": lambda: shown[0],
+            "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup),
+        }
+    )
+
+    async def scene() -> None:
+        source = Listener(app, 0)
+        await source.start()
+        async with engine.serving():
+            node = EngineNode(chain, engine, tmp_path, follow_url=source.url, follow_timeout=2.0)
+            async with node.running():
+                await node.until(lambda: _heads(node) == (20, 12, 4))
+                await node.until(lambda: engine.safe == refs[12].hash and engine.finalized == refs[4].hash)
+                assert node.status is not None and node.status.current_l1 == chain.l1_ref(104)
+                assert node.health == ()
+
+                shown[0] = status(refs[12], refs[14], refs[4])
+                await node.until(
+                    lambda: node.has_problem("follow source: the source's status is inconsistent: its safe")
+                )
+                shown[0] = status(refs[14], refs[14], refs[6])
+                await node.until(lambda: _heads(node) == (20, 14, 6) and node.health == ())
+
+                await source.stop()
+                name = source.url.removeprefix("http://").strip("/")
+                await node.until(lambda: node.has_problem(f"follow source: {name}: cannot connect"))
+                assert _heads(node) == (20, 14, 6)
+                again = Listener(app, int(name.rpartition(":")[2]))
+                shown[0] = status(refs[16], refs[15], refs[8])
+                await again.start()
+                await node.until(lambda: _heads(node) == (20, 15, 8) and node.health == ())
+                assert node.status.local_safe == refs[16]
+                assert b'follow_source_requests_total{result="error_invalid_state"}' in node.meter.text()
+                await again.stop()
+
+    play(scene())
+
+
+def _heads(node: EngineNode) -> tuple[int, int, int]:
+    found = node.status
+    if found is None or found.unsafe is None or found.safe is None or found.finalized is None:
+        return (-1, -1, -1)
+    return found.unsafe.number, found.safe.number, found.finalized.number
