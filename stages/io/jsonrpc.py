@@ -120,10 +120,15 @@ class JsonRpcClient:
         """Whether the transport carries notifications."""
         return self._socket is not None
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the present connection has a subscription."""
+        return self._socket is not None and self._socket.subscribed
+
     async def subscribe(self, subject: str) -> None:
-        """Makes a subscription of `eth_subscribe` if the present connection has none. Raises as `call`."""
-        if self._socket is not None and not self._socket.subscribed:
-            await self.call("eth_subscribe", subject)
+        """Makes a subscription of `eth_subscribe` over the present connection. Raises as `call`."""
+        await self.call("eth_subscribe", subject)
+        if self._socket is not None:
             self._socket.subscribed = True
 
     async def reconnect(self) -> None:

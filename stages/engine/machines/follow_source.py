@@ -61,7 +61,7 @@ class FollowSource:
         self.current_l1: L1BlockRef | None = None
         self.due_at = 0.0
         self._rollup = rollup
-        self._l1: dict[int, L1BlockRef] = {}
+        self._l1: dict[int, L1BlockRef | None] = {}
         self._compared: set[int] = set()
         self._unreached: Hash | None = None
 
@@ -158,6 +158,11 @@ class FollowSource:
             yield status.current_l1, "current L1 block"
 
     def _take_l1(self, status: FollowStatus, number: int, answer: object) -> None:
+        current = status.current_l1
+        if answer is None and current is not None and current.number == number > status.local_safe.l1_origin.number:
+            # Our L1 may be a moment behind that of the source. No head depends on this block.
+            self._l1[number] = None
+            return
         if not isinstance(answer, L1BlockRef):
             reason = _reason(answer) if answer is not None else f"our L1 does not have L1 block {number} of the source"
             raise FollowError(FollowResult.L1_LOOKUP, reason)
@@ -241,7 +246,8 @@ class FollowSource:
         """The round ended well."""
         if self.status is not None:
             current = self.status.current_l1
-            self.current_l1 = None if current is None else self._l1.get(current.number)
+            known = None if current is None else self._l1.get(current.number)
+            self.current_l1 = None if current is None else known or self.current_l1
         self.end_round(due_at)
 
 

@@ -63,6 +63,8 @@ class L1Endpoint:
         """Whether the endpoint calls `on_new_head` for new heads. It is asked to if its URL is one of a WebSocket."""
         if not self._rpc.can_subscribe or self._refuses_subscriptions:
             return False
+        if self._rpc.is_subscribed:
+            return True
         await self._check_chain()
         try:
             await self._timed("eth_subscribe", self._rpc.subscribe("newHeads"))

@@ -121,10 +121,24 @@ def test_every_l1_block_has_to_be_canonical(number: int) -> None:
 @pytest.mark.parametrize("answer", [None, Unavailable("L1 is away")])
 def test_an_l1_block_that_cannot_be_read(answer: Unavailable | None) -> None:
     played = Round()
-    played.l1[104] = answer
+    played.l1[102] = answer
     error = played.refused(status())
     assert error.result is FollowResult.L1_LOOKUP
-    assert ("L1 is away" if answer else "our L1 does not have L1 block 104 of the source") in str(error)
+    assert ("L1 is away" if answer else "our L1 does not have L1 block 102 of the source") in str(error)
+
+
+def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> None:
+    """[FSR2] The heads are imported meanwhile."""
+    played = Round().play(status())
+    played.source.succeeded(0.0)
+    played.l1[105] = None
+    played.play(replaced(current_l1=CHAIN.l1_ref(105).id))
+    assert played.source.ready
+    played.source.succeeded(0.0)
+    assert played.source.current_l1 == CHAIN.l1_ref(104)
+    del played.l1[105]
+    played.play(replaced(current_l1=CHAIN.l1_ref(105).id)).source.succeeded(0.0)
+    assert played.source.current_l1 == CHAIN.l1_ref(105)
 
 
 def test_a_source_that_is_away() -> None:
