@@ -5,40 +5,55 @@ from functools import cache
 import msgspec
 
 from rollup_node.stages.protocol.blooms import bloom_mask, may_have
+from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.types import Address, Log
 
 
 class L1Filter(msgspec.Struct, frozen=True, array_like=True):
-    """The L1 chain and the rollup's addresses on it."""
+    """The L1 chain and the rollup's addresses on it; `challenge_contract` is that of Alt-DA in keccak mode, else
+    None [ADA5, ADA10]."""
 
     chain_id: int
     inbox: Address
     deposit_contract: Address
     system_config: Address
+    challenge_contract: Address | None = None
 
 
 def filter_of_rollup(rollup: RollupConfig) -> L1Filter:
     """The filter of a rollup's addresses."""
-    return L1Filter(rollup.l1_chain_id, rollup.batch_inbox, rollup.deposit_contract, rollup.l1_system_config)
+    alt_da = rollup.alt_da
+    contract = alt_da.challenge_contract if alt_da and alt_da.commitment_type == KECCAK_COMMITMENT else None
+    return L1Filter(rollup.l1_chain_id, rollup.batch_inbox, rollup.deposit_contract, rollup.l1_system_config, contract)
 
 
 def bloom_excludes_logs(bloom: bytes, l1_filter: L1Filter) -> bool:
-    """Whether a header's logs bloom proves that its block has neither deposits nor config updates."""
+    """Whether a header's logs bloom proves that its block has no logs that are wanted."""
     return not any(may_have(bloom, _mask(address), _mask(topic)) for address, topic in wanted_events(l1_filter))
 
 
+def bloom_excludes_challenges(bloom: bytes, l1_filter: L1Filter) -> bool:
+    """Whether a header's logs bloom proves that no challenge changes in its block."""
+    contract = l1_filter.challenge_contract
+    return contract is None or not may_have(bloom, _mask(contract), _mask(CHALLENGE_TOPIC))
+
+
 def wanted_events(l1_filter: L1Filter) -> tuple[tuple[Address, bytes], ...]:
-    """Address and first topic of deposits and of config updates [DEP14, SYS8]."""
-    return (l1_filter.deposit_contract, DEPOSIT_TOPIC), (l1_filter.system_config, CONFIG_UPDATE_TOPIC)
+    """Address and first topic of deposits, of config updates, and of challenges where there are any [DEP14, SYS8,
+    ADA5]."""
+    events = (l1_filter.deposit_contract, DEPOSIT_TOPIC), (l1_filter.system_config, CONFIG_UPDATE_TOPIC)
+    contract = l1_filter.challenge_contract
+    return events if contract is None else (*events, (contract, CHALLENGE_TOPIC))
 
 
-def split_logs(logs: tuple[Log, ...]) -> tuple[tuple[Log, ...], tuple[Log, ...]]:
-    """(deposits, config updates) among wanted logs."""
-    deposits = tuple(log for log in logs if log.topics[0] == DEPOSIT_TOPIC)
-    return deposits, tuple(log for log in logs if log.topics[0] == CONFIG_UPDATE_TOPIC)
+def split_logs(logs: tuple[Log, ...]) -> tuple[tuple[Log, ...], ...]:
+    """(deposits, config updates, challenges) among wanted logs."""
+    topics = DEPOSIT_TOPIC, CONFIG_UPDATE_TOPIC, CHALLENGE_TOPIC
+    return tuple(tuple(log for log in logs if log.topics[0] == topic) for topic in topics)
 
 
 _mask = cache(bloom_mask)

@@ -1,20 +1,29 @@
 """Checks an L1 block's receipts, in JSON or raw, against the receipts root of its header [LHD13, LHD15]."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from rollup_node.stages.l1.filter import L1Filter, wanted_events
+from rollup_node.stages.l1.filter import L1Filter, split_logs, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, resolves
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json
-from rollup_node.stages.protocol.types import Log
+from rollup_node.stages.protocol.types import ChallengeLog, Log
 
 Json = Mapping[str, Any]
 
 
-def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> tuple[Log, ...]:
-    """The deposits and config updates in a block's receipts. `receipts` is a list of JSON objects or of raw hex, or an
+class VerifiedLogs(NamedTuple):
+    """The wanted logs of a block; `challenges` are those of Alt-DA."""
+
+    deposits: tuple[Log, ...]
+    config_updates: tuple[Log, ...]
+    challenges: tuple[ChallengeLog, ...]
+
+
+def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
+    """The wanted logs in a block's receipts. `receipts` is a list of JSON objects or of raw hex, or an
     object with such a list under `receipts`. Raises InvalidDataError where they are not the block's receipts."""
     if isinstance(receipts, dict):
         receipts = receipts.get("receipts")
@@ -30,7 +39,24 @@ def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> t
         raise InvalidDataError(f"{where} are malformed: {error}") from None
     if ordered_root(encoded) != block.receipts_root:
         raise InvalidDataError(f"{where} do not match its receipts root")
-    return logs_of_receipts(encoded, wanted_events(l1_filter))
+    deposits, updates, challenges = split_logs(logs_of_receipts(encoded, wanted_events(l1_filter)))
+    return VerifiedLogs(deposits, updates, _challenge_logs(challenges, encoded, block, l1_filter))
+
+
+def _challenge_logs(
+    logs: Sequence[Log], receipts: Sequence[bytes], block: VerifiedBlock, l1_filter: L1Filter
+) -> tuple[ChallengeLog, ...]:
+    """The logs of challenges, each with the data of its transaction where that resolves the challenge [ADA7]."""
+    contract = l1_filter.challenge_contract
+    if contract is None or not logs:
+        return ()
+    wanted = {(contract, CHALLENGE_TOPIC)}
+    transactions = [index for index, raw in enumerate(receipts) for _ in logs_of_receipts([raw], wanted)]
+    data = dict(block.resolve_data)
+    return tuple(
+        ChallengeLog(log, data.get(index) if resolves(log) else None)
+        for log, index in zip(logs, transactions, strict=True)
+    )
 
 
 def _encoded(item: Any, index: int) -> bytes:

@@ -1,16 +1,18 @@
 """Checks an endpoint's L1 block against its own hash: header, transactions and withdrawals [LHD10, LHD11, LHD14]."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_logs
+from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_challenges, bloom_excludes_logs
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.challenges import ChallengeError, resolve_data
+from rollup_node.stages.protocol.deposits import DepositError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
-from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.inbox import calldata, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
@@ -27,7 +29,9 @@ class InvalidDataError(ValueError):
 
 
 class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
-    """A block whose header and transactions are verified. `transaction_hashes` are empty unless `needs_receipts`."""
+    """A block whose header and transactions are verified. `transaction_hashes` are empty unless `needs_receipts`.
+    `resolve_data` are the data, by transaction index, of transactions that may resolve a challenge [ADA7]; empty where
+    the bloom excludes challenges."""
 
     header: L1Header
     inbox: tuple[InboxTransaction, ...]
@@ -35,6 +39,7 @@ class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
     needs_receipts: bool
     transaction_hashes: tuple[Hash, ...]
     gas_used: int
+    resolve_data: tuple[tuple[int, bytes], ...] = ()
 
 
 def parse_result(body: bytes, limit: AnswerLimit) -> Any:
@@ -96,6 +101,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
         needs_receipts=needs_receipts,
         transaction_hashes=_transaction_hashes(transactions, encoded, trust) if needs_receipts else (),
         gas_used=header.gas_used,
+        resolve_data=_resolve_data(encoded, header.logs_bloom, l1_filter) if needs_receipts else (),
     )
 
 
@@ -109,6 +115,22 @@ def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filt
     if trust and header.logs_bloom == _NO_LOGS:
         return True  # some endpoints leave the bloom empty, which the hash does not show where it is not checked
     return not bloom_excludes_logs(header.logs_bloom, l1_filter)
+
+
+def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -> tuple[tuple[int, bytes], ...]:
+    """The data of each transaction whose calldata has the form of a call that resolves a challenge."""
+    if l1_filter.challenge_contract is None:
+        return ()
+    # With `trust` an endpoint may leave the bloom empty.
+    if bloom != _NO_LOGS and bloom_excludes_challenges(bloom, l1_filter):
+        return ()
+    found: list[tuple[int, bytes]] = []
+    for index, raw in enumerate(encoded):
+        try:
+            found.append((index, resolve_data(calldata(raw))))
+        except (ChallengeError, TransactionError, DepositError):
+            continue
+    return tuple(found)
 
 
 def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:

@@ -55,6 +55,11 @@ def inbox_transaction(
     return InboxTransaction(transaction.kind, sender, transaction.data, blobs)
 
 
+def calldata(raw: bytes) -> bytes:
+    """The calldata of an encoded transaction. Raises TransactionError or DepositError for one that does not decode."""
+    return decode_deposit(raw).data if raw[:1] == bytes((DEPOSIT_TYPE,)) else decode_transaction(raw).data
+
+
 def _inbox_deposit(raw: bytes, batch_inbox: Address) -> InboxTransaction | None:
     try:
         deposit = decode_deposit(raw)

@@ -1,6 +1,7 @@
 """Keccak-256 by the fastest installed library."""
 
 from collections.abc import Callable
+from typing import Any
 
 try:
     from sha3 import keccak_256 as _fast
@@ -27,6 +28,27 @@ def implementation_of_pysha3() -> Callable[[bytes], bytes]:
         return digest
 
     return keccak256
+
+
+class Keccak256:
+    """Keccak-256 of data that comes in parts."""
+
+    def __init__(self) -> None:
+        if _fast is None:
+            from Crypto.Hash import keccak
+
+            self._hasher: Any = keccak.new(digest_bits=256)
+        else:
+            self._hasher = _fast()
+
+    def update(self, part: bytes) -> None:
+        """Adds the next part."""
+        self._hasher.update(part)
+
+    def digest(self) -> bytes:
+        """The hash of all parts, 32 bytes."""
+        digest: bytes = self._hasher.digest()
+        return digest
 
 
 keccak256: Callable[[bytes], bytes] = implementation_of_pycryptodome() if _fast is None else implementation_of_pysha3()

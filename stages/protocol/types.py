@@ -90,6 +90,14 @@ class Log(msgspec.Struct, frozen=True, array_like=True):
     index: int
 
 
+class ChallengeLog(msgspec.Struct, frozen=True, array_like=True):
+    """A log of the DataAvailabilityChallenge contract [ADA5]; `resolve_data` is the data in the calldata of the
+    transaction that resolved the challenge, None where there is none [ADA7]."""
+
+    log: Log
+    resolve_data: bytes | None
+
+
 class BlobRef(msgspec.Struct, frozen=True, array_like=True):
     """A blob by its index among all blobs of its L1 block, and its versioned hash."""
 
@@ -108,12 +116,13 @@ class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
 
 
 class L1Block(msgspec.Struct, frozen=True, array_like=True):
-    """What derivation and sequencer need of one verified L1 block."""
+    """What derivation and sequencer need of one verified L1 block; `challenges` are empty without Alt-DA."""
 
     header: L1Header
     inbox: tuple[InboxTransaction, ...]
     deposits: tuple[Log, ...]
     config_updates: tuple[Log, ...]
+    challenges: tuple[ChallengeLog, ...] = ()
 
     @property
     def ref(self) -> L1BlockRef:

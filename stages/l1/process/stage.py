@@ -223,4 +223,6 @@ def _size_of(block: L1Block) -> int:
         size += 400 + len(transaction.data) + 150 * len(transaction.blobs)
     for log_entry in (*block.deposits, *block.config_updates):
         size += 600 + len(log_entry.data)
+    for challenge in block.challenges:
+        size += 800 + len(challenge.log.data) + len(challenge.resolve_data or b"")
     return size

@@ -119,12 +119,12 @@ class L1Endpoint:
             logs += len(found.transactions[index].logs)
         return receipts
 
-    def verified(self, number: int) -> L1Block:
+    def verified(self, number: int, l1_filter: L1Filter = L1_FILTER, trust: bool = False) -> L1Block:
         """The block as the l1 process hands it out."""
-        result = run(VerifyBlock(number, _answer(self.block(number)), False, L1_FILTER))
+        result = run(VerifyBlock(number, _answer(self.block(number)), trust, l1_filter))
         if isinstance(result, NeedsReceipts):
             receipts = self.receipts(result.block.header.hash)
-            result = run(VerifyReceipts(result.block, _answer(receipts), L1_FILTER))
+            result = run(VerifyReceipts(result.block, _answer(receipts), l1_filter))
         assert isinstance(result, Verified), result
         return result.block
 

@@ -4,7 +4,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_logs, filter_of_rollup, split_logs, wanted_events
+from rollup_node.stages.l1.filter import (
+    L1Filter,
+    bloom_excludes_challenges,
+    bloom_excludes_logs,
+    filter_of_rollup,
+    split_logs,
+    wanted_events,
+)
+from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
+from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import Log
 from rollup_node.tools.recorded.recording import Recording
@@ -45,7 +54,7 @@ def test_logs_are_split_by_their_event() -> None:
         Log(address, (topic, b"\0" * 32), b"", index)
         for index, (address, topic) in enumerate([(system_config, update), (portal, deposit), (portal, deposit)])
     )
-    assert split_logs(logs) == (logs[1:], logs[:1])
+    assert split_logs(logs) == (logs[1:], logs[:1], ())
 
 
 def test_the_filter_of_a_rollup() -> None:
@@ -57,3 +66,21 @@ def test_the_filter_of_a_rollup() -> None:
         l1_system_config=L1_FILTER.system_config,
     )
     assert filter_of_rollup(config) == L1_FILTER
+    for kind, contract in (("KeccakCommitment", b"\xda" * 20), ("GenericCommitment", None)):
+        alt_da = AltDaConfig(b"\xda" * 20, kind, 1, 1)
+        found = filter_of_rollup(msgspec.structs.replace(config, alt_da=alt_da))
+        assert found == msgspec.structs.replace(L1_FILTER, challenge_contract=contract)
+
+
+def test_challenges_are_wanted_on_chains_that_have_them() -> None:
+    assert bloom_excludes_challenges(bytes([255] * 256), L1_FILTER)
+    challenged = msgspec.structs.replace(L1_FILTER, challenge_contract=b"\xda" * 20)
+    (*others, (contract, topic)) = wanted_events(challenged)
+    assert (tuple(others), contract, topic) == (wanted_events(L1_FILTER), b"\xda" * 20, CHALLENGE_TOPIC)
+    bloom = logs_bloom([contract, topic])
+    assert bloom_excludes_logs(bloom, L1_FILTER)
+    assert not bloom_excludes_logs(bloom, challenged)
+    assert not bloom_excludes_challenges(bloom, challenged)
+    assert bloom_excludes_challenges(logs_bloom([contract]), challenged)
+    log = Log(contract, (topic, bytes(32)), b"", 0)
+    assert split_logs((log,)) == ((), (), (log,))

@@ -28,12 +28,13 @@ def error_of(receipts: Json, block: VerifiedBlock, l1_filter: L1Filter) -> str:
 
 def test_all_forms_give_the_same_logs(recording: Recording, block: VerifiedBlock, l1_filter: L1Filter) -> None:
     listed = recording.block(BLOCK).receipts_json()
-    (deposit,) = verified_logs(listed, block, l1_filter)
+    (deposit,), updates, challenges = verified_logs(listed, block, l1_filter)
+    assert (updates, challenges) == ((), ())
     assert deposit.index == 90
     assert deposit.address == l1_filter.deposit_contract
-    assert verified_logs({"receipts": listed}, block, l1_filter) == (deposit,)
+    assert verified_logs({"receipts": listed}, block, l1_filter).deposits == (deposit,)
     raw = ["0x" + each.hex() for each in recording.block(BLOCK).receipts or ()]
-    assert verified_logs(raw, block, l1_filter) == (deposit,)
+    assert verified_logs(raw, block, l1_filter).deposits == (deposit,)
 
 
 def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter) -> None:
@@ -44,7 +45,7 @@ def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter)
         verified_block = verify_block(each.block(True), each.number, False, l1_filter)
         hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in each.transactions_json)
         block = VerifiedBlock(verified_block.header, (), verified_block.receipts_root, True, hashes, 0)
-        logs = verified_logs(each.receipts_json(), block, l1_filter)
+        logs = verified_logs(each.receipts_json(), block, l1_filter).deposits
         assert len(logs) == (1 if each.number in (BLOCK, 6_582_952) else 0)
         verified += 1
     assert verified == 57

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import orjson
+import pytest
+from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +22,12 @@ from rollup_node.stages.l1.tasks import (
     VerifyReceipts,
     run,
 )
+from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC
+from rollup_node.stages.protocol.commitments import keccak_commitment
+from rollup_node.stages.protocol.types import Log
+from tests.conformance.kit.l1_endpoint import L1_FILTER as ENDPOINT_FILTER
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
+from tests.conformance.kit.l1_transactions import signed
 
 JsonByNumber = Callable[[int], Any]
 ResponseBody = Callable[[Any], bytes]
@@ -72,3 +81,66 @@ def test_invalid_responses_are_results(
 @given(st.binary(max_size=200), st.booleans())
 def test_no_bytes_raise(body: bytes, trust: bool) -> None:
     assert isinstance(run(VerifyBlock(1, body, trust, L1_FILTER)), Invalid)
+
+
+# --- challenges of Alt-DA ------------------------------------------------------------------------------------------
+
+CONTRACT = b"\xda" * 20
+WITH_CHALLENGES = msgspec.structs.replace(ENDPOINT_FILTER, challenge_contract=CONTRACT)
+COMMITMENT = keccak_commitment(b"input")
+
+
+def call(data: bytes, *logs: Log, succeeded: bool = True) -> EndpointTransaction:
+    """A transaction with this calldata that emits these logs."""
+    return EndpointTransaction(signed(2, to=CONTRACT, data=data), logs, succeeded)
+
+
+def event(status: int, address: bytes = CONTRACT, topic: bytes = CHALLENGE_TOPIC) -> Log:
+    data = encode(["bytes", "uint8"], [COMMITMENT.encode(), status])
+    return Log(address, (topic, (1000).to_bytes(32, "big")), data, 0)
+
+
+def resolve_call(data: bytes) -> bytes:
+    return b"\x12\x34\x56\x78" + encode(["uint256", "bytes", "bytes"], [1000, COMMITMENT.encode(), data])
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_block_with_challenges(trust: bool) -> None:
+    """Each log with the data of its own transaction, and no other log [ADA5, ADA7]."""
+    endpoint = L1Endpoint()
+    block = endpoint.add(
+        call(b"", config_event(), event(1)),
+        call(resolve_call(b"first"), event(3), event(2), event(2)),
+        call(resolve_call(b"unrelated")),
+        call(resolve_call(b"failed"), event(2), succeeded=False),
+        call(b"not a call", event(2)),
+        call(resolve_call(b"second"), event(2, address=b"\xdb" * 20), event(2, topic=bytes(32)), event(2)),
+    )
+    found = endpoint.verified(block.number, WITH_CHALLENGES, trust)
+    assert [(each.log.index, each.resolve_data) for each in found.challenges] == [
+        (1, None),
+        (2, None),
+        (3, b"first"),
+        (4, b"first"),
+        (6, None),
+        (9, b"second"),
+    ]
+    assert len(found.config_updates) == 1
+    without = endpoint.verified(block.number, trust=trust)
+    assert without == msgspec.structs.replace(found, challenges=())
+
+
+def test_challenges_alone_need_the_receipts() -> None:
+    endpoint = L1Endpoint()
+    block = endpoint.add(call(resolve_call(b"input"), event(2)))
+    assert [each.resolve_data for each in endpoint.verified(block.number, WITH_CHALLENGES).challenges] == [b"input"]
+    assert endpoint.verified(block.number).challenges == ()
+
+
+def test_calldata_is_kept_only_where_a_challenge_may_be() -> None:
+    endpoint = L1Endpoint()
+    block = endpoint.add(call(resolve_call(b"input"), config_event()))
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": endpoint.block(block.number)})
+    result = run_over_the_codec(VerifyBlock(block.number, body, False, WITH_CHALLENGES))
+    assert isinstance(result, NeedsReceipts)
+    assert result.block.resolve_data == ()
