@@ -36,8 +36,12 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.REQUEST,
         "blobs",
         ("derivation",),
-        up=blobs.BlobsRequest,
-        down=blobs.BlobsResponse | blobs.BlobsUnavailable,
+        up=blobs.BlobsRequest | blobs.InputRequest,
+        down=blobs.BlobsResponse
+        | blobs.BlobsUnavailable
+        | blobs.InputResponse
+        | blobs.InputTooLarge
+        | blobs.InputUnavailable,
     ),
     Channel(
         "status.derivation",

@@ -5,10 +5,20 @@ import msgspec
 from rollup_node.stages.protocol.config import RollupConfig
 
 
+class DaServerConfig(msgspec.Struct, frozen=True):
+    """The options of `altda.*` that concern reading [ADA2]. `get_timeout` is in seconds, 0 for none of its own;
+    `max_requests` run at the same time."""
+
+    url: str
+    get_timeout: float = 0.0
+    max_requests: int = 1
+    verify_on_read: bool = True
+
+
 class BlobsConfig(msgspec.Struct, frozen=True):
     """The options of `l1.beacon*`. `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set,
     replaces the slot duration of the endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of
-    decoded blobs."""
+    decoded blobs. `da_server` is that of a chain with Alt-DA."""
 
     beacon: str | None
     rollup: RollupConfig
@@ -18,3 +28,4 @@ class BlobsConfig(msgspec.Struct, frozen=True):
     slot_seconds: int | None = None
     timeout: float = 30.0
     cache_bytes: int = 32 << 20
+    da_server: DaServerConfig | None = None

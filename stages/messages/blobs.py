@@ -1,8 +1,9 @@
-"""Requests of derivation to the blobs process (`blobs.contents`)."""
+"""Requests of derivation to the blobs process (`blobs.contents`): blobs, and the inputs of Alt-DA commitments."""
 
 import msgspec
 
 from rollup_node.stages.messages.base import Message
+from rollup_node.stages.protocol.commitments import Commitment
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 
@@ -34,5 +35,36 @@ class BlobsUnavailable(Message, frozen=True, tag="BlobsUnavailable"):
     """The blobs are unavailable for now; derivation repeats its request. `not_found` when all endpoints answered so."""
 
     block_hash: Hash
+    not_found: bool
+    error: str
+
+
+class InputRequest(Message, frozen=True, tag="InputRequest"):
+    """Asks for the input of an Alt-DA commitment; one that is not `urgent` is fetched ahead of need, and only a
+    request that is gets an answer."""
+
+    commitment: Commitment
+    urgent: bool
+
+
+class InputResponse(Message, frozen=True, tag="InputResponse"):
+    """The input of a commitment, which matches it where that is checked [ADA3]."""
+
+    commitment: Commitment
+    data: bytes
+
+
+class InputTooLarge(Message, frozen=True, tag="InputTooLarge"):
+    """The input of a keccak commitment is too large to be used, of `size` bytes at least [AD7]."""
+
+    commitment: Commitment
+    size: int
+
+
+class InputUnavailable(Message, frozen=True, tag="InputUnavailable"):
+    """A fetch of the input has just failed; derivation repeats its request. `not_found` when the DA server answered
+    so [ADA1]."""
+
+    commitment: Commitment
     not_found: bool
     error: str

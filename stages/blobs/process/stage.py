@@ -11,6 +11,7 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
+from rollup_node.stages.blobs.process.input_server import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.io.endpoint_errors import EndpointError
@@ -19,7 +20,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.protocol.foreign_json import one_line
 
 log = get_logger("blobs")
@@ -45,17 +46,26 @@ class BlobsStage:
         self._verifier = BlobVerifier(bus.dispatch("work.blobs"))
         self._publisher = bus.publish("status.blobs")
         self._server = bus.serve("blobs.contents", self._on_request)
+        self._inputs: InputServer | None = None
+        if config.da_server is not None:
+            inputs = PeriodicTask("inputs", self._step_inputs)
+            self._inputs = InputServer(config.da_server, self._server, meter, inputs.wake.set)
+            self.periodic_tasks = [self._work, inputs]
 
     async def start(self) -> None:
         """Logs the endpoints; connections are opened by the first request."""
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("fetching blobs", endpoints=names or "none")
+        if self._inputs is not None:
+            log.info("reading the inputs of Alt-DA commitments", server=self._inputs.name)
 
     async def close(self) -> None:
         """Cancels the fetches and closes the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)
+        if self._inputs is not None:
+            await self._inputs.close()
         await self._verifier.close()
         await self._endpoints.close()
 
@@ -67,7 +77,11 @@ class BlobsStage:
         self._runtime_problems = problems
         self._publish_health()
 
-    def _on_request(self, client: ProcessId, request: BlobsRequest) -> None:
+    def _on_request(self, client: ProcessId, request: BlobsRequest | InputRequest) -> None:
+        if isinstance(request, InputRequest):
+            if self._inputs is not None:
+                self._inputs.on_request(client, request)
+            return
         pending = self._requests.request(client, request, time.monotonic())
         self._respond(pending)
         self._work.wake.set()
@@ -85,6 +99,12 @@ class BlobsStage:
         if not pending.clients:
             self._requests.remove(pending)
         return not pending.clients
+
+    async def _step_inputs(self) -> float:
+        assert self._inputs is not None
+        pause = self._inputs.step()
+        self._publish_health()
+        return pause
 
     async def _step(self) -> float:
         """Starts the fetches that are due, and sends responses again that could not be sent."""
@@ -154,6 +174,7 @@ class BlobsStage:
     def _publish_health(self) -> None:
         urgent = [pending for pending in self._requests if pending.urgent and pending.missing]
         errors = [pending.error for pending in urgent if pending.error is not None]
+        errors += [] if self._inputs is None else self._inputs.errors
         self._publisher.set(Health((*self._runtime_problems, *errors)))
 
 

@@ -68,7 +68,16 @@ def test_a_field_has_one_option() -> None:
 def test_the_option_table_sets_each_field_once() -> None:
     by_class = field_options(OPTIONS.values())
     assert {config.__name__ for config in by_class} == {
-        *("L1Config", "BlobsConfig", "DerivationConfig", "EngineConfig", "P2pConfig", "SignerConfig", "RpcConfig"),
+        *(
+            "L1Config",
+            "BlobsConfig",
+            "DaServerConfig",
+            "DerivationConfig",
+            "EngineConfig",
+            "P2pConfig",
+            "SignerConfig",
+            "RpcConfig",
+        ),
         "LogSettings",
     }
     assert sum(map(len, by_class.values())) == sum(option.field is not None for option in OPTIONS.values())

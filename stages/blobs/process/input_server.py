@@ -1,0 +1,106 @@
+"""Answers derivation's requests for inputs of Alt-DA commitments: fetches them from the DA server, those first that
+derivation waits for."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from rollup_node.ipc.bus.bus import ProcessId, Server
+from rollup_node.stages.blobs.config import DaServerConfig
+from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
+from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError
+from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
+from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
+
+log = get_logger("da")
+
+IDLE_SECONDS = 5.0
+
+
+class InputServer:
+    """State: the pending requests, the cache, and the running fetches, at most `max_requests`: a fetch ahead of need
+    gives way to one that derivation waits for."""
+
+    def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
+        self._client = DaClient(config, meter)
+        self._max_requests = max(1, config.max_requests)
+        self._server, self._meter, self._wake = server, meter, wake
+        self._pending, self._cache = PendingInputs(), InputCache()
+        self._fetches: dict[asyncio.Task[None], PendingInput] = {}
+        self._warnings = RepeatedWarnings(log)
+
+    @property
+    def name(self) -> str:
+        """The DA server."""
+        return self._client.name
+
+    @property
+    def errors(self) -> list[str]:
+        """Why inputs that derivation waits for are missing."""
+        return [f"input of a commitment: {each.error}" for each in self._pending if each.urgent and each.error]
+
+    def on_request(self, client: ProcessId, request: InputRequest) -> None:
+        """Answers from the cache, or has the input fetched."""
+        found = self._cache.get(request.commitment)
+        if found is None:
+            self._pending.request(client, request.commitment, request.urgent, time.monotonic())
+            self._wake()
+        elif request.urgent:
+            self._server.send(client, found)
+
+    def step(self) -> float:
+        """Starts the fetches that are due; seconds until the next step, if nothing wakes it."""
+        for task in [task for task in self._fetches if task.done()]:
+            del self._fetches[task]
+            if not task.cancelled():
+                task.result()
+        now = time.monotonic()
+        self._pending.expire(now)
+        due = self._pending.due(now)
+        if due and due[0].urgent and len(self._fetches) >= self._max_requests:
+            self._cancel_prefetch()
+        for pending in due[: self._max_requests - len(self._fetches)]:
+            pending.is_fetching = True
+            self._fetches[asyncio.create_task(self._fetch(pending), name="input of a commitment")] = pending
+        retry = self._pending.next_retry(now)
+        return IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
+
+    async def close(self) -> None:
+        """Cancels the fetches and closes the connections."""
+        for task in self._fetches:
+            task.cancel()
+        await asyncio.gather(*self._fetches, return_exceptions=True)
+        await self._client.close()
+
+    def _cancel_prefetch(self) -> None:
+        for task, pending in self._fetches.items():
+            if not pending.urgent:
+                task.cancel()
+                return
+
+    async def _fetch(self, pending: PendingInput) -> None:
+        answer: Found | InputUnavailable
+        try:
+            answer = await self._client.get(pending.commitment)
+            self._cache.put(answer)
+            self._pending.remove(pending)
+        except EndpointError as error:
+            answer = self._failed(pending, error)
+        finally:
+            pending.is_fetching = False
+            self._wake()
+        # A lost answer is no harm: the client repeats its request.
+        for client in pending.clients.values():
+            self._server.send(client, answer)
+
+    def _failed(self, pending: PendingInput, error: EndpointError) -> InputUnavailable:
+        not_found = isinstance(error, InputNotFoundError)
+        self._meter.count("storage_errors")
+        kind = "urgent" if pending.urgent else "prefetched"
+        self._warnings.warn(
+            kind, "could not read an input", commitment=pending.commitment, urgent=pending.urgent, error=error
+        )
+        return pending.failed(str(error), not_found, time.monotonic())

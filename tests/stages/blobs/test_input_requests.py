@@ -1,0 +1,83 @@
+"""Bookkeeping of inputs that are requested and of those that are there."""
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.blobs.input_requests import (
+    EXPIRY_SECONDS,
+    FIRST_PAUSE,
+    MAX_PAUSE,
+    MAX_PENDING,
+    URGENT_SECONDS,
+    InputCache,
+    PendingInputs,
+)
+from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+
+CLIENT, LATER = ProcessId(3, 1), ProcessId(3, 2)
+COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(MAX_PENDING + 10)]
+
+
+def test_the_cache_is_bounded_in_bytes_and_drops_the_least_used() -> None:
+    cache = InputCache(max_bytes=2500)
+    for each in COMMITMENTS[:2]:
+        cache.put(InputResponse(each, bytes(700)))
+    assert cache.get(COMMITMENTS[0]) == InputResponse(COMMITMENTS[0], bytes(700))
+    cache.put(InputTooLarge(COMMITMENTS[2], 200_000))
+    assert cache.get(COMMITMENTS[1]) is None
+    assert [cache.get(each) is not None for each in (COMMITMENTS[0], COMMITMENTS[2])] == [True, True]
+    cache.put(InputResponse(COMMITMENTS[3], bytes(9000)))
+    assert len(cache) == 1, "one that is larger than the bound is kept alone"
+    assert 9000 < cache.bytes < 9600
+
+
+def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
+    pending = PendingInputs()
+    ahead, urgent = (pending.request(CLIENT, each, index == 1, 0.0) for index, each in enumerate(COMMITMENTS[:2]))
+    assert pending.due(0.0) == [urgent, ahead]
+    assert (ahead.clients, urgent.clients) == ({}, {3: CLIENT})
+    assert urgent.failed("down", False, 0.0) == InputUnavailable(COMMITMENTS[1], False, "down")
+    assert pending.due(FIRST_PAUSE - 0.01) == [ahead]
+    assert pending.next_retry(0.0) == FIRST_PAUSE
+    for _ in range(9):
+        urgent.failed("down", False, 10.0)
+    assert urgent.retry_at == 10.0 + MAX_PAUSE
+    ahead.is_fetching = True
+    assert pending.due(9.0) == []
+    assert pending.due(20.0) == [urgent]
+
+
+def test_a_new_incarnation_of_a_client_replaces_the_one_before() -> None:
+    pending = PendingInputs()
+    for client in (CLIENT, LATER):
+        found = pending.request(client, COMMITMENTS[0], True, 0.0)
+    assert (len(pending), found.clients) == (1, {3: LATER})
+
+
+def test_requests_that_are_not_repeated_end() -> None:
+    pending = PendingInputs()
+    first = pending.request(CLIENT, COMMITMENTS[0], True, 0.0)
+    fetching = pending.request(CLIENT, COMMITMENTS[1], False, 0.0)
+    fetching.is_fetching = True
+    pending.expire(URGENT_SECONDS + 0.1)
+    assert (first.urgent, len(pending)) == (False, 2)
+    pending.expire(EXPIRY_SECONDS + 0.1)
+    assert list(pending) == [fetching]
+
+
+def test_the_number_of_requests_is_bounded_and_urgent_ones_stay() -> None:
+    pending = PendingInputs()
+    pending.request(CLIENT, COMMITMENTS[0], True, 0.0)
+    for index, each in enumerate(COMMITMENTS[1:]):
+        pending.request(CLIENT, each, False, 0.001 * index)
+    pending.expire(1.0)
+    assert len(pending) == MAX_PENDING
+    assert COMMITMENTS[0] in {each.commitment for each in pending}
+    pending.remove(next(iter(pending)))
+    assert len(pending) == MAX_PENDING - 1
+
+
+def test_commitments_of_both_kinds_are_apart() -> None:
+    pending = PendingInputs()
+    for kind in (0, 1):
+        pending.request(CLIENT, Commitment(kind, bytes(32)), True, 0.0)
+    assert len(pending) == 2
