@@ -24,6 +24,8 @@ def main(arguments: Sequence[str]) -> int:
     flags = command.flags
     if flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+    if command.chain.config.alt_da is not None:
+        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
     outputs = Outputs.open()
     config = ListingConfig(
         rollup=command.chain.config,

@@ -10,7 +10,7 @@ from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader,
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedBlobs, NeedDecoded
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.blobs import BlobContent
@@ -49,10 +49,10 @@ class BatchListing:
         while True:
             channel = ingestion.next_channel(traversal.origin, traversal.rules)
             yield from self._drops()
-            if isinstance(channel, NeedBlobs):
-                raise ValueError(f"the contents are not those of the blobs of L1 block {traversal.origin}")
             if channel is None:
                 return
+            if not isinstance(channel, ReadyChannel):
+                raise ValueError(f"the contents are not those of the blobs of L1 block {traversal.origin}")
             yield from self._channel(channel)
 
     def _drops(self) -> Iterator[Dropped]:

@@ -16,6 +16,7 @@ from rollup_node.node.options.value_types import (
     TEXT,
     integer,
 )
+from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import SignerConfig
@@ -188,8 +189,8 @@ ALT_DA = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_ALTDA_ENABLED",
-            help="Read batches from an alternative data availability service.",
-            missing_feature="Alt-DA",
+            help="Read batches from an alternative data availability service; chains that keep them there need it.",
+            used_by=("setup.chain:_check_alt_da", "setup.plan:blobs_config"),
         ),
         Option(
             name="altda.da-server",
@@ -197,47 +198,47 @@ ALT_DA = Section(
             default=None,
             variable="NODE_ALTDA_DA_SERVER",
             help="HTTP address of the DA server.",
-            only_with="altda.enabled",
+            field=DaServerConfig.url,
         ),
         Option(
             name="altda.da-service",
             value_type=BOOL,
             default="false",
             variable="NODE_ALTDA_DA_SERVICE",
-            help="The DA server makes the commitments itself.",
-            only_with="altda.enabled",
+            help="The DA server makes the commitments itself. For batchers: a node only reads.",
+            used_by=("options.rules:_writing_only",),
         ),
         Option(
             name="altda.get-timeout",
             value_type=DURATION,
             default="0s",
             variable="NODE_ALTDA_GET_TIMEOUT",
-            help="How long reading from the DA server may take; 0: no limit.",
-            only_with="altda.enabled",
+            help="How long reading an input from the DA server may take; 0: 10 minutes.",
+            field=DaServerConfig.get_timeout,
         ),
         Option(
             name="altda.max-concurrent-da-requests",
             value_type=integer(1),
             default="1",
             variable="NODE_ALTDA_MAX_CONCURRENT_DA_REQUESTS",
-            help="DA requests under way at the same time, at most.",
-            only_with="altda.enabled",
+            help="Requests to the DA server at the same time, at most: with more than 1, inputs are read ahead faster.",
+            field=DaServerConfig.max_requests,
         ),
         Option(
             name="altda.put-timeout",
             value_type=DURATION,
             default="0s",
             variable="NODE_ALTDA_PUT_TIMEOUT",
-            help="How long writing to the DA server may take; 0: no limit.",
-            only_with="altda.enabled",
+            help="How long writing to the DA server may take. For batchers: a node only reads.",
+            used_by=("options.rules:_writing_only",),
         ),
         Option(
             name="altda.verify-on-read",
             value_type=BOOL,
             default="true",
             variable="NODE_ALTDA_VERIFY_ON_READ",
-            help="Check that what was read is what was committed to.",
-            only_with="altda.enabled",
+            help="Check that what was read is what was committed to, with keccak commitments.",
+            field=DaServerConfig.verify_on_read,
         ),
     ),
 )

@@ -27,7 +27,7 @@ def check_options(values: Values) -> None:
 
 def check_l1_options(values: Values) -> None:
     """The same for commands that read only L1."""
-    for rule in (_l1_required, _l1_limits):
+    for rule in (_l1_required, _l1_limits, _alt_da):
         for error in rule(values):
             raise OptionError(error)
 
@@ -52,6 +52,14 @@ def option_warnings(values: Values) -> Iterator[str]:
         yield f"{source}: blocks are signed for the peer-to-peer network, which is switched off"
     elif signer.startswith("http:"):
         yield f"{source}: the connection to the remote signer is not encrypted, use https://"
+    yield from _writing_only(values)
+
+
+def _writing_only(values: Values) -> Iterator[str]:
+    """Warnings about options of Alt-DA that concern the writing of inputs [ADA2]."""
+    for name in ("altda.da-service", "altda.put-timeout"):
+        if values.given(name) and values[name]:
+            yield f"{values.source(name)}: it is for batchers, a node only reads from the DA server"
 
 
 def _l1_required(values: Values) -> Iterator[str]:

@@ -71,8 +71,7 @@ def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenCha
     _check_beacon(chain, values)
     if wants_protocol_versions(values) and config.protocol_versions == ZERO_ADDRESS:
         warn(f"the protocol versions are not read: {name} has no protocol_versions_address")
-    if config.alt_da is not None:
-        raise OptionError(f"not available yet: Alt-DA (the batches of {name} are kept by a DA server)")
+    _check_alt_da(chain, values)
     return chain
 
 
@@ -198,3 +197,20 @@ def _check_beacon(chain: ChosenChain, values: Values) -> None:
             "misconfigured L1 Beacon API endpoint: expected L1 Beacon API endpoint, but got none: give --l1.beacon,"
             " or --l1.beacon.ignore if no batch is ever in blobs"
         )
+
+
+def _check_alt_da(chain: ChosenChain, values: Values) -> None:
+    """Alt-DA must be configured for chain and node alike [OPT76, OPT77]."""
+    alt_da = chain.config.alt_da
+    if alt_da is None:
+        if values["altda.enabled"]:
+            raise OptionError(f"failed to get altDA config: no altDA config ({chain.name} has no alt_da)")
+        return
+    if not values["altda.enabled"]:
+        raise OptionError(
+            f"altDA config error: the batches of {chain.name} are kept by a DA server: give --altda.enabled and"
+            " --altda.da-server"
+        )
+    for window, name in ((alt_da.challenge_window, "Challenge"), (alt_da.resolve_window, "Resolve")):
+        if window == 0:
+            raise OptionError(f"failed to get altDA config: missing DA{name}Window ({chain.name})")

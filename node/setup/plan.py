@@ -23,7 +23,7 @@ from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
 from rollup_node.node.system.runtime_dir import METRICS, PROFILES, SEQUENCER_STATE
 from rollup_node.node.system.version import version
-from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
@@ -166,7 +166,8 @@ def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool) -> L1
 
 def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
     """The configuration of the blobs process."""
-    return build_config(BlobsConfig, values, rollup=chain.config)
+    da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
+    return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server)
 
 
 def derivation_config(values: Values, chain: ChosenChain, *, drops_are_read: bool = False) -> DerivationConfig:

@@ -86,6 +86,10 @@ TABLE: tuple[Metric, ...] = (
     Metric("channel_timeout", MetricType.EVENT, "Channels that timed out"),
     Metric("frame_added", MetricType.EVENT, "Frames added to channels"),
     Metric("channel_input_bytes", MetricType.COUNTER, "Compressed bytes added to channels"),
+    # Alt-DA [ADA13]
+    Metric("challenges_status", MetricType.GAUGE, "Alt-DA challenges seen, by status", ("status",)),
+    Metric("challenges_head", MetricType.GAUGE, "L1 block up to which Alt-DA challenges are known", ("type",)),
+    Metric("storage_errors", MetricType.EVENT, "Failed requests to the DA server"),
     Metric("protocol_version_delta", MetricType.GAUGE, "How a version compares with one that L1 signals", ("type",)),
     # engine [MET10, MET12, MET13, MET22 to MET25]
     Metric("refs_number", MetricType.GAUGE, "Number of a head", ("layer", "type")),

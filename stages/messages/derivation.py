@@ -11,12 +11,14 @@ from rollup_node.stages.protocol.types import L1BlockRef
 
 class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     """How far the pipeline has read: `current_l1` is its L1 origin; `idle` when that block is exhausted and the engine
-    has every L2 block derived from it."""
+    has every L2 block derived from it. With Alt-DA, `settled_l1` is the L1 block up to which no challenge can take out
+    what was derived [ADA11]; None while that is not known."""
 
     reset: int
     current_l1: L1BlockRef | None
     idle: bool
     blocks_derived: int
+    settled_l1: int | None = None
 
 
 class DropEffect(StrEnum):

@@ -1,15 +1,11 @@
-"""Alt-DA commitments in place of data: parsing, and the effect of each challenge status [AD1 to AD9]."""
+"""Alt-DA commitments in place of data: parsing, and what becomes of each input [AD1 to AD14]."""
 
+import msgspec
 import pytest
 
-from rollup_node.stages.derivation.pipeline.alt_da import (
-    GENERIC,
-    KECCAK,
-    AltDaResolver,
-    Commitment,
-    CommitmentStatus,
-)
+from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
 from rollup_node.stages.derivation.reasons.alt_da import (
     ChallengeExpired,
     CommitmentEmpty,
@@ -21,34 +17,45 @@ from rollup_node.stages.derivation.reasons.alt_da import (
 from rollup_node.stages.derivation.reasons.frames import FramesVersionUnknown
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, Commitment
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.types import ChallengeLog
+from tests.conformance.kit.alt_da import ALT_DA, RESOLVE, WINDOW, challenge_log, with_challenges
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import forks_until
+from tests.conformance.kit.chain import FIRST_L1, L1Blocks, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item
 
 GOOD = item("A0!")
 DIGEST = b"\x44" * 32
+COMMITMENT = Commitment(KECCAK, DIGEST)
 KECCAK_ITEM, GENERIC_ITEM = b"\1\0" + DIGEST, b"\1\1" + DIGEST
 
 
 class Resolution:
-    """A resolver, for keccak commitments by default, and what it drops."""
+    """A resolver at the first L1 block, for keccak commitments by default, and what it drops."""
 
     def __init__(self, commitment_type: str = "KeccakCommitment") -> None:
         self.events = PipelineEvents()
-        self.resolver = AltDaResolver(commitment_type, self.events)
+        config = msgspec.structs.replace(ALT_DA, commitment_type=commitment_type)
+        self.resolver = AltDaResolver(config, 100, self.events)
+        self.l1 = L1Blocks()
+        self.resolver.open(self.l1.last)
 
-    def is_skipped(self, data: bytes, reason: Reason) -> bool:
-        """Whether the item is skipped for this reason, and the next one read."""
-        assert self.resolver.resolve(data) is None
-        assert (self.resolver.needed, self.resolver.reset) == (None, None)
-        return self.take_reasons() == [reason] and self.resolver.resolve(GOOD) == GOOD
+    def resolve(self, data: bytes) -> bytes | NeedInput | NeedChallenges | None:
+        """Reads an item; what follows."""
+        self.resolver.resolve(data, self.l1[FIRST_L1].ref)
+        return self.resolver.next()
 
-    def take_reasons(self) -> list[Reason]:
+    def add_challenges(self, *logs: ChallengeLog) -> None:
+        """The next L1 block, read ahead."""
+        assert self.resolver.add_challenges(with_challenges(self.l1.add(), logs))
+
+    def take_reasons(self, effect: DropEffect = DropEffect.IGNORED) -> list[Reason]:
         found = list(self.events.drops)
         self.events.drops.clear()
-        assert found == [Dropped(DropEffect.IGNORED, each.reason, None) for each in found]
+        assert [each.effect for each in found] == [effect] * len(found)
+        assert all(isinstance(each, Dropped) for each in found)
         return [each.reason for each in found]
 
 
@@ -61,11 +68,10 @@ def without_alt_da() -> None:
 
 @table(altda_v0_pass=(GOOD, ["A0"], []), altda_v7_pass=(b"\7" + GOOD[1:], [], [FramesVersionUnknown]))
 def passed_on(data: bytes, channels: list[str], reasons: list[type[Reason]]) -> None:
-    resolution = Resolution()
-    assert resolution.resolver.resolve(data) == data
-    assert resolution.take_reasons() == []
-    harness = IngestionHarness(forks_until("ecotone"))
+    resolver = Resolution().resolver
+    harness = IngestionHarness(forks_until("ecotone"), resolver)
     assert (harness.read(data), harness.take_reasons()) == (channels, reasons)
+    assert resolver.needed is None
 
 
 @table(
@@ -77,60 +83,88 @@ def passed_on(data: bytes, channels: list[str], reasons: list[type[Reason]]) -> 
     altda_type_mismatch=(GENERIC_ITEM, CommitmentTypeMismatch(kind=GENERIC, expected=KECCAK)),
 )
 def skipped(data: bytes, reason: Reason) -> None:
-    assert Resolution().is_skipped(data, reason)
+    resolution = Resolution()
+    assert resolution.resolve(data) is None
+    assert (resolution.resolver.needed, resolution.resolver.reset) == (None, None)
+    assert resolution.take_reasons() == [reason]
+    harness = IngestionHarness(forks_until("ecotone"), Resolution().resolver)
+    assert harness.read(data, GOOD) == ["A0"], "the next item follows"
 
 
 @case("altda_expired")
 def challenge_expired() -> None:
     resolution = Resolution()
-    assert resolution.resolver.resolve(KECCAK_ITEM) is None
-    assert resolution.resolver.add_input(CommitmentStatus.EXPIRED) is None
-    assert (resolution.resolver.needed, resolution.resolver.reset) == (None, None)
-    assert resolution.take_reasons() == [CommitmentExpired(commitment=DIGEST)]
-    assert resolution.resolver.resolve(GOOD) == GOOD
+    assert isinstance(resolution.resolve(KECCAK_ITEM), NeedInput)
+    assert resolution.resolver.input_not_found(COMMITMENT)
+    resolution.add_challenges(challenge_log(COMMITMENT, FIRST_L1))
+    for _ in range(RESOLVE):
+        assert resolution.resolver.next() == NeedChallenges(resolution.l1.last.header.number + 1)
+        resolution.add_challenges()
+    assert resolution.resolver.next() is None
+    assert resolution.resolver.needed is None
+    assert resolution.take_reasons(DropEffect.DROPPED) == [CommitmentExpired(commitment=DIGEST)]
 
 
 @case("altda_pending")
 def input_not_found_yet() -> None:
     resolution = Resolution()
-    resolution.resolver.resolve(KECCAK_ITEM)
-    for _ in range(3):
-        assert resolution.resolver.add_input(CommitmentStatus.PENDING) is None
-        assert resolution.resolver.needed == Commitment(KECCAK, DIGEST)
-    assert resolution.resolver.add_input(GOOD) == GOOD
+    need = resolution.resolve(KECCAK_ITEM)
+    assert need == NeedInput(resolution.l1[FIRST_L1].ref, COMMITMENT)
+    assert resolution.resolver.next() == need
+    for number in range(3):
+        assert resolution.resolver.input_not_found(COMMITMENT)
+        assert resolution.resolver.next() == NeedChallenges(FIRST_L1 + number + 1)
+        resolution.add_challenges()
+        assert resolution.resolver.needed == need
+    assert resolution.resolver.add_input(COMMITMENT, GOOD)
+    assert resolution.resolver.next() == GOOD
     assert (resolution.resolver.needed, resolution.take_reasons()) == (None, [])
 
 
 @case("altda_lost")
 def unavailable_after_the_challenge_window() -> None:
     resolution = Resolution()
-    resolution.resolver.resolve(KECCAK_ITEM)
-    with pytest.raises(CriticalError):
-        resolution.resolver.add_input(CommitmentStatus.UNAVAILABLE)
+    need = resolution.resolve(KECCAK_ITEM)
+    resolution.resolver.input_not_found(COMMITMENT)
+    for _ in range(WINDOW + 1):
+        assert isinstance(resolution.resolver.next(), NeedChallenges)
+        resolution.add_challenges()
+    assert resolution.resolver.next() == need, "the server is asked once more"
+    resolution.resolver.input_not_found(COMMITMENT)
+    with pytest.raises(CriticalError, match="no DA server has the input of commitment 0x004444"):
+        resolution.resolver.next()
 
 
 @case("altda_new_expired")
 def an_earlier_one_expires() -> None:
     resolution = Resolution()
-    resolution.resolver.advance_origin(any_expired=False)
-    assert resolution.resolver.reset is None
-    resolution.resolver.advance_origin(any_expired=True)
-    assert resolution.resolver.reset == ChallengeExpired()
+    resolution.resolve(KECCAK_ITEM)
+    resolution.resolver.add_input(COMMITMENT, GOOD)
+    assert resolution.resolver.next() == GOOD
+    resolution.resolver.open(with_challenges(resolution.l1.add(), [challenge_log(COMMITMENT, FIRST_L1)]))
+    for _ in range(RESOLVE):
+        assert resolution.resolver.reset is None
+        resolution.resolver.open(resolution.l1.add())
+    assert resolution.resolver.reset == ChallengeExpired(commitment=DIGEST)
 
 
 @case("altda_keccak_130673")
 def keccak_input_too_large() -> None:
     for size, reasons in ((130_672, []), (130_673, [CommitmentInputTooLarge(size=130_673, limit=130_672)])):
         resolution = Resolution()
-        resolution.resolver.resolve(KECCAK_ITEM)
-        settled = resolution.resolver.add_input(bytes(size))
-        assert (settled is None, resolution.take_reasons()) == (bool(reasons), reasons)
+        resolution.resolve(KECCAK_ITEM)
+        resolution.resolver.add_input(COMMITMENT, bytes(size))
+        assert (resolution.resolver.next() is None, resolution.take_reasons(DropEffect.DROPPED)) == (
+            bool(reasons),
+            reasons,
+        )
         assert resolution.resolver.needed is None
 
 
 @case("altda_generic_130673")
 def generic_input_of_any_size() -> None:
     resolution = Resolution("GenericCommitment")
-    resolution.resolver.resolve(GENERIC_ITEM)
-    assert resolution.resolver.add_input(bytes(130_673)) == bytes(130_673)
+    resolution.resolve(GENERIC_ITEM)
+    assert resolution.resolver.add_input(Commitment(GENERIC, DIGEST), bytes(130_673))
+    assert resolution.resolver.next() == bytes(130_673)
     assert resolution.take_reasons() == []

@@ -1,115 +1,150 @@
-"""Alt-DA: commitments in place of the batcher's data, and what their state means for derivation.
+"""Alt-DA: resolves the commitments among the batcher's data items into their inputs [AD1 to AD8].
 
-Inputs are fetched and challenges followed elsewhere; this module only decides the result of each data item. Networks
-with Alt-DA are refused at start until the rest exists."""
+An input that no DA server has makes the resolver read ahead the events of challenges, L1 block by L1 block, until the
+input is found or resolved on L1, its challenge expires, or nobody can challenge it any more [AD6]."""
 
-from enum import Enum
-
-import msgspec
-
+from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
 from rollup_node.stages.derivation.reasons.alt_da import (
     ChallengeExpired,
+    ChallengesReorged,
     CommitmentEmpty,
     CommitmentExpired,
     CommitmentInputTooLarge,
     CommitmentMalformed,
-    CommitmentReorged,
     CommitmentTypeMismatch,
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.config_check import GENERIC_COMMITMENT, KECCAK_COMMITMENT
+from rollup_node.stages.protocol.challenges import ChallengeStatus
+from rollup_node.stages.protocol.commitments import (
+    COMMITMENT_TYPES,
+    KECCAK,
+    MAX_KECCAK_INPUT,
+    Commitment,
+    CommitmentError,
+    decode_commitment,
+)
+from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import CriticalError
-
-VERSION = 1
-KECCAK, GENERIC = 0, 1
-COMMITMENT_TYPES = {KECCAK_COMMITMENT: KECCAK, GENERIC_COMMITMENT: GENERIC}
-"""By their names in rollup.json."""
-MAX_KECCAK_INPUT = 130_672
-"""Bytes [CK19]."""
-_KECCAK_SIZE = 32
-
-
-class Commitment(msgspec.Struct, frozen=True, array_like=True):
-    """What stands for data that a DA server keeps: a keccak hash of 32 bytes, or bytes that only the server reads."""
-
-    kind: int
-    content: bytes
-
-
-class CommitmentStatus(Enum):
-    """The state of a commitment whose input is not there [AD6]."""
-
-    PENDING = "not found yet, or challenged and not resolved"
-    EXPIRED = "its challenge expired"
-    UNAVAILABLE = "not found, and the challenge window has passed"
-    REORGED = "known on another L1 chain"
-
-
-def read_commitment(item: bytes) -> Commitment | Reason:
-    """The commitment after the version byte, or why it is malformed [AD5]."""
-    if len(item) < 2:
-        return CommitmentMalformed("no bytes")
-    kind, content = item[1], item[2:]
-    if kind not in (KECCAK, GENERIC):
-        return CommitmentMalformed(f"unknown type {kind}")
-    if kind == KECCAK and len(content) != _KECCAK_SIZE:
-        return CommitmentMalformed(f"keccak of {len(content)} bytes")
-    if not content:
-        return CommitmentMalformed("no bytes after its type")
-    return Commitment(kind, content)
+from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 
 
 class AltDaResolver:
     """Between the data items of L1 and frame parsing. `needed` is the commitment whose input is missing; no item may be
     resolved before it is there. `reset` is the reason of a reset that it asks for."""
 
-    def __init__(self, commitment_type: str, events: PipelineEvents) -> None:
-        self.needed: Commitment | None = None
+    def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents) -> None:
+        self.challenges = ChallengeState(config, look_back, events)
+        self.needed: NeedInput | None = None
         self.reset: Reason | None = None
-        self._kind = COMMITMENT_TYPES[commitment_type]
+        self._kind = COMMITMENT_TYPES[config.commitment_type]
         self._events = events
+        self._input: bytes | None = None
+        self._not_found = False
 
-    def advance_origin(self, any_expired: bool) -> None:
-        """Moves to another L1 block. If a challenge expires there, what was read since its commitment is void [AD1]."""
-        if any_expired:
-            self.reset = ChallengeExpired()
+    def clear(self, keep_challenges: bool = False) -> None:
+        """Forgets all but, with `keep_challenges`, the challenges [RS3]."""
+        self.challenges.reset(keep_challenges)
+        self.needed = self.reset = self._input = None
+        self._not_found = False
 
-    def resolve(self, item: bytes) -> bytes | None:
-        """The data to parse frames from; None if the item is skipped or its input is `needed` [AD3 to AD6]."""
+    def open(self, block: L1Block) -> None:
+        """Moves to another L1 block, before its data are read. If a challenge expires there, what was read since its
+        commitment is void [AD1]."""
+        number = block.header.number
+        if self.challenges.contradicts(block.ref):
+            self.reset = ChallengesReorged(number)
+            return
+        self.challenges.read_events(block)
+        expired = self.challenges.expire_commitments(number)
+        if expired is not None:
+            self.reset = ChallengeExpired(expired.content)
+
+    def resolve(self, item: bytes, block: L1BlockRef) -> None:
+        """Takes an item of the L1 block being read that is empty or a commitment, which is then `needed` [AD3 to
+        AD6]."""
         if not item:
-            return self._skip(CommitmentEmpty())
-        if item[0] != VERSION:
-            return item
-        found = read_commitment(item)
-        if isinstance(found, Reason):
-            return self._skip(found)
-        if found.kind != self._kind:
-            return self._skip(CommitmentTypeMismatch(found.kind, self._kind))
-        self.needed = found
-        return None
+            self._skip(CommitmentEmpty())
+            return
+        try:
+            commitment = decode_commitment(item[1:])
+        except CommitmentError as error:
+            self._skip(CommitmentMalformed(str(error)))
+            return
+        if commitment.kind != self._kind:
+            self._skip(CommitmentTypeMismatch(commitment.kind, self._kind))
+            return
+        self.needed, self._not_found = NeedInput(block, commitment), False
 
-    def add_input(self, answer: bytes | CommitmentStatus) -> bytes | None:
-        """Brings the input that is needed, or the state of its commitment; None if it is skipped or still needed [AD6
-        to AD8]. Raises CriticalError if it is unavailable, since derivation cannot continue without it."""
-        commitment = self.needed
-        if commitment is None:
-            raise CriticalError("the input of a commitment that is not needed")
-        if answer is CommitmentStatus.PENDING:
+    def next(self) -> bytes | NeedInput | NeedChallenges | None:
+        """The input, or what is needed for it; None if no input is needed, or it is skipped. Raises CriticalError if
+        it can be had neither from a DA server nor from L1: derivation cannot continue without it [AD6]."""
+        needed = self.needed
+        if needed is None:
             return None
-        if answer is CommitmentStatus.UNAVAILABLE:
-            raise CriticalError(f"the input of commitment 0x{commitment.content.hex()[:128]} is unavailable")
-        if answer is CommitmentStatus.REORGED:
-            self.reset = CommitmentReorged(commitment.content)
-            return None
-        self.needed = None
-        if isinstance(answer, CommitmentStatus):
-            return self._skip(CommitmentExpired(commitment.content))
-        if commitment.kind == KECCAK and len(answer) > MAX_KECCAK_INPUT:
-            return self._skip(CommitmentInputTooLarge(len(answer), MAX_KECCAK_INPUT))
-        return answer
+        commitment, included = needed.commitment, needed.block.number
+        challenge = self.challenges.challenge(commitment, included)
+        if challenge is not None and challenge.status is ChallengeStatus.EXPIRED:
+            return self._skip(CommitmentExpired(commitment.content), DropEffect.DROPPED)
+        if self._input is not None:
+            return self._use(commitment, included, self._input)
+        # Data on L1 match the commitment, so that no server has to be asked.
+        if challenge is not None and challenge.data is not None:
+            return self._use(commitment, included, challenge.data)
+        if not self._not_found:
+            return needed
+        if challenge is None and self.challenges.is_past_challenge(included):
+            raise CriticalError(
+                f"no DA server has the input of commitment {commitment} of L1 block {included}, and it could be"
+                f" challenged until L1 block {self.challenges.challenge_window_end(included)} only"
+            )
+        return NeedChallenges(self.challenges.next_number)
 
-    def _skip(self, reason: Reason) -> bytes | None:
-        self._events.drop(DropEffect.IGNORED, reason)
+    def add_input(self, commitment: Commitment, data: bytes) -> bool:
+        """Brings the input of a commitment; False if another or none is needed."""
+        if self.needed is None or commitment != self.needed.commitment:
+            return False
+        self._input = data
+        return True
+
+    def add_too_large(self, commitment: Commitment, size: int) -> bool:
+        """The input of the commitment that is needed is too large, of `size` bytes at least [AD7]."""
+        if self.needed is None or commitment != self.needed.commitment:
+            return False
+        self._skip(CommitmentInputTooLarge(size, MAX_KECCAK_INPUT), DropEffect.DROPPED)
+        return True
+
+    def input_not_found(self, commitment: Commitment) -> bool:
+        """No DA server has the input that is needed, at present."""
+        if self.needed is None or commitment != self.needed.commitment:
+            return False
+        self._not_found = True
+        return True
+
+    def add_challenges(self, block: L1Block) -> bool:
+        """Brings the L1 block whose events are needed next; False if it is another or none is needed. After the last
+        one that can hold a challenge the DA server is asked once more."""
+        if self.needed is None or block.header.number != self.challenges.next_number:
+            return False
+        if self.challenges.contradicts(block.ref):
+            self.reset = ChallengesReorged(block.header.number)
+            return True
+        self.challenges.read_events(block)
+        included = self.needed.block.number
+        if self.challenges.is_past_challenge(included):
+            self._not_found = self.challenges.challenge(self.needed.commitment, included) is not None
+        return True
+
+    def _use(self, commitment: Commitment, included: int, data: bytes) -> bytes | None:
+        if commitment.kind == KECCAK and len(data) > MAX_KECCAK_INPUT:
+            return self._skip(CommitmentInputTooLarge(len(data), MAX_KECCAK_INPUT), DropEffect.DROPPED)
+        self.challenges.use(commitment, included)
+        self.needed = self._input = None
+        return data
+
+    def _skip(self, reason: Reason, effect: DropEffect = DropEffect.IGNORED) -> bytes | None:
+        self.needed = self._input = None
+        self._events.drop(effect, reason)
         return None

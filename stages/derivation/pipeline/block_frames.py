@@ -9,16 +9,19 @@ from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.commitments import VERSION
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTransaction, L1Block
 
 
 class ItemFrames(NamedTuple):
-    """The frames of one data item, and what was dropped when it was parsed."""
+    """The frames of one data item, and what was dropped when it was parsed; or an item that Alt-DA has to resolve
+    before it can be parsed."""
 
     frames: Sequence[Frame]
     drops: Sequence[tuple[DropEffect, Reason]] = ()
+    unresolved: bytes | None = None
 
 
 class BlockFrames(NamedTuple):
@@ -59,25 +62,36 @@ def are_contents_of(contents: Sequence[BlobContent], blobs: Sequence[BlobRef]) -
 
 
 def parse_block(
-    block: Hash, batcher: Address, items: Iterable[bytes | BlobRef], contents: Sequence[BlobContent], rules: L1Rules
+    block: Hash,
+    batcher: Address,
+    items: Iterable[bytes | BlobRef],
+    contents: Sequence[BlobContent],
+    rules: L1Rules,
+    alt_da: bool = False,
 ) -> BlockFrames:
-    """Parses the items of a block; `contents` are those of its blobs in order, as `are_contents_of` checks."""
+    """Parses the items of a block; `contents` are those of its blobs in order, as `are_contents_of` checks. With
+    `alt_da` those are left unresolved that are empty or a commitment [AD3, AD4]."""
+    parse = _parse_unless_commitment if alt_da else parse_item
     parsed: list[ItemFrames] = []
     malformed: list[BlobMalformed] = []
     remaining = iter(contents)
     for item in items:
         if not isinstance(item, BlobRef):
-            parsed.append(_parse_item(item, rules))
+            parsed.append(parse(item, rules))
             continue
         content = next(remaining)
         if content.data is None:
             malformed.append(BlobMalformed(item.index, item.hash, content.refused or "refused"))
         else:
-            parsed.append(_parse_item(content.data, rules))
+            parsed.append(parse(content.data, rules))
     return BlockFrames(block, batcher, tuple(parsed), tuple(malformed))
 
 
-def _parse_item(item: bytes, rules: L1Rules) -> ItemFrames:
+def _parse_unless_commitment(item: bytes, rules: L1Rules) -> ItemFrames:
+    return parse_item(item, rules) if item and item[0] != VERSION else ItemFrames((), (), item)
+
+
+def parse_item(item: bytes, rules: L1Rules) -> ItemFrames:
     """All frames of an item, or none if one is malformed [P11]; from Holocene on they are pruned [Q3]."""
     frames = parse_frames(item)
     if isinstance(frames, Reason):

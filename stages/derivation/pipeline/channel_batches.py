@@ -6,7 +6,7 @@ from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedBlobs
+from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData
 from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
 from rollup_node.stages.messages.derivation import DropEffect
 
@@ -33,7 +33,7 @@ class ChannelBatches:
         popped = self._reader.pop(rules, origin.timestamp)
         return Flow.MORE if popped is Flow.OUT_OF_DATA else popped
 
-    def discard_block(self) -> NeedBlobs | None:
+    def discard_block(self) -> NeedData | None:
         """Discards the channels that complete in the L1 block, which is not after the safe head's origin; None when the
         block is exhausted. Each of their batches would be discarded, so they are not even decoded [BQ4, BS2]."""
         self._reader.close()

@@ -22,10 +22,10 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 class DataSource:
     """The data items of the L1 block that was opened last, parsed into frames. Frames that were parsed ahead can be
-    given instead of blobs; those of another block or batcher are refused."""
+    given instead of blobs; those of another block or batcher are refused. With `alt_da` an item may be unresolved."""
 
-    def __init__(self, events: PipelineEvents) -> None:
-        self._events = events
+    def __init__(self, events: PipelineEvents, alt_da: bool = False) -> None:
+        self._events, self._alt_da = events, alt_da
         self._items: deque[ItemFrames] = deque()
         self._unparsed: list[bytes | BlobRef] = []
         self._need: NeedBlobs | None = None
@@ -77,7 +77,8 @@ class DataSource:
         return self._items.popleft() if self._items else None
 
     def _parse(self, contents: Sequence[BlobContent]) -> None:
-        self._take(parse_block(self._block, self._batcher, self._unparsed, contents, self._rules))
+        items = self._unparsed
+        self._take(parse_block(self._block, self._batcher, items, contents, self._rules, self._alt_da))
 
     def _take(self, frames: BlockFrames) -> bool:
         if (frames.block, frames.batcher) != (self._block, self._batcher):

@@ -6,6 +6,7 @@ drops; only contradictions in our own state raise."""
 from collections.abc import Sequence
 from typing import Protocol
 
+from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage, BatchStageContext
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
@@ -28,6 +29,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
 from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.derivation.reasons.alt_da import ChallengeExpired
 from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, PayloadReplacedByDeposits, StagesReplaced
@@ -66,7 +68,7 @@ class _Pipeline:
         schedule, events = deriver.config.schedule(), deriver.events
         self.block = without_inbox(base)
         self.traversal = L1Traversal(schedule, events, base.ref, config)
-        self.ingestion = FrameIngestion(self.traversal.rules, events)
+        self.ingestion = FrameIngestion(self.traversal.rules, events, deriver.alt_da)
         self.reader = ChannelReader(schedule, span_rules(deriver.config), events)
         self.l1_window = L1OriginWindow(self.block)
         self.overlap_blocks = OverlapBlocks()
@@ -114,6 +116,7 @@ class Deriver:
         self.config = config
         self.span_overlap_check = span_overlap_check
         self.events = PipelineEvents()
+        self.alt_da = _alt_da_resolver(config, self.events)
         self._l1_chain = l1_chain
         self._start: ResetPoint | None = None
         self._pipeline: _Pipeline | None = None
@@ -141,7 +144,10 @@ class Deriver:
     # --- inputs ----------------------------------------------------------------------------------------------------
 
     def reset(self, start: ResetPoint) -> None:
-        """Discards everything and starts to read at the base of `start`."""
+        """Discards everything and starts to read at the base of `start`. After an expired challenge, the challenges of
+        Alt-DA stay known: they say which commitment to skip [RS3]."""
+        if self.alt_da is not None:
+            self.alt_da.clear(keep_challenges=isinstance(self._reset_reason, ChallengeExpired))
         self._start = start
         self._pipeline = self._ready = self._emitted = self._reset_reason = None
         self._needed_block = self._exhausted_on = None
@@ -174,6 +180,7 @@ class Deriver:
             base = self._start.base
             if block.header.hash == base.hash:
                 self._pipeline = _Pipeline(self, block, self._start.base_config, frames)
+                self._open_alt_da(block)
             else:
                 self._request_reset(ResetBaseMismatch(base.number, block.header.hash, expected=base.hash))
             return True
@@ -182,7 +189,25 @@ class Deriver:
             self._request_reset(rejection)
             return True
         self._pipeline.advance(block, frames)
+        self._open_alt_da(block)
         return True
+
+    def add_challenges(self, block: L1Block) -> bool:
+        """Brings the L1 block whose challenges are needed ahead; False if it is another."""
+        if self.alt_da is None or not self.alt_da.add_challenges(block):
+            return False
+        self._take_reset_of_alt_da()
+        return True
+
+    def _open_alt_da(self, block: L1Block) -> None:
+        if self.alt_da is not None:
+            self.alt_da.open(block)
+            self._take_reset_of_alt_da()
+
+    def _take_reset_of_alt_da(self) -> None:
+        if self.alt_da is not None and self.alt_da.reset is not None:
+            self._request_reset(self.alt_da.reset)
+            self.alt_da.reset = None
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
         """Brings the blobs that are needed; False if they are others."""
@@ -280,3 +305,12 @@ class Deriver:
         self._reset_reason = reason
         self.events.drop(DropEffect.RESET, reason)
         return Flow.MORE
+
+
+def _alt_da_resolver(config: RollupConfig, events: PipelineEvents) -> AltDaResolver | None:
+    alt_da = config.alt_da
+    if alt_da is None:
+        return None
+    # A reset goes back to a safe head of this depth [STA12]; its L1 origin and the open channels lie further back.
+    depth = max(config.seq_window_size, alt_da.challenge_window + alt_da.resolve_window)
+    return AltDaResolver(alt_da, depth + config.seq_window_size + config.channel_timeout, events)

@@ -3,12 +3,13 @@
 from collections import deque
 
 from rollup_node.stages.derivation.codec.frames import Frame
-from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, ItemFrames
+from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
+from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, ItemFrames, parse_item
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank, ReadyChannel
 from rollup_node.stages.derivation.pipeline.data_source import DataSource
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.pipeline.outputs import NeedData
 from rollup_node.stages.protocol.forks.rules import ChannelStageKind, L1Rules
 from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
 
@@ -20,11 +21,12 @@ CHANNEL_STAGES: dict[ChannelStageKind, type[ChannelBank] | type[ChannelAssembler
 
 class FrameIngestion:
     """The stages before the channel reader. The channel stage is chosen at construction and by `replace_channels`;
-    everything else follows the rules of the block being read [PS3 to PS6]."""
+    everything else follows the rules of the block being read [PS3 to PS6]. `alt_da` resolves the data items that are
+    commitments, on chains with Alt-DA."""
 
-    def __init__(self, rules: L1Rules, events: PipelineEvents) -> None:
-        self.source = DataSource(events)
-        self._events = events
+    def __init__(self, rules: L1Rules, events: PipelineEvents, alt_da: AltDaResolver | None = None) -> None:
+        self.source = DataSource(events, alt_da is not None)
+        self._events, self._alt_da = events, alt_da
         self._frames: deque[Frame] = deque()
         self._channels: ChannelBank | ChannelAssembler = CHANNEL_STAGES[rules.channel_stage](events)
 
@@ -44,7 +46,7 @@ class FrameIngestion:
         """Drops the staging channel; frames in the frame queue stay [BS7]."""
         self._channels.flush()
 
-    def next_channel(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | NeedBlobs | None:
+    def next_channel(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | NeedData | None:
         """The next complete channel; None when the block is exhausted. A channel is read before the next frame is
         ingested, which decides what the bank evicts [CB17]."""
         while True:
@@ -54,9 +56,24 @@ class FrameIngestion:
             if self._frames:
                 self._channels.ingest_frame(self._frames.popleft(), origin, rules)
                 continue
-            item = self.source.pop()
+            item = self._next_item(origin, rules)
             if not isinstance(item, ItemFrames):
                 return item
             for effect, reason in item.drops:
                 self._events.drop(effect, reason)
             self._frames.extend(item.frames)
+
+    def _next_item(self, origin: L1BlockRef, rules: L1Rules) -> ItemFrames | NeedData | None:
+        """The next item, a commitment replaced by its input [AD8]."""
+        if self._alt_da is None:
+            return self.source.pop()
+        while True:
+            found = self._alt_da.next()
+            if isinstance(found, bytes):
+                return parse_item(found, rules)
+            if found is not None:
+                return found
+            item = self.source.pop()
+            if not isinstance(item, ItemFrames) or item.unresolved is None:
+                return item
+            self._alt_da.resolve(item.unresolved, origin)

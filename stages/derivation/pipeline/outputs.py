@@ -6,6 +6,7 @@ import msgspec
 
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel
+from rollup_node.stages.protocol.commitments import Commitment
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef, L2BlockRef
 
@@ -21,6 +22,20 @@ class NeedBlobs(msgspec.Struct, frozen=True):
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
+
+
+class NeedInput(msgspec.Struct, frozen=True):
+    """The input of an Alt-DA commitment of `block` [AD6]."""
+
+    block: L1BlockRef
+    commitment: Commitment
+
+
+class NeedChallenges(msgspec.Struct, frozen=True):
+    """The canonical L1 block of this number for its challenges, ahead of the one being read: an input is not found
+    [AD6]."""
+
+    number: int
 
 
 class NeedDecoded(msgspec.Struct, frozen=True):
@@ -57,7 +72,10 @@ class AttributesWithParent(msgspec.Struct, frozen=True):
     concluding: bool
 
 
-Need = NeedBlobs | NeedDecoded | NeedL2Blocks
+NeedData = NeedBlobs | NeedInput | NeedChallenges
+"""What is needed for the next data item."""
+
+Need = NeedData | NeedDecoded | NeedL2Blocks
 
 
 class Flow(Enum):

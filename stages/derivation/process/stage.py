@@ -9,11 +9,14 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     AttributesWithParent,
     AwaitSafeHead,
     NeedBlobs,
+    NeedChallenges,
     NeedDecoded,
+    NeedInput,
     NeedL1Block,
     NeedL2Blocks,
     NeedReset,
 )
+from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
@@ -72,11 +75,14 @@ class DerivationStage:
         self.periodic_tasks = [self._task]
         pool = None if config.inline_decoding else bus.dispatch("work.derivation")
         self._decoding = DecodingClient(pool, self._task.wake.set)
+        blobs = bus.connect("blobs.contents", self._on_blobs)
         self._requests = Requests(
-            bus.connect("l1.blocks", self._on_l1),
-            bus.connect("blobs.contents", self._on_blobs),
-            bus.connect("engine.blocks", self._on_engine),
+            bus.connect("l1.blocks", self._on_l1), blobs, bus.connect("engine.blocks", self._on_engine)
         )
+        self._alt_da: AltDaClient | None = None
+        if self.deriver.alt_da is not None:
+            self._alt_da = AltDaClient(self.deriver.alt_da, blobs, meter, log)
+            bus.subscribe("status.l1", self._alt_da.on_l1_status)
         bus.subscribe("status.engine", self._on_engine_status)
         self._drops_are_read = config.drops_are_read
         self._drops = bus.serve("derivation.drops", self._on_drops_request)
@@ -109,8 +115,11 @@ class DerivationStage:
             self._block_unavailable = None
         self._task.wake.set()
 
-    def _on_blobs(self, message: BlobsResponse | BlobsUnavailable) -> None:
-        if isinstance(message, BlobsResponse):
+    def _on_blobs(self, message: BlobsResponse | BlobsUnavailable | InputMessage) -> None:
+        if isinstance(message, InputMessage):
+            if self._alt_da is not None:
+                self._alt_da.on_input(message)
+        elif isinstance(message, BlobsResponse):
             known = self._prefetcher.add_blobs(message.block_hash, message.contents)
             if not known and not self._prefetcher.has_frames(message.block_hash):
                 self._blobs = message
@@ -160,6 +169,8 @@ class DerivationStage:
         self.derivation_log.restart()
         self._decoding.clear_queue()
         self._requests.restart()
+        if self._alt_da is not None:
+            self._alt_da.restart()
 
     def _on_result(self, message: AttributesResult) -> None:
         """The engine has answered the attributes; a repeated answer is ignored."""
@@ -207,8 +218,10 @@ class DerivationStage:
             case Dropped():
                 self.derivation_log.dropped(output)
                 return True
-            case NeedL1Block():
-                return self._add_l1_block()
+            case NeedL1Block(number=number):
+                return self._add_l1_block(number)
+            case NeedChallenges(number=number):
+                return self._add_challenges(number)
             case NeedBlobs():
                 return self._add_blobs(output)
             case NeedDecoded():
@@ -222,11 +235,13 @@ class DerivationStage:
             case NeedReset():
                 self._reset_reason = str(output.reason)
                 self.derivation_log.reset_needed(self._reset_reason)
-            case NeedL2Blocks() | AwaitSafeHead():
+            case NeedL2Blocks() | NeedInput() | AwaitSafeHead():
                 pass
         return False
 
-    def _add_l1_block(self) -> bool:
+    def _add_l1_block(self, number: int) -> bool:
+        if self._buffer.first > number:
+            self._buffer.restart(number)  # challenges were read ahead of the pipeline
         origin = self.deriver.origin
         if not self._is_provided(origin):
             return False
@@ -248,6 +263,13 @@ class DerivationStage:
             self._reset_reason = text
             return False
         return True
+
+    def _add_challenges(self, number: int) -> bool:
+        if self._buffer.first != number:
+            self._buffer.restart(number)
+        known = None if self.deriver.alt_da is None else self.deriver.alt_da.challenges.challenge_origin
+        block = self._buffer.take(None if known is None else known.hash)
+        return block is not None and self.deriver.add_challenges(block)
 
     def _add_blobs(self, need: NeedBlobs) -> bool:
         """Brings the frames of the prefetcher or, where it does not follow, the blobs."""
@@ -273,7 +295,8 @@ class DerivationStage:
     def _prefetch(self) -> None:
         """Adds the buffered blocks to the prefetcher, and starts to decode the channels that complete in them."""
         start, prefetcher, origin = self._start, self._prefetcher, self.deriver.origin
-        if start is None or self._safe is None:
+        # With Alt-DA the frames are not on L1; their inputs are fetched ahead instead.
+        if start is None or self._safe is None or self._alt_da is not None:
             return
         at = prefetcher.at
         if origin is not None and (at is None or at.number < origin.number):
@@ -310,6 +333,9 @@ class DerivationStage:
         if isinstance(self._unmet, NeedBlobs):
             self._requests.blobs(self._unmet, now)
         self._requests.prefetch_blobs(self._prefetcher.needs(), self._unmet, self._prefetcher.parsed_bytes, now)
+        if self._alt_da is not None:
+            config = self.deriver.origin_config
+            self._alt_da.request(self._buffer.linked(), None if config is None else config.batcher, now)
 
     def _publish(self) -> None:
         reset = 0 if self._start is None else self._start.reset
@@ -317,9 +343,11 @@ class DerivationStage:
         self.derivation_log.idle(idle)
         self.derivation_log.frames_added(self.deriver.events.frames_added)
         self._publisher.set(self.derivation_log.drops)
-        self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived))
+        settled = None if self._alt_da is None else self._alt_da.settled_l1
+        self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled))
         need = None if idle or self._start is None else self._unmet
         problems = self.derivation_log.problems(need, self._reset_reason, self.deriver.stalled_by, time.monotonic())
+        problems += [] if self._alt_da is None else self._alt_da.report(time.monotonic())
         self._publisher.set(Health((*self._problems, *problems)))
 
     def _is_idle(self) -> bool:

@@ -3,8 +3,9 @@
 from rollup_node.stages.derivation.reasons.reason import Reason, reason
 
 
-@reason("AD1", "pipeline", "a challenge expired whose commitment was read before")
-class ChallengeExpired(Reason, frozen=True): ...
+@reason("AD1", "pipeline", "the challenge of {commitment} expired, whose input was used")
+class ChallengeExpired(Reason, frozen=True):
+    commitment: bytes
 
 
 @reason("AD3", "commitment", "no bytes")
@@ -27,12 +28,41 @@ class CommitmentExpired(Reason, frozen=True):
     commitment: bytes
 
 
-@reason("AD6", "pipeline", "the state of commitment {commitment} is that of another L1 chain")
-class CommitmentReorged(Reason, frozen=True):
-    commitment: bytes
+@reason("AD11", "pipeline", "the challenges known of L1 block {number} are those of another L1 chain")
+class ChallengesReorged(Reason, frozen=True):
+    number: int
 
 
 @reason("AD7", "commitment", "input of {size} bytes, the limit is {limit}")
 class CommitmentInputTooLarge(Reason, frozen=True):
     size: int
     limit: int
+
+
+@reason("AD10", "challenge", "malformed log {log}: {error}")
+class ChallengeMalformed(Reason, frozen=True):
+    log: int
+    error: str
+
+
+@reason("AD10", "challenge", "log {log} has status {status}, which changes nothing")
+class ChallengeStatusUnknown(Reason, frozen=True):
+    log: int
+    status: int
+
+
+@reason("AD10", "challenge", "the transaction of log {log} has no data that resolve a challenge in its calldata")
+class ChallengeDataMissing(Reason, frozen=True):
+    log: int
+
+
+@reason("AD10", "challenge", "the data of log {log} do not match {commitment}")
+class ChallengeDataMismatch(Reason, frozen=True):
+    log: int
+    commitment: bytes
+
+
+@reason("AD10", "challenge", "log {log} resolves a challenge of {commitment} that is not known")
+class ChallengeNotTracked(Reason, frozen=True):
+    log: int
+    commitment: bytes

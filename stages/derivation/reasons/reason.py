@@ -15,6 +15,7 @@ from rollup_node.stages.protocol.types import L1BlockRef
 Subject = Literal[
     "batch",
     "blob",
+    "challenge",
     "channel",
     "commitment",
     "config update",

@@ -60,6 +60,7 @@ class Inbox:
             case L1BlockResponse(block=block):
                 state.production.window.note_block(block)
             case DerivationStatus(reset=reset, current_l1=current) if reset == state.attributes.reset:
+                state.finality.note_settled_l1(message.settled_l1)
                 if message.idle and current is not None:
                     state.finality.note_idle(current)
                 if current is not None and state.controller.heads is not None:

@@ -1,5 +1,7 @@
 """Which L2 block is final: the highest one that was derived from finalized L1 blocks [FIN1 to FIN8]."""
 
+from math import inf
+
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig
@@ -32,7 +34,8 @@ class DerivedFrom(msgspec.Struct, frozen=True):
 
 class Finality:
     """Follows L1's finalized head. `safe` holds what became safe from which L1 block, in ascending order; `checked` are
-    the L1 blocks that were found canonical since L1's finalized head moved.
+    the L1 blocks that were found canonical since L1's finalized head moved. With Alt-DA only what was derived from L1
+    blocks up to `settled_l1` can be final [ADA11]; it is infinite without.
 
     `lookback` and `delay` in L1 blocks; None for the defaults."""
 
@@ -41,6 +44,8 @@ class Finality:
         self.delay = DELAY if delay is None else delay
         self.safe: list[DerivedFrom] = []
         self.finalized_l1: L1BlockRef | None = None
+        self._unsettled: float = inf if rollup.alt_da is None else -1
+        self.settled_l1 = self._unsettled
         self.due = False
         self.tried_at: int | None = None
         self.checked: tuple[L1BlockRef, ...] = ()
@@ -68,12 +73,18 @@ class Finality:
         has none (it was started again) or dropped it as disproved, so that any may follow [FIN9]."""
         if head is None:
             self.finalized_l1, self.due, self.checked = None, False, ()
+            self.settled_l1 = self._unsettled
             return True
         if self.finalized_l1 is not None and head.number < self.finalized_l1.number:
             return False
         if head != self.finalized_l1:
             self.finalized_l1, self.due, self.checked = head, True, ()
         return True
+
+    def note_settled_l1(self, number: int | None) -> None:
+        """Challenges are settled up to this block of the finalized L1 chain; None if that is not known [ADA11]."""
+        if number is not None and number > self.settled_l1:
+            self.settled_l1, self.due = number, True
 
     def note_idle(self, current_l1: L1BlockRef) -> None:
         """Derivation is idle at an L1 block: finality is due again, at once after a start and then at most once in
@@ -113,7 +124,7 @@ class Finality:
         self.due = False
 
     def _candidate(self) -> DerivedFrom | None:
-        limit = -1 if self.finalized_l1 is None else self.finalized_l1.number
+        limit = -1 if self.finalized_l1 is None else min(self.finalized_l1.number, self.settled_l1)
         return next((entry for entry in reversed(self.safe) if entry.l1.number <= limit), None)
 
 

@@ -1,5 +1,6 @@
 """Harness for the stages from data items to complete channels, driven by L1 blocks."""
 
+from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
@@ -13,14 +14,15 @@ from tests.conformance.kit.notation import item, parts
 class IngestionHarness:
     """Reads L1 blocks one by one. Texts are notation of frames, one data item each."""
 
-    def __init__(self, forks: dict[str, int], **values: int) -> None:
+    def __init__(self, forks: dict[str, int], alt_da: AltDaResolver | None = None, **values: int) -> None:
         self.config: RollupConfig = rollup(forks, **values)
         self.l1 = L1Blocks()
         self.batcher = BATCHER
         self.dropped: list[Dropped] = []
         self._schedule = self.config.schedule()
         self._events = PipelineEvents()
-        self.ingestion = FrameIngestion(self._schedule.l1(self.l1.last.header.timestamp), self._events)
+        rules = self._schedule.l1(self.l1.last.header.timestamp)
+        self.ingestion = FrameIngestion(rules, self._events, alt_da)
 
     def take_reasons(self) -> list[type[Reason]]:
         """The reasons of what was dropped since the last call."""

@@ -90,7 +90,6 @@ def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -
 @pytest.mark.parametrize(
     ("words", "feature"),
     [
-        (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
     ],
 )
 def test_a_missing_feature_is_named(words: tuple[str, ...], feature: str) -> None:

@@ -144,8 +144,17 @@ def test_a_chain_older_than_prague_needs_its_pectra_time() -> None:
     choose("--network=shape-sepolia", "--override.pectrablobschedule=1742486400")
 
 
-def test_alt_da_chains_are_not_available_yet() -> None:
-    assert error_of("--network=redstone-mainnet").startswith("not available yet: Alt-DA")
+def test_a_chain_with_alt_da_needs_a_da_server(tmp_path: Path) -> None:
+    enabled = ("--altda.enabled", "--altda.da-server=http://da")
+    assert error_of("--network=redstone-mainnet") == (
+        "altDA config error: the batches of redstone-mainnet are kept by a DA server: give --altda.enabled and"
+        " --altda.da-server"
+    )
+    assert choose("--network=redstone-mainnet", *enabled).config.alt_da is not None
+    assert error_of("--network=op-sepolia", *enabled).startswith("failed to get altDA config: no altDA config (op-")
+    windows = {"da_commitment_type": "GenericCommitment", "da_challenge_window": 7, "da_resolve_window": 0}
+    without = rollup_file(tmp_path, l2_chain_id=SEPOLIA.l2_chain_id, alt_da=windows)
+    assert error_of(without, *enabled).startswith("failed to get altDA config: missing DAResolveWindow (file ")
 
 
 def test_an_l1_of_our_own(tmp_path: Path) -> None:

@@ -1,42 +1,248 @@
-"""Alt-DA commitments beyond the conformance cases."""
+"""A chain whose batches a DA server keeps, derived as a whole: what becomes of inputs that are there, that are not, and
+that are challenged on L1."""
 
+import msgspec
 import pytest
 
-from rollup_node.stages.derivation.pipeline.alt_da import (
-    GENERIC,
-    AltDaResolver,
-    Commitment,
-    CommitmentStatus,
-    read_commitment,
+from rollup_node.stages.derivation.pipeline.deriver import Output
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, NeedL1Block
+from rollup_node.stages.derivation.reasons.alt_da import (
+    ChallengeExpired,
+    ChallengesReorged,
+    CommitmentExpired,
+    CommitmentInputTooLarge,
 )
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.alt_da import CommitmentMalformed, CommitmentReorged
+from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.challenges import ChallengeStatus
+from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.types import BlobRef
+from tests.conformance.kit.alt_da import RESOLVE, WINDOW, AltDaChain, challenge_log, with_challenges
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, STRANGER, blobs, calldata, forks_until
+from tests.conformance.kit.planning import Planned, channel, plan, refs, singulars
+from tests.conformance.kit.rollup_chain import RollupChain
 
-DIGEST = b"\x44" * 32
-
-
-def test_a_commitment_after_its_type() -> None:
-    assert read_commitment(b"\1\1" + DIGEST) == Commitment(GENERIC, DIGEST)
-    assert read_commitment(b"\1") == CommitmentMalformed("no bytes")
-
-
-def test_a_version_byte_alone_is_skipped() -> None:
-    events = PipelineEvents()
-    resolver = AltDaResolver("KeccakCommitment", events)
-    assert resolver.resolve(b"\1") is None
-    assert (resolver.needed, resolver.reset) == (None, None)
-    assert [each.reason for each in events.drops] == [CommitmentMalformed("no bytes")]
+FORKS = forks_until("granite")
+PLAN = plan(GENESIS, 6)
 
 
-def test_another_l1_chain_needs_a_reset() -> None:
-    resolver = AltDaResolver("KeccakCommitment", PipelineEvents())
-    assert resolver.resolve(b"\1\0" + DIGEST) is None
-    assert resolver.add_input(CommitmentStatus.REORGED) is None
-    assert resolver.reset == CommitmentReorged(DIGEST)
+def items(*blocks: Planned, name: str = "a", pieces: int = 1) -> list[bytes]:
+    """The batcher's items with these blocks."""
+    return channel(name, *singulars(blocks), pieces=pieces)
 
 
-def test_an_input_that_is_not_needed_is_critical() -> None:
-    resolver = AltDaResolver("KeccakCommitment", PipelineEvents())
-    with pytest.raises(CriticalError):
-        resolver.add_input(b"input")
+def output(chain: RollupChain) -> Output | None:
+    return chain.last_output
+
+
+def effects(chain: RollupChain) -> list[type]:
+    return chain.take_reasons(DropEffect.DROPPED, DropEffect.RESET)
+
+
+def test_inputs_are_derived_as_data_on_l1_are() -> None:
+    plain, chain = RollupChain(FORKS), AltDaChain(FORKS)
+    for each in items(*PLAN, pieces=3):
+        plain.mine(each)
+        chain.mine_commitments(*chain.commit(each))
+    assert refs(chain.run()) == refs(plain.run()) == refs(PLAN)
+    assert len(chain.asked) == 3
+    assert output(chain) == NeedL1Block(chain.head + 1)
+
+
+def test_frames_on_l1_and_commitments_in_blobs_and_calldata_mix() -> None:
+    chain = AltDaChain(FORKS)
+    first, second, third = items(*PLAN, pieces=3)
+    (commitment, other) = chain.commit(second, third)
+    key = b"\1" * 32
+    chain.blobs[key] = b"\1" + commitment.encode()
+    of_a_stranger = calldata(b"\1" + other.encode(), STRANGER)
+    chain.mine(inbox=[of_a_stranger, calldata(first), blobs([key]), calldata(b"\1" + other.encode())])
+    assert refs(chain.run()) == refs(PLAN)
+    assert chain.asked == [commitment, other]
+    assert chain.l1.last.inbox[2].blobs == (BlobRef(0, key),)
+
+
+def test_a_server_that_is_down_only_delays() -> None:
+    chain = AltDaChain(FORKS)
+    chain.mine_commitments(*chain.commit(*items(*PLAN)))
+    chain.is_down = True
+    for _ in range(3):
+        assert chain.run() == []
+        assert isinstance(chain.last_output, NeedInput)
+    chain.is_down = False
+    assert refs(chain.run()) == refs(PLAN)
+
+
+def test_what_is_not_needed_is_refused() -> None:
+    chain = AltDaChain(FORKS)
+    (commitment,) = chain.commit(*items(*PLAN))
+    chain.mine_commitments(commitment)
+    chain.is_down = True
+    chain.run()
+    resolver, other = chain.deriver.alt_da, keccak_commitment(b"other")
+    assert resolver is not None
+    assert not resolver.add_input(other, b"other")
+    assert not resolver.add_too_large(other, 7)
+    assert not resolver.input_not_found(other)
+    assert not chain.deriver.add_challenges(chain.l1[FIRST_L1])
+    assert resolver.add_input(commitment, chain.inputs[commitment])
+    assert refs(chain.run()) == refs(PLAN)
+    assert not resolver.add_input(commitment, b"late")
+    assert not chain.deriver.add_challenges(chain.l1.add())
+
+
+def test_a_lost_input_is_taken_from_its_resolution_on_l1() -> None:
+    """The pipeline stays where it is while challenges are read ahead, and reads these L1 blocks afterwards [AD13]."""
+    chain = AltDaChain(FORKS)
+    first, second = items(*PLAN[:3]), items(*PLAN[3:], name="b")
+    (lost,) = chain.commit(*first, stored=False)
+    included = chain.mine_commitments(lost)
+    assert chain.run() == []
+    assert output(chain) == NeedChallenges(included + 1)
+    chain.mine_commitments(*chain.commit(*second))
+    chain.mine_challenges(challenge_log(lost, included))
+    assert chain.run() == []
+    assert output(chain) == NeedChallenges(included + 3)
+    chain.mine_challenges(challenge_log(lost, included, ChallengeStatus.RESOLVED, first[0]))
+    assert refs(chain.run()) == refs(PLAN)
+    assert output(chain) == NeedL1Block(chain.head + 1)
+    assert effects(chain) == []
+    chain.mine_until(chain.head + 2 * WINDOW)
+    chain.run()
+    assert effects(chain) == [], "a resolved challenge does not expire"
+
+
+def test_a_lost_input_is_skipped_when_its_challenge_expires() -> None:
+    chain = AltDaChain(FORKS)
+    (lost,) = chain.commit(*items(*plan(GENESIS, 2, ())), stored=False)
+    included = chain.mine_commitments(lost)
+    chain.mine_challenges(challenge_log(lost, included))
+    chain.mine_commitments(*chain.commit(*items(*PLAN, name="b")))
+    chain.mine_until(included + RESOLVE)
+    assert chain.run() == []
+    assert output(chain) == NeedChallenges(chain.head + 1)
+    chain.mine()
+    assert refs(chain.run()) == refs(PLAN)
+    assert effects(chain) == [CommitmentExpired]
+    chain.mine_until(chain.head + 2 * WINDOW)
+    chain.run()
+    assert effects(chain) == [], "it was never used"
+
+
+def test_a_used_input_whose_challenge_expires_is_taken_out_again() -> None:
+    chain = AltDaChain(FORKS)
+    (withheld,) = chain.commit(*items(*plan(GENESIS, 2, ())))
+    included = chain.mine_commitments(withheld)
+    challenged = chain.mine_challenges(challenge_log(withheld, included))
+    assert len(chain.run()) == 2
+    chain.mine_commitments(*chain.commit(*items(*PLAN, name="b")))
+    chain.mine_until(challenged + RESOLVE)
+    assert chain.run() == []
+    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert effects(chain)[-1] is ChallengeExpired
+    assert chain.asked.count(withheld) == 1
+    chain.reset(FIRST_L1, safe=0)
+    assert refs(chain.run()) == refs(PLAN)
+    assert effects(chain) == [CommitmentExpired]
+    assert chain.asked.count(withheld) == 1
+
+
+def test_an_ordinary_reset_forgets_the_challenges_and_reads_them_again() -> None:
+    chain = AltDaChain(FORKS)
+    (withheld,) = chain.commit(*items(*plan(GENESIS, 2, ())))
+    included = chain.mine_commitments(withheld)
+    chain.mine_until(chain.mine_challenges(challenge_log(withheld, included)) + RESOLVE)
+    chain.run()
+    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    chain.reset(FIRST_L1, safe=0)
+    assert chain.run() == []
+    chain.reset(FIRST_L1, safe=0)
+    assert len(chain.run()) == 2, "the expired challenge is not known any more"
+    assert chain.reset_reason == ChallengeExpired(withheld.content)
+
+
+def test_challenges_in_the_base_of_a_reset_count() -> None:
+    """The windows do not begin after it [AD12]."""
+    chain = AltDaChain(FORKS)
+    item = items(*plan(GENESIS, 2, ()))[0]
+    (withheld,) = chain.commit(item)
+    log = challenge_log(withheld, FIRST_L1)
+    block = msgspec.structs.replace(chain.l1.blocks[0], inbox=(calldata(b"\1" + withheld.encode()),))
+    chain.l1.blocks[0] = with_challenges(block, [log])
+    chain.mine_until(FIRST_L1 + RESOLVE)
+    chain.run()
+    assert chain.reset_reason == ChallengeExpired(withheld.content)
+
+
+@pytest.mark.parametrize("at_last", [True, False])
+def test_an_input_that_nobody_challenged_in_time_ends_derivation(at_last: bool) -> None:
+    chain = AltDaChain(FORKS)
+    (lost,) = chain.commit(*items(*PLAN), stored=False)
+    included = chain.mine_commitments(lost)
+    chain.mine_until(included + WINDOW)
+    assert chain.run() == []
+    assert output(chain) == NeedChallenges(included + WINDOW + 1)
+    asked = len(chain.asked)
+    chain.mine()
+    if at_last:
+        chain.inputs[lost] = items(*PLAN)[0]
+        assert refs(chain.run()) == refs(PLAN)
+        assert len(chain.asked) == asked + 1
+        return
+    with pytest.raises(CriticalError, match=f"of L1 block {included}, and it could be challenged until L1 block"):
+        chain.run()
+
+
+def test_a_reorg_of_l1_while_challenges_are_read_ahead() -> None:
+    chain = AltDaChain(FORKS)
+    (lost,) = chain.commit(*items(*PLAN), stored=False)
+    included = chain.mine_commitments(lost)
+    chain.mine_challenges(challenge_log(lost, included))
+    assert chain.run() == []
+    chain.l1.blocks.pop()
+    chain.l1.add(branch="b")
+    chain.l1.add()
+    chain.run()
+    assert chain.reset_reason == ChallengesReorged(included + 2)
+    chain.inputs[lost] = items(*PLAN)[0]
+    chain.reset(FIRST_L1)
+    assert refs(chain.run()) == refs(PLAN)
+    chain.mine_until(chain.head + 2 * WINDOW)
+    chain.run()
+    assert chain.reset_reason is None, "the challenge was on the other chain"
+
+
+def test_challenges_that_were_kept_must_be_of_the_same_l1_chain() -> None:
+    chain = AltDaChain(FORKS)
+    (withheld,) = chain.commit(*items(*plan(GENESIS, 2, ())))
+    included = chain.mine_commitments(withheld)
+    chain.mine_until(chain.mine_challenges(challenge_log(withheld, included)) + RESOLVE)
+    chain.run()
+    chain.l1.blocks.pop()
+    chain.l1.add(branch="b")
+    chain.reset(FIRST_L1, safe=0)
+    chain.run()
+    assert chain.reset_reason == ChallengesReorged(chain.head)
+
+
+def test_an_input_that_is_too_large_is_skipped_wherever_it_comes_from() -> None:
+    chain = AltDaChain(FORKS)
+    large = bytes(130_673)
+    resolved, fetched, declared = (keccak_commitment(large + bytes((index,))) for index in range(3))
+    chain.inputs[fetched] = large + b"\1"
+    included = chain.mine_commitments(resolved, fetched, declared, *chain.commit(*items(*PLAN)))
+    chain.mine_challenges(challenge_log(resolved, included))
+    chain.mine_challenges(challenge_log(resolved, included, ChallengeStatus.RESOLVED, large + b"\0"))
+    chain.run()
+    assert chain.deriver.alt_da is not None
+    assert chain.deriver.alt_da.add_too_large(declared, 200_000)
+    assert refs(chain.run()) == refs(PLAN)
+    assert effects(chain) == [CommitmentInputTooLarge] * 3
+
+
+def test_generic_commitments_have_no_challenges() -> None:
+    chain = AltDaChain(FORKS, "GenericCommitment")
+    commitment = Commitment(GENERIC, b"\x0c somewhere")
+    chain.inputs[commitment] = items(*PLAN)[0]
+    chain.mine_commitments(commitment)
+    assert refs(chain.run()) == refs(PLAN)

@@ -142,3 +142,25 @@ def test_the_lookback_covers_the_windows_of_alternative_da(chain: ChainFixture) 
     assert Finality(chain.rollup).lookback == 129
     alt_da = AltDaConfig(None, "GenericCommitment", 100, 100)
     assert Finality(msgspec.structs.replace(chain.rollup, alt_da=alt_da)).lookback == 201
+
+
+def test_with_alt_da_only_what_is_settled_is_final(chain: ChainFixture) -> None:
+    """Derivation says up to which L1 block no challenge can take out what was derived [ADA11]."""
+    rollup = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(bytes(20), "KeccakCommitment", 100, 100))
+    refs = chain.build(20)
+    finality = Finality(rollup)
+    for number in range(1, 21):
+        finality.note_safe(refs[number], chain.l1_ref(100 + (number + 1) // 2))
+    finality.note_finalized_l1(chain.l1_ref(106))
+    for settled in (None, 99):
+        finality.note_settled_l1(settled)
+        assert finality.next(refs[0]) is None
+    for settled, block in ((103, 6), (102, 6), (120, 12)):
+        finality.note_settled_l1(settled)
+        assert run(finality, chain, refs[0]) == Finalize(refs[block])
+    finality.done()
+    finality.note_settled_l1(120)
+    assert not finality.due
+    finality.note_finalized_l1(None)
+    finality.note_finalized_l1(chain.l1_ref(106))
+    assert finality.next(refs[0]) is None, "what was settled was so on a disproved chain"

@@ -1,0 +1,219 @@
+"""Alt-DA challenges: which commitments were challenged on L1, which of their inputs were resolved there, and which
+commitments still wait for the end of their windows [ADA5 to ADA11].
+
+Two L1 blocks are read apart: `challenge_origin`, up to which the events of challenges are known, runs ahead of the
+block being read while an input is missing; commitments expire by the block being read."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.alt_da import (
+    ChallengeDataMismatch,
+    ChallengeDataMissing,
+    ChallengeMalformed,
+    ChallengeNotTracked,
+    ChallengeStatusUnknown,
+)
+from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.challenges import ChallengeError, ChallengeEvent, ChallengeStatus, decode_event
+from rollup_node.stages.protocol.commitments import KECCAK, Commitment
+from rollup_node.stages.protocol.config import AltDaConfig
+from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1BlockRef
+
+Key = tuple[int, Commitment]
+
+
+@dataclass
+class Challenge:
+    """The challenge of a commitment of L1 block `included`. Windows end at a block number, which is the first at which
+    they are over; `data` resolved it."""
+
+    commitment: Commitment
+    included: int
+    resolve_window_end: int
+    status: ChallengeStatus = ChallengeStatus.ACTIVE
+    data: bytes | None = None
+
+
+@dataclass(frozen=True)
+class UsedCommitment:
+    """A commitment whose input was used, of L1 block `included`."""
+
+    commitment: Commitment
+    included: int
+    challenge_window_end: int
+
+
+class ChallengeState:
+    """`challenges` and `commitments` are those whose windows are open, in the order of L1; `expired` holds commitments
+    until L1's finalized head passes the end of their windows. `counts` are the challenges seen, by their status.
+
+    Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a reset may go back."""
+
+    def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents) -> None:
+        self._config, self._look_back, self._events = config, look_back, events
+        self.challenge_origin: L1BlockRef | None = None
+        self.challenges: deque[Challenge] = deque()
+        self.commitments: deque[UsedCommitment] = deque()
+        self.expired: deque[UsedCommitment] = deque()
+        self.counts = dict.fromkeys(ChallengeStatus, 0)
+        self._by_key: dict[Key, Challenge] = {}
+        self._old: deque[Challenge] = deque()
+        self._origin: int | None = None
+        self._finalized: int | None = None
+
+    def reset(self, keep_challenges: bool) -> None:
+        """Forgets the commitments, and the challenges as well unless an expired one causes the reset [RS3]."""
+        self.commitments.clear()
+        self.expired.clear()
+        self._origin = None
+        if not keep_challenges:
+            self.challenge_origin = None
+            self.challenges.clear()
+            self._old.clear()
+            self._by_key.clear()
+
+    # --- inputs ----------------------------------------------------------------------------------------------------
+
+    def contradicts(self, block: L1BlockRef) -> bool:
+        """Whether the challenges that are known were read on another L1 chain than that of this block."""
+        known = self.challenge_origin
+        if known is None or block.number > known.number + 1:
+            return False
+        if block.number == known.number + 1:
+            return block.parent_hash != known.hash
+        return block.number == known.number and block.hash != known.hash
+
+    def read_events(self, block: L1Block) -> None:
+        """Takes the events of the L1 block after those known, then lets challenges expire [ADA9]; those of a known
+        block are not taken again."""
+        number = block.header.number
+        if self.challenge_origin is not None and number <= self.challenge_origin.number:
+            return
+        reading, self._events.origin = self._events.origin, block.ref
+        for log in block.challenges:
+            self._read_event(log, number)
+        self._events.origin = reading
+        while self.challenges and self.challenges[0].resolve_window_end <= number:
+            challenge = self.challenges.popleft()
+            self._old.append(challenge)
+            if challenge.status is ChallengeStatus.ACTIVE:
+                self._set_status(challenge, ChallengeStatus.EXPIRED)
+        self.challenge_origin = block.ref
+
+    def expire_commitments(self, number: int) -> Commitment | None:
+        """Lets the commitments expire whose windows are over at the L1 block being read; one whose challenge was not
+        resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
+        unresolved: Commitment | None = None
+        self._origin = number
+        while self.commitments and self._window_end(self.commitments[0]) <= number:
+            used = self.commitments.popleft()
+            self.expired.append(used)
+            challenge = self._by_key.get((used.included, used.commitment))
+            if challenge is not None and challenge.status is not ChallengeStatus.RESOLVED:
+                unresolved = used.commitment
+        if unresolved is None:
+            self._prune()
+        return unresolved
+
+    def use(self, commitment: Commitment, included: int) -> None:
+        """Records that the input of a commitment of the L1 block being read is used."""
+        self.commitments.append(UsedCommitment(commitment, included, included + self._config.challenge_window))
+
+    def finalize(self, finalized: int | None) -> None:
+        """L1's finalized head is at this number."""
+        self._finalized = finalized
+        self._prune()
+
+    # --- outputs ---------------------------------------------------------------------------------------------------
+
+    def challenge(self, commitment: Commitment, included: int) -> Challenge | None:
+        """The latest challenge of a commitment of an L1 block."""
+        return self._by_key.get((included, commitment))
+
+    def challenge_window_end(self, included: int) -> int:
+        """The L1 block from which on a commitment of block `included` cannot be challenged [ADA8]."""
+        return included + self._config.challenge_window
+
+    @property
+    def next_number(self) -> int:
+        """The L1 block whose events are read next."""
+        return 0 if self.challenge_origin is None else self.challenge_origin.number + 1
+
+    def is_past_challenge(self, included: int) -> bool:
+        """Whether the events are known up to after the challenge window of a commitment of L1 block `included`."""
+        origin = self.challenge_origin
+        return origin is not None and origin.number > self.challenge_window_end(included)
+
+    @property
+    def settled(self) -> int | None:
+        """The L1 block up to which no used commitment can be taken out of the chain any more [ADA11]."""
+        if self._finalized is None or self._origin is None:
+            return None
+        waiting = self.expired or self.commitments
+        if waiting:
+            return min(self._finalized, waiting[0].included - 1)
+        # Events are known, and final, up to the lower of the two.
+        return max(0, min(self._finalized, self._origin) - self._config.challenge_window)
+
+    # --- events ----------------------------------------------------------------------------------------------------
+
+    def _read_event(self, found: ChallengeLog, number: int) -> None:
+        try:
+            event = decode_event(found.log)
+        except ChallengeError as error:
+            self._events.drop(DropEffect.DROPPED, ChallengeMalformed(found.log.index, str(error)))
+            return
+        if event.status == ChallengeStatus.ACTIVE:
+            self._add(event, number)
+        elif event.status == ChallengeStatus.RESOLVED:
+            self._resolve(event, found)
+        else:
+            self._events.drop(DropEffect.DROPPED, ChallengeStatusUnknown(found.log.index, event.status))
+
+    def _add(self, event: ChallengeEvent, number: int) -> None:
+        """A new challenge; it replaces an earlier one of the same commitment."""
+        challenge = Challenge(event.commitment, event.block_number, number + self._config.resolve_window)
+        self.challenges.append(challenge)
+        self._by_key[event.block_number, event.commitment] = challenge
+        self.counts[ChallengeStatus.ACTIVE] += 1
+
+    def _resolve(self, event: ChallengeEvent, found: ChallengeLog) -> None:
+        index, data = found.log.index, found.resolve_data
+        if data is None:
+            self._events.drop(DropEffect.DROPPED, ChallengeDataMissing(index))
+            return
+        if event.commitment.kind == KECCAK and not event.commitment.matches(data):
+            self._events.drop(DropEffect.DROPPED, ChallengeDataMismatch(index, event.commitment.content))
+            return
+        challenge = self.challenge(event.commitment, event.block_number)
+        if challenge is None:
+            self._events.drop(DropEffect.DROPPED, ChallengeNotTracked(index, event.commitment.content))
+            return
+        challenge.data = data
+        self._set_status(challenge, ChallengeStatus.RESOLVED)
+
+    def _set_status(self, challenge: Challenge, status: ChallengeStatus) -> None:
+        challenge.status = status
+        self.counts[status] += 1
+
+    # --- windows ---------------------------------------------------------------------------------------------------
+
+    def _window_end(self, used: UsedCommitment) -> int:
+        challenge = self._by_key.get((used.included, used.commitment))
+        return used.challenge_window_end if challenge is None else challenge.resolve_window_end
+
+    def _prune(self) -> None:
+        """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges. The
+        finalized head may be far ahead of the block being read, whose reset still needs the challenges."""
+        if self._finalized is None or self._origin is None:
+            return
+        while self.expired and self._window_end(self.expired[0]) <= self._finalized:
+            self.expired.popleft()
+        over = min(self._finalized, self._origin) - self._look_back
+        while self._old and self._old[0].resolve_window_end <= over:
+            challenge = self._old.popleft()
+            key = challenge.included, challenge.commitment
+            if self._by_key.get(key) is challenge:
+                del self._by_key[key]

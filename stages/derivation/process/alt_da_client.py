@@ -1,0 +1,133 @@
+"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1. Also reports its
+state: log lines, metrics, a health problem."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from rollup_node.ipc.bus.bus import Client
+from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
+from rollup_node.stages.derivation.pipeline.outputs import NeedInput
+from rollup_node.stages.derivation.process.throttle import Throttle
+from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
+from rollup_node.stages.protocol.challenges import ChallengeStatus
+from rollup_node.stages.protocol.commitments import KECCAK, VERSION, Commitment, CommitmentError, decode_commitment
+from rollup_node.stages.protocol.types import Address, L1Block
+
+REPEAT_SECONDS = 0.5
+PREFETCHED_INPUTS = 32
+PREFETCH_SECONDS = 5.0
+LONG_WAIT = 15.0
+"""Seconds after which a missing input is a health problem."""
+
+InputMessage = InputResponse | InputTooLarge | InputUnavailable
+
+
+class AltDaClient:
+    """Requests are repeated until they are met. Times are seconds of a steady clock."""
+
+    def __init__(self, resolver: AltDaResolver, blobs: Client, meter: Meter, log: Logger) -> None:
+        self._resolver, self._blobs, self._meter, self._log = resolver, blobs, meter, log
+        self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
+        self._waits_for: tuple[NeedInput | None, float] = (None, 0.0)
+        self._error: str | None = None
+
+    @property
+    def settled_l1(self) -> int | None:
+        """The L1 block up to which challenges are settled [ADA11]."""
+        return self._resolver.challenges.settled
+
+    def restart(self) -> None:
+        """Derivation starts again: everything is requested at once."""
+        self._throttle.clear()
+        self._prefetch_throttle.clear()
+
+    def on_input(self, message: InputMessage) -> None:
+        """The blobs process's answer; one to an earlier need is ignored."""
+        if isinstance(message, InputResponse):
+            self._resolver.add_input(message.commitment, message.data)
+        elif isinstance(message, InputTooLarge):
+            self._resolver.add_too_large(message.commitment, message.size)
+        elif self._is_needed(message.commitment):
+            if message.not_found and self._resolver.input_not_found(message.commitment):
+                self._explain_once(message)
+            self._error = message.error
+
+    def on_l1_status(self, message: L1Heads | RuntimeConfig | Health) -> None:
+        """L1's heads."""
+        if isinstance(message, L1Heads):
+            self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)
+
+    def request(self, ahead: Iterable[L1Block], batcher: Address | None, now: float) -> None:
+        """Requests the input that is needed, and those that the batcher's transactions in the blocks `ahead` will
+        need."""
+        needed = self._resolver.needed
+        if needed is not None:
+            request = InputRequest(needed.commitment, True)
+            if self._throttle.is_due("input", request, now):
+                self._blobs.send(request)
+        nearest = list(islice(_commitments(ahead, batcher), PREFETCHED_INPUTS))
+        for commitment in nearest:
+            request = InputRequest(commitment, False)
+            if self._prefetch_throttle.is_due(commitment, request, now):
+                self._blobs.send(request)
+        self._prefetch_throttle.retain(set(nearest))
+
+    def report(self, now: float) -> list[str]:
+        """Sets the metrics; the health problem of an input that is waited for, if it lasts."""
+        state = self._resolver.challenges
+        if state.challenge_origin is not None:
+            self._meter.set("challenges_head", state.challenge_origin.number, type="latest")
+        if state.settled is not None:
+            self._meter.set("challenges_head", state.settled, type="finalized")
+        for status, count in state.counts.items():
+            if status is not ChallengeStatus.UNINITIALIZED:
+                self._meter.set("challenges_status", count, status=status.name.lower())
+        needed, since = self._waits_for
+        if needed != self._resolver.needed:
+            self._waits_for, self._error = (self._resolver.needed, now), None
+            return []
+        if needed is None or now - since <= LONG_WAIT:
+            return []
+        error = f": {self._error}" if self._error else ""
+        return [f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}"]
+
+    def _is_needed(self, commitment: Commitment) -> bool:
+        return self._resolver.needed is not None and self._resolver.needed.commitment == commitment
+
+    def _explain_once(self, message: InputUnavailable) -> None:
+        needed = self._resolver.needed
+        if self._error is None and needed is not None:
+            self._log.warn(
+                "the DA server does not have an input: reading challenges ahead",
+                commitment=message.commitment,
+                block=needed.block,
+                challenged_until=self._resolver.challenges.challenge_window_end(needed.block.number),
+            )
+
+    def _describe(self, needed: NeedInput) -> str:
+        """The input, and what becomes of it on L1."""
+        state, included = self._resolver.challenges, needed.block.number
+        challenge = state.challenge(needed.commitment, included)
+        if needed.commitment.kind != KECCAK:
+            window = ""
+        elif challenge is None:
+            window = f", which can be challenged until L1 block {state.challenge_window_end(included)}"
+        else:
+            window = f", whose challenge can be resolved until L1 block {challenge.resolve_window_end}"
+        known = f"; challenges are known up to L1 block {state.next_number - 1}" if window else ""
+        return f"the input of commitment {needed.commitment} of L1 block {needed.block}{window}{known}"
+
+
+def _commitments(blocks: Iterable[L1Block], batcher: Address | None) -> Iterable[Commitment]:
+    for block in blocks:
+        for transaction in block.inbox:
+            if transaction.sender != batcher or transaction.blobs or transaction.data[:1] != bytes((VERSION,)):
+                continue
+            try:
+                yield decode_commitment(transaction.data[1:])
+            except CommitmentError:
+                continue

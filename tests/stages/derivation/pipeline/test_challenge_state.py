@@ -1,0 +1,263 @@
+"""The challenges of Alt-DA and the windows of its commitments [ADA5 to ADA11]."""
+
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.reasons.alt_da import (
+    ChallengeDataMismatch,
+    ChallengeDataMissing,
+    ChallengeMalformed,
+    ChallengeNotTracked,
+    ChallengeStatusUnknown,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
+from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.config import AltDaConfig
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1Header, Log
+
+WINDOW, RESOLVE, LOOK_BACK = 10, 6, 30
+FIRST = 100
+ACTIVE, RESOLVED, EXPIRED = ChallengeStatus.ACTIVE, ChallengeStatus.RESOLVED, ChallengeStatus.EXPIRED
+DATA = [b"input %d" % index for index in range(8)]
+COMMITMENTS = [keccak_commitment(data) for data in DATA]
+
+
+def challenge(index: int, included: int, status: int, data: bytes | None = None) -> ChallengeLog:
+    """The log of a challenge of a commitment by its index."""
+    encoded = encode(["bytes", "uint8"], [COMMITMENTS[index].encode(), status])
+    return ChallengeLog(Log(b"\xda" * 20, (CHALLENGE_TOPIC, included.to_bytes(32, "big")), encoded, 5), data)
+
+
+def l1_block(number: int, *challenges: ChallengeLog, branch: bytes = b"") -> L1Block:
+    def key(at: int) -> bytes:
+        return keccak256(b"%d" % at + branch)
+
+    header = L1Header(key(number), number, key(number - 1), 12 * number, bytes(32), 7, None, None)
+    return L1Block(header, (), (), (), challenges)
+
+
+class Chain:
+    """A state that reads L1 block by block: `events[n]` are those of block n, `used[n]` the commitments used there."""
+
+    def __init__(self, *, finalized: int | None = None) -> None:
+        self.log = PipelineEvents()
+        self.state = ChallengeState(AltDaConfig(b"\xda" * 20, "KeccakCommitment", WINDOW, RESOLVE), LOOK_BACK, self.log)
+        self.events: dict[int, list[ChallengeLog]] = {}
+        self.used: dict[int, list[Commitment]] = {}
+        self.state.finalize(finalized)
+        self.number = FIRST - 1
+        self.inputs: list[tuple[int, Commitment]] = []
+
+    def restart(self, keep_challenges: bool) -> None:
+        """Resets, and starts at the first block."""
+        self.state.reset(keep_challenges)
+        self.number = FIRST - 1
+        self.inputs.clear()
+
+    def read(self, last: int) -> Commitment | None:
+        """Reads blocks up to `last`; the first commitment whose challenge expired, which ends the reading."""
+        while self.number < last:
+            self.number += 1
+            self.state.read_events(l1_block(self.number, *self.events.get(self.number, ())))
+            expired = self.state.expire_commitments(self.number)
+            if expired is not None:
+                return expired
+            for commitment in self.used.get(self.number, ()):
+                found = self.state.challenge(commitment, self.number)
+                if found is None or found.status is not EXPIRED:
+                    self.state.use(commitment, self.number)
+                    self.inputs.append((self.number, commitment))
+        return None
+
+    def status(self, index: int, included: int) -> ChallengeStatus | None:
+        found = self.state.challenge(COMMITMENTS[index], included)
+        return None if found is None else found.status
+
+    def reasons(self) -> list[Reason]:
+        found = [each.reason for each in self.log.drops]
+        self.log.drops.clear()
+        return found
+
+
+def test_a_challenge_is_resolved_with_its_data() -> None:
+    chain = Chain()
+    chain.used[101] = [COMMITMENTS[0]]
+    chain.events = {105: [challenge(0, 101, ACTIVE)], 110: [challenge(0, 101, RESOLVED, DATA[0])]}
+    assert chain.read(109) is None
+    assert chain.status(0, 101) is ACTIVE
+    assert chain.status(0, 102) is None, "it is that of another L1 block"
+    assert chain.read(130) is None
+    found = chain.state.challenge(COMMITMENTS[0], 101)
+    assert found is not None
+    assert (found.status, found.data, found.resolve_window_end) == (RESOLVED, DATA[0], 105 + RESOLVE)
+    assert chain.state.counts == {ACTIVE: 1, RESOLVED: 1, EXPIRED: 0, ChallengeStatus.UNINITIALIZED: 0}
+
+
+def test_a_window_is_over_at_the_block_of_its_end() -> None:
+    chain = Chain()
+    chain.used[101] = [COMMITMENTS[0]]
+    chain.events = {105: [challenge(0, 101, ACTIVE)]}
+    assert chain.read(105 + RESOLVE - 1) is None
+    assert chain.status(0, 101) is ACTIVE
+    assert chain.read(105 + RESOLVE) == COMMITMENTS[0]
+    assert chain.status(0, 101) is EXPIRED
+
+
+def test_a_resolution_in_the_last_block_counts_and_a_later_one_as_well() -> None:
+    """The contract refuses a late one; the events are taken as they come, before the windows end [ADA9]."""
+    chain = Chain()
+    chain.used[101] = [COMMITMENTS[0]]
+    chain.events = {105: [challenge(0, 101, ACTIVE)], 111: [challenge(0, 101, RESOLVED, DATA[0])]}
+    assert chain.read(111) is None
+    assert chain.status(0, 101) is RESOLVED
+
+
+def test_an_expired_challenge_of_an_unused_commitment_is_no_reset() -> None:
+    chain = Chain()
+    chain.events = {105: [challenge(0, 101, ACTIVE)]}
+    assert chain.read(140) is None
+    assert chain.status(0, 101) is EXPIRED
+
+
+def test_after_the_reset_the_commitment_is_skipped() -> None:
+    chain = Chain(finalized=100_000)
+    chain.used[101] = [COMMITMENTS[0]]
+    chain.events = {105: [challenge(0, 101, ACTIVE)]}
+    assert chain.read(200) == COMMITMENTS[0]
+    chain.restart(keep_challenges=True)
+    assert chain.read(101 + LOOK_BACK) is None
+    assert chain.status(0, 101) is EXPIRED, "the finalized head, far ahead, does not forget it"
+    chain.restart(keep_challenges=False)
+    assert chain.status(0, 101) is None
+    assert chain.state.challenge_origin is None
+
+
+def test_challenges_are_forgotten_where_no_reset_goes_back_to() -> None:
+    """Neither the block being read nor L1's finalized head alone decides [AD14]."""
+    for finalized, is_known in ((None, True), (111 + LOOK_BACK - 1, True), (111 + LOOK_BACK, False)):
+        chain = Chain(finalized=finalized)
+        chain.events = {105: [challenge(0, 101, ACTIVE)], 107: [challenge(0, 101, RESOLVED, DATA[0])]}
+        chain.read(300)
+        assert (chain.status(0, 101) is RESOLVED) is is_known
+        assert (len(chain.state.challenges), len(chain.state._old)) == (0, int(is_known))
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (challenge(0, 101, 0), ChallengeStatusUnknown(5, 0)),
+        (challenge(0, 101, 3), ChallengeStatusUnknown(5, 3)),
+        (challenge(0, 101, RESOLVED), ChallengeDataMissing(5)),
+        (challenge(0, 101, RESOLVED, DATA[1]), ChallengeDataMismatch(5, COMMITMENTS[0].content)),
+        (challenge(1, 101, RESOLVED, DATA[1]), ChallengeNotTracked(5, COMMITMENTS[1].content)),
+        (challenge(0, 102, RESOLVED, DATA[0]), ChallengeNotTracked(5, COMMITMENTS[0].content)),
+        (ChallengeLog(Log(b"", (CHALLENGE_TOPIC,), b"", 5), None), ChallengeMalformed(5, "0 bytes are too few")),
+    ],
+)
+def test_a_bad_log_changes_nothing_and_has_a_reason(log: ChallengeLog, reason: Reason) -> None:
+    chain = Chain()
+    chain.events = {105: [challenge(0, 101, ACTIVE)], 106: [log, challenge(2, 101, ACTIVE)]}
+    chain.read(106)
+    assert chain.reasons() == [reason]
+    assert (chain.status(0, 101), chain.status(2, 101)) == (ACTIVE, ACTIVE)
+
+
+def test_events_are_read_once_and_ahead_of_the_block_being_read() -> None:
+    chain = Chain()
+    chain.used[100] = [COMMITMENTS[0]]
+    chain.read(100)
+    for number in range(101, 120):
+        chain.state.read_events(l1_block(number, *([challenge(0, 100, ACTIVE)] if number == 105 else [])))
+    assert chain.status(0, 100) is EXPIRED
+    assert chain.state.is_past_challenge(100)
+    assert not chain.state.is_past_challenge(109)
+    # The pipeline follows: the commitment was used before, so that its input must go again.
+    chain.events[105] = [challenge(1, 100, ACTIVE)]
+    assert chain.read(119) == COMMITMENTS[0]
+    assert chain.number == 105 + RESOLVE
+    assert chain.status(1, 100) is None
+
+
+def test_what_is_known_belongs_to_one_l1_chain() -> None:
+    state = Chain().state
+    assert not state.contradicts(l1_block(100).ref)
+    state.read_events(l1_block(100))
+    for number, branch, contradicts in ((99, b"b", False), (100, b"", False), (100, b"b", True), (101, b"", False)):
+        assert state.contradicts(l1_block(number, branch=branch).ref) is contradicts
+    assert state.contradicts(l1_block(101, branch=b"b").ref)
+
+
+def test_what_is_settled() -> None:
+    chain = Chain()
+    assert chain.state.settled is None
+    chain.read(120)
+    assert chain.state.settled is None, "no finalized head"
+    chain.state.finalize(118)
+    assert chain.state.settled == 118 - WINDOW
+    chain.state.finalize(500)
+    assert chain.state.settled == 120 - WINDOW, "challenges after the block being read are not known"
+    chain.used[121] = [COMMITMENTS[0], COMMITMENTS[1]]
+    chain.events = {125: [challenge(1, 121, ACTIVE)], 126: [challenge(1, 121, RESOLVED, DATA[1])]}
+    chain.read(121)
+    assert chain.state.settled == 120
+    chain.read(125 + RESOLVE - 1)
+    assert chain.state.settled == 120
+    chain.read(131)
+    assert chain.state.settled == 131 - WINDOW
+    chain.used[132] = [COMMITMENTS[2]]
+    chain.state.finalize(131 + WINDOW)
+    chain.read(150)
+    assert chain.state.settled == 131, "expired by the block being read, not by the finalized one"
+    chain.state.finalize(132 + WINDOW)
+    assert chain.state.settled == 132 + WINDOW - WINDOW
+
+
+Playbook = st.lists(
+    st.tuples(
+        st.integers(FIRST, FIRST + 20),  # where the commitment is
+        st.none() | st.integers(0, WINDOW - 1),  # when it is challenged
+        st.none() | st.integers(0, RESOLVE),  # when the challenge is resolved
+    ),
+    max_size=len(DATA),
+)
+
+
+@given(Playbook, st.none() | st.integers(FIRST, FIRST + 90))
+def test_every_start_and_every_finalized_head_lead_to_the_same_inputs(
+    playbook: list[tuple[Any, ...]], finalized: int | None
+) -> None:
+    """A commitment is out of the chain if it is challenged and not resolved, whatever resets that takes; and nothing
+    counts as settled that goes out later."""
+    chain = Chain(finalized=finalized)
+    expected = []
+    for index, (included, challenged, resolved) in enumerate(playbook):
+        chain.used.setdefault(included, []).append(COMMITMENTS[index])
+        if challenged is not None:
+            chain.events.setdefault(included + challenged, []).append(challenge(index, included, ACTIVE))
+        if challenged is not None and resolved is not None:
+            at = included + challenged + resolved
+            chain.events.setdefault(at, []).append(challenge(index, included, RESOLVED, DATA[index]))
+        if challenged is None or resolved is not None:
+            expected.append((included, COMMITMENTS[index]))
+    settled_at: dict[int, int] = {}
+    for _ in range(len(playbook) + 1):
+        while chain.number < FIRST + 60:
+            if (expired := chain.read(chain.number + 1)) is not None:
+                out = [included for included, used in chain.used.items() if expired in used]
+                assert all(settled < min(out) for settled in settled_at.values())
+                break
+            if chain.state.settled is not None:
+                settled_at[chain.number] = chain.state.settled
+        else:
+            break
+        chain.restart(keep_challenges=True)
+    assert chain.number == FIRST + 60
+    assert sorted(chain.inputs, key=str) == sorted(expected, key=str)

@@ -1,0 +1,235 @@
+"""The derivation process on a chain with Alt-DA, with simulated l1, blobs and engine processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.derivation.process import alt_da_client
+from rollup_node.stages.derivation.process.stage import build
+from rollup_node.stages.io.metrics import PREFIX, Meter
+from rollup_node.stages.messages.base import Health, Message
+from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult, PipelineStart
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable, L1Heads
+from rollup_node.stages.protocol.challenges import ChallengeStatus
+from rollup_node.stages.protocol.commitments import Commitment
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.topology import CHANNELS
+from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
+from tests.conformance.kit.planning import channel, plan, refs, singulars
+from tests.support.stage_runner import run_within
+
+PLAN = plan(GENESIS, 4)
+ITEMS = channel("a", *singulars(PLAN), pieces=2)
+
+
+class AltDaNode:
+    """The stage, and the processes around it, which answer from a chain. Blocks above `visible` do not exist yet."""
+
+    def __init__(self, chain: AltDaChain, directory: Path) -> None:
+        self.chain = chain
+        self.visible: int | None = None
+        self.requests: list[InputRequest] = []
+        self.blocks_requested: list[int] = []
+        self.too_large: set[Commitment] = set()
+        self.error = "down"
+        self.reset = 1
+        self.health: tuple[str, ...] = ()
+        self.status = DerivationStatus(0, None, False, 0)
+        roles = dict.fromkeys(("l1", "blobs", "engine", "derivation", "rpc", "compute"), 1)
+        self.buses = in_process_buses(CHANNELS, directory, roles)
+        self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
+        self.l1_status = self.buses["l1"].publish("status.l1")
+        self._blobs = self.buses["blobs"].serve("blobs.contents", self._on_input)
+        self._engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
+        self.buses["rpc"].subscribe("status.derivation", self._on_status)
+        self.meter = Meter("derivation")
+        config = DerivationConfig(chain.config, L1_CHAIN, window=3, inline_decoding=True)
+        self.stage = build(config, self.buses["derivation"], self.meter)
+
+    def _on_status(self, message: Message) -> None:
+        if isinstance(message, Health):
+            self.health = message.problems
+        elif isinstance(message, DerivationStatus):
+            self.status = message
+
+    def _on_l1(self, peer: ProcessId, request: L1BlocksRequest) -> None:
+        self.blocks_requested.append(request.first)
+        head = self.chain.head if self.visible is None else self.visible
+        for number in range(request.first, request.first + request.count):
+            if number > head:
+                self._l1.send(peer, L1BlockUnavailable(number, head, None))
+                return
+            self._l1.send(peer, L1BlockResponse(self.chain.l1[number]))
+
+    def _on_input(self, peer: ProcessId, request: InputRequest) -> None:
+        self.requests.append(request)
+        commitment = request.commitment
+        if not request.urgent:
+            return
+        if commitment in self.too_large:
+            self._blobs.send(peer, InputTooLarge(commitment, 200_000))
+        elif self.chain.is_down or commitment not in self.chain.inputs:
+            self._blobs.send(peer, InputUnavailable(commitment, not self.chain.is_down, self.error))
+        else:
+            self._blobs.send(peer, InputResponse(commitment, self.chain.inputs[commitment]))
+
+    def _on_engine(self, peer: ProcessId, message: Message) -> None:
+        chain = self.chain
+        if isinstance(message, AttributesReady):
+            if message.parent == chain.safe:
+                chain._build(
+                    AttributesWithParent(message.parent, message.attributes, message.derived_from, message.concluding)
+                )
+            block = chain.l2[message.parent.number + 1]
+            outcome = AttributesOutcome.ACCEPTED
+            self._engine.send(peer, AttributesResult(message.reset, message.sequence, outcome, block.ref, block.config))
+        else:
+            base = BlockId(FIRST_L1, chain.l1[FIRST_L1].header.hash)
+            self._engine.send(peer, PipelineStart(self.reset, chain.safe, SYSTEM_CONFIG, base, SYSTEM_CONFIG))
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        driver = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "derivation")
+        async with running_buses(self.buses):
+            await self.stage.start()
+            task = asyncio.create_task(driver.run(self.stage.periodic_tasks[0]))
+            try:
+                yield
+            finally:
+                driver.stop()
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await self.stage.close()
+
+
+def play(node: AltDaNode, script: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with node.running():
+            await script()
+
+    run_within(30, main)
+
+
+def test_inputs_are_requested_ahead_and_when_they_are_needed(tmp_path: Path) -> None:
+    chain = AltDaChain(forks_until("granite"))
+    first, second = chain.commit(*ITEMS)
+    chain.mine_commitments(first)
+    chain.mine_commitments(second)
+    node = AltDaNode(chain, tmp_path)
+
+    async def script() -> None:
+        await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
+        assert refs(chain.l2[1:]) == refs(PLAN)
+        await node.until(lambda: node.status.idle)
+        assert InputRequest(second, False) in node.requests
+        assert node.requests.index(InputRequest(second, False)) < node.requests.index(InputRequest(second, True))
+        await node.until(lambda: node.health == ())
+
+    play(node, script)
+
+
+def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tmp_path: Path) -> None:
+    chain = AltDaChain(forks_until("granite"))
+    lost, second = chain.commit(*ITEMS)
+    del chain.inputs[lost]
+    included = chain.mine_commitments(lost)
+    chain.mine_commitments(second)
+    chain.mine_until(included + WINDOW - 1)
+    node = AltDaNode(chain, tmp_path)
+
+    async def script() -> None:
+        await node.until(lambda: chain.head + 1 in node.blocks_requested)
+        await node.until(lambda: node.status.current_l1 == chain.l1[included].ref)
+        assert not node.status.idle
+        chain.mine_challenges(challenge_log(lost, included))
+        chain.mine_challenges(challenge_log(lost, included, ChallengeStatus.RESOLVED, ITEMS[0]))
+        await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
+        await node.until(lambda: node.status.idle)
+        assert node.status.current_l1 == chain.l1.last.ref
+        await node.until(lambda: node.health == ())
+        text = node.meter.text().decode()
+        assert f'{PREFIX}challenges_head{{type="latest"}} {float(chain.head)}' in text
+        assert f'{PREFIX}challenges_status{{status="active"}} 1.0' in text
+        assert f'{PREFIX}challenges_status{{status="resolved"}} 1.0' in text
+        assert f'{PREFIX}challenges_status{{status="expired"}} 0.0' in text
+
+    play(node, script)
+
+
+def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alt_da_client, "LONG_WAIT", 0.05)
+    chain = AltDaChain(forks_until("granite"))
+    (lost,) = chain.commit(*ITEMS[:1], stored=False)
+    included = chain.mine_commitments(lost)
+    chain.is_down = True
+    node = AltDaNode(chain, tmp_path)
+
+    def problem() -> str:
+        return next((each for each in node.health if "input of commitment" in each), "")
+
+    async def script() -> None:
+        await node.until(lambda: problem().endswith(": down"))
+        assert f"s for the input of commitment {lost} of L1 block " in problem()
+        assert f", which can be challenged until L1 block {included + WINDOW}; challenges are known up to" in problem()
+        chain.is_down = False
+        node.error = "gone"
+        chain.mine_challenges(challenge_log(lost, included))
+        await node.until(lambda: "whose challenge can be resolved until L1 block" in problem())
+        await node.until(lambda: problem().endswith(": gone"))
+        chain.inputs[lost] = ITEMS[0]
+        await node.until(lambda: not problem())
+
+    play(node, script)
+
+
+def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
+    chain = AltDaChain(forks_until("granite"))
+    included = chain.mine_commitments(*chain.commit(*ITEMS))
+    chain.mine_until(included + 2)
+    node = AltDaNode(chain, tmp_path)
+
+    async def script() -> None:
+        await node.until(lambda: node.status.idle)
+        assert node.status.settled_l1 is None
+        head = chain.l1.last.ref
+        node.l1_status.set(L1Heads(head, head, head))
+        await node.until(lambda: node.status.settled_l1 == included - 1)
+        chain.mine_until(included + WINDOW)
+        await node.until(lambda: node.status.current_l1 == chain.l1.last.ref)
+        assert node.status.settled_l1 == included - 1
+        head = chain.l1.last.ref
+        node.l1_status.set(L1Heads(head, head, head))
+        await node.until(lambda: node.status.settled_l1 == included)
+
+    play(node, script)
+
+
+def test_an_input_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
+    chain = AltDaChain(forks_until("granite"))
+    (large, *rest) = chain.commit(b"large", *ITEMS)
+    chain.mine_commitments(large, *rest)
+    node = AltDaNode(chain, tmp_path)
+    node.too_large.add(large)
+
+    async def script() -> None:
+        await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
+
+    play(node, script)
