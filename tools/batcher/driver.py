@@ -15,6 +15,8 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.batcher.alt_da import AltDaBatcher
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
 from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
@@ -36,6 +38,7 @@ GWEI = 10**9
 FEES = Fees(tip=2 * GWEI, cap=200 * GWEI, blob_cap=200 * GWEI)
 BASE_GAS = 21_000
 CALLDATA_GAS_PER_BYTE = 40
+CHALLENGE_GAS, CHALLENGE_GAS_PER_BYTE = 60_000, 60
 NO_BLOCK = "0x"
 """What op-geth returns for a block that it does not have."""
 
@@ -44,7 +47,8 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class BatcherConfig:
-    """Endpoints, the chain, the signing key and the wanted channel configuration."""
+    """Endpoints, the chain, the signing key and the wanted channel configuration. With a `da_server` data items are
+    commitments; `resolves_challenges` publishes on L1 the inputs that it loses."""
 
     l1: str
     engine: str
@@ -53,6 +57,8 @@ class BatcherConfig:
     key: Key
     channel: ChannelConfig
     state_file: Path | None
+    da_server: str | None = None
+    resolves_challenges: bool = True
 
 
 class BlockUnavailable(Exception):
@@ -69,6 +75,9 @@ class BatchSubmitter:
         self._node = JsonRpcClient(config.node)
         self._manager = ChannelManager()
         self._chain_id = 0
+        self._alt_da: AltDaBatcher | None = None
+        if config.da_server is not None:
+            self._alt_da = AltDaBatcher(config.da_server, self._l1, self._send_challenge, config.resolves_challenges)
         self.channels = 0
         self.blobs = 0
 
@@ -85,6 +94,8 @@ class BatchSubmitter:
         """One poll: follows the safe head, and submits a channel where there are blocks for one.
 
         Raises EndpointError or RpcFailure when an endpoint does not answer, and BlockUnavailable."""
+        if self._alt_da is not None:
+            await self._alt_da.step()
         status = await self._node.call("optimism_syncStatus")
         safe, unsafe = status["safe_l2"], status["unsafe_l2"]
         if int(unsafe["hash"], 16) == 0:
@@ -166,19 +177,41 @@ class BatchSubmitter:
     async def _send_calldata(self, items: Sequence[bytes]) -> list[bytes]:
         nonce, hashes = await self._next_nonce(), list[bytes]()
         key, inbox = self._config.key, self._config.rollup.batch_inbox
+        if self._alt_da is not None:
+            items = [await self._alt_da.store(item) for item in items]
         for item in items:
             gas = BASE_GAS + CALLDATA_GAS_PER_BYTE * len(item)
             raw = dynamic_fee_transaction(key, self._chain_id, nonce + len(hashes), inbox, 0, item, gas, FEES)
             await self._l1.call("eth_sendRawTransaction", to_hex(raw))
             hashes.append(keccak256(raw))
+            if self._alt_da is not None:
+                self._alt_da.sent(item, hashes[-1])
         return hashes
+
+    async def _send_challenge(self, calldata: bytes) -> Hash:
+        """A transaction to the challenge contract, which copies its calldata into a log."""
+        nonce, alt_da = await self._next_nonce(), self._config.rollup.alt_da
+        assert alt_da is not None and alt_da.challenge_contract is not None
+        gas = CHALLENGE_GAS + CHALLENGE_GAS_PER_BYTE * len(calldata)
+        contract = alt_da.challenge_contract
+        raw = dynamic_fee_transaction(self._config.key, self._chain_id, nonce, contract, 0, calldata, gas, FEES)
+        await self._l1.call("eth_sendRawTransaction", to_hex(raw))
+        _print(f"challenge transaction sent bytes={len(calldata)}")
+        return keccak256(raw)
 
     def _write_state(self) -> None:
         path = self._config.state_file
         if path is not None:
             fresh = path.with_suffix(".new")
             fresh.write_text(
-                json.dumps({"channels": self.channels, "blobs": self.blobs, "restarts": self._manager.restarts})
+                json.dumps(
+                    {
+                        "channels": self.channels,
+                        "blobs": self.blobs,
+                        "restarts": self._manager.restarts,
+                        "challenges": 0 if self._alt_da is None else self._alt_da.challenges,
+                    }
+                )
             )
             fresh.replace(path)
 
@@ -186,6 +219,8 @@ class BatchSubmitter:
         """Closes the connections."""
         for client in (self._l1, self._engine, self._node):
             await client.close()
+        if self._alt_da is not None:
+            await self._alt_da.close()
 
 
 def _data_items(body: bytes, channel: ChannelConfig) -> list[bytes]:
@@ -211,6 +246,8 @@ def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
     parser.add_argument("--batch", choices=("span", "singular"), default="span", help="span: once Delta is active")
     parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs", help="blobs: once Ecotone is active")
     parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli", help="brotli: once Fjord is")
+    parser.add_argument("--da-server", help="DA server to keep the batches; their commitments are posted as calldata")
+    parser.add_argument("--challenges", choices=("resolve", "expire"), default="resolve", help="of inputs it has lost")
     parser.add_argument("--state-file", type=Path, help="JSON file with counts of channels and blobs, kept current")
     given = parser.parse_args(argv)
     return BatcherConfig(
@@ -219,8 +256,12 @@ def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
         node=given.node,
         rollup=parse_rollup_config(given.rollup.read_bytes()).config,
         key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
-        channel=ChannelConfig(given.batch == "span", given.da == "blobs", Compression(given.compression)),
+        channel=ChannelConfig(
+            given.batch == "span", given.da == "blobs" and not given.da_server, Compression(given.compression)
+        ),
         state_file=given.state_file,
+        da_server=given.da_server,
+        resolves_challenges=given.challenges == "resolve",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.signing import Key
@@ -23,6 +24,11 @@ PORTAL_CODE = "608036038060805f376060356040356020355f35845fa400"
 """Emits its calldata as one log: four words of topics, then the data."""
 SYSTEM_CONFIG_CODE = "606036038060605f376040356020355f35835fa300"
 """Emits its calldata as one log: three words of topics, then the data."""
+DA_CHALLENGE = bytes.fromhex("6900000000000000000000000000000000000003")
+DA_CHALLENGE_CODE = "5f3560e01c8036038091" + "5f37" + "6020515f51" + "82604090036040a200"
+"""Emits a log of two topics and data, which are in its calldata from the offset that the first four bytes are: before
+them a call can have arguments of its own."""
+CHALLENGE_WINDOW, RESOLVE_WINDOW = 8, 5
 BASE_FEE_SCALAR, BLOB_BASE_FEE_SCALAR = 1368, 810_949
 PACKED_SCALAR = b"\x01" + bytes(23) + BLOB_BASE_FEE_SCALAR.to_bytes(4, "big") + BASE_FEE_SCALAR.to_bytes(4, "big")
 BEDROCK_OVERHEAD, BEDROCK_SCALAR = (188).to_bytes(32, "big"), (684_000).to_bytes(32, "big")
@@ -146,7 +152,7 @@ def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
 
 
 def l1_genesis(timestamp: int) -> dict[str, Any]:
-    """The genesis file of an L1 with Prague active, the two logger contracts, and funds for the development keys.
+    """The genesis file of an L1 with Prague active, the three logger contracts, and funds for the development keys.
 
     `timestamp` in seconds."""
     return {
@@ -158,6 +164,7 @@ def l1_genesis(timestamp: int) -> dict[str, Any]:
         "alloc": {
             **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
             to_hex(PORTAL): {"balance": "0x0", "code": "0x" + PORTAL_CODE},
+            to_hex(DA_CHALLENGE): {"balance": "0x0", "code": "0x" + DA_CHALLENGE_CODE},
             to_hex(SYSTEM_CONFIG): {
                 "balance": "0x0",
                 "code": "0x" + SYSTEM_CONFIG_CODE,
@@ -221,4 +228,14 @@ def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: i
         "deposit_contract_address": to_hex(PORTAL),
         "l1_system_config_address": to_hex(SYSTEM_CONFIG),
         "chain_op_config": EIP1559,
+        **({"alt_da": _alt_da()} if settings.altda else {}),
+    }
+
+
+def _alt_da() -> dict[str, Any]:
+    return {
+        "da_challenge_contract_address": to_hex(DA_CHALLENGE),
+        "da_commitment_type": KECCAK_COMMITMENT,
+        "da_challenge_window": CHALLENGE_WINDOW,
+        "da_resolve_window": RESOLVE_WINDOW,
     }

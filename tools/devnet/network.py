@@ -34,7 +34,7 @@ from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSetting
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
-    r"(network|batcher)\.json|(l1|batcher|conductor)\.log"
+    r"(network|batcher)\.json|(l1|batcher|conductor|da-server)\.log"
     rf"|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
@@ -126,6 +126,8 @@ class NetworkPrograms:
             await self._start_signer()
         if self.conductor is not None:
             await self._start_conductor(self.conductor)
+        if self._settings.altda:
+            self._start_da_server(self._settings.altda)
         late = [name for name in self.nodes if self._syncs(name)]
         self._start_nodes([name for name in self.nodes if name not in late])
         if self._settings.batcher:
@@ -264,6 +266,13 @@ class NetworkPrograms:
         self.children.start("conductor", command, self.files.log("conductor"))
         await self._first_response("conductor", endpoint, "dev_conductor", 0)
 
+    def _start_da_server(self, mode: str) -> None:
+        """Nodes and batcher repeat their requests until it listens."""
+        words = ("--mode", mode, "--port", str(self._ports.da_server))
+        self.children.start(
+            "DA server", python("rollup_node.tools.devnet.da_server", *words), self.files.log("da-server")
+        )
+
     def _node_command(self, name: str) -> list[str]:
         ports, external = self._ports.nodes[name], self._settings.external
         without_beacon = external.anvil is not None or (external.l1 is not None and external.beacon is None)
@@ -295,6 +304,8 @@ class NetworkPrograms:
             "runtime.dir": str(self.files.node(name)),
             "workers": "1",
         }
+        if self._settings.altda:
+            options |= {"altda.enabled": "true", "altda.da-server": url(self._ports.da_server)}
         if self._syncs(name):
             options |= {"syncmode": "execution-layer", "syncmode.offset-el-safe": EL_SYNC_OFFSET}
         if name in self._settings.sequencer_names:
@@ -315,6 +326,8 @@ class NetworkPrograms:
             "compression": self._settings.compression,
             "state-file": str(self.files.root / "batcher.json"),
         }
+        if self._settings.altda:
+            options |= {"da-server": url(self._ports.da_server), "challenges": _challenges(self._settings.altda)}
         return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
 
     async def _fetch_genesis_block(self, name: str, endpoint: str) -> "GenesisBlock":
@@ -339,6 +352,11 @@ class NetworkPrograms:
                 await asyncio.sleep(POLL_SECONDS)
         finally:
             await client.close()
+
+
+def _challenges(mode: str) -> str:
+    """What the batcher does with an input that this DA server loses."""
+    return "expire" if mode == "withholding" else "resolve"
 
 
 def clear(root: Path) -> None:

@@ -27,13 +27,14 @@ class NodePorts:
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of the L1, its Beacon API, each node, the signer, and the conductor."""
+    """The ports of the L1, its Beacon API, each node, the signer, the conductor, and the DA server."""
 
     l1: int
     beacon: int
     nodes: dict[str, NodePorts]
     signer: int
     conductor: int
+    da_server: int
 
 
 @contextmanager
@@ -42,12 +43,12 @@ def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
 
     Each is reserved by a socket that is bound with SO_REUSEADDR and never listens, so that the programs of the network
     can listen on it. Raises PortInUse."""
-    count = 4 + PER_NODE * len(nodes)
+    count = 5 + PER_NODE * len(nodes)
     with ExitStack() as kept:
         numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
         l1, beacon = next(numbers), next(numbers)
         node_ports = {name: NodePorts(*islice(numbers, PER_NODE)) for name in nodes}
-        yield Ports(l1, beacon, node_ports, next(numbers), next(numbers))
+        yield Ports(l1, beacon, node_ports, next(numbers), next(numbers), next(numbers))
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:

@@ -16,6 +16,8 @@ LEAST_CHAOS_SECONDS = 2.0
 DEFAULT_FORK = "jovian"
 FORKS = FORK_NAMES[1:]
 MAX_OFFSET_DIGITS = 9
+DA_MODES = ("honest", "lying", "slow", "losing", "withholding")
+"""What the DA server of `--altda` does."""
 
 
 class SettingsError(ValueError):
@@ -60,6 +62,7 @@ class DevnetSettings:
     batcher: bool = True
     chaos: float | None = None
     seed: int = 0
+    altda: str | None = None
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -141,6 +144,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         batcher=not given.no_batcher,
         chaos=given.chaos,
         seed=given.seed,
+        altda=given.altda,
     )
 
 
@@ -239,6 +243,10 @@ _CHAOS_HELP = (
     "every so many seconds stop and start, kill or fail over the leading sequencer, or restart an engine, and check at "
     "the end that no height was signed twice (needs --conductor)"
 )
+_ALTDA_HELP = (
+    "keep the batches on a DA server and post commitments. The server is honest, or MODE: lying (wrong bytes at first),"
+    " slow, losing (loses inputs, which the batcher then publishes on L1), withholding (loses them for good)"
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -260,6 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--el-sync", action="store_true", help="start the verifiers late; their engines fetch the chain by themselves")
     add("--compression", choices=("brotli", "zlib"), default="brotli", help="of channels, once Fjord is active")
     add("--da", choices=("blobs", "calldata"), default="blobs", help="data availability, once Ecotone is active")
+    add("--altda", nargs="?", const=DA_MODES[0], choices=DA_MODES, metavar="MODE", help=_ALTDA_HELP)
     add("--base-port", type=int, default=0, metavar="PORT", help="first of consecutive ports; 0: free ones")
     add(
         "--data-dir",

@@ -10,6 +10,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedInput
 from rollup_node.stages.derivation.process.throttle import Throttle
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -30,7 +31,7 @@ class AltDaClient:
     """Requests are repeated until they are met. Times are seconds of a steady clock."""
 
     def __init__(self, resolver: AltDaResolver, blobs: Client, meter: Meter, log: Logger) -> None:
-        self._resolver, self._blobs, self._meter, self._log = resolver, blobs, meter, log
+        self._resolver, self._blobs, self._meter, self._warnings = resolver, blobs, meter, RepeatedWarnings(log)
         self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
         self._waits_for: tuple[NeedInput | None, float] = (None, 0.0)
         self._error: str | None = None
@@ -101,7 +102,8 @@ class AltDaClient:
     def _explain_once(self, message: InputUnavailable) -> None:
         needed = self._resolver.needed
         if self._error is None and needed is not None:
-            self._log.warn(
+            self._warnings.warn(
+                "not found",
                 "the DA server does not have an input: reading challenges ahead",
                 commitment=message.commitment,
                 block=needed.block,

@@ -12,7 +12,7 @@ NODES = ("sequencer", "verifier")
 
 def numbers(ports: Ports) -> list[int]:
     nodes = (port for name in NODES for port in astuple(ports.nodes[name]))
-    return [ports.l1, ports.beacon, *nodes, ports.signer, ports.conductor]
+    return [ports.l1, ports.beacon, *nodes, ports.signer, ports.conductor, ports.da_server]
 
 
 def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:

@@ -98,3 +98,10 @@ def test_sequencers_come_first() -> None:
     assert settings.nodes == ("sequencer", "sequencer-2", "verifier", "verifier-2")
     assert settings.sequencer_names == settings.nodes[:2] and not settings.batcher
     assert parse([]).nodes == ("sequencer", "verifier") and parse([]).batcher
+
+
+def test_the_da_server_is_honest_unless_a_mode_is_given() -> None:
+    for words, mode in (((), None), (("--altda",), "honest"), (("--altda", "lying"), "lying")):
+        assert parse(words).altda == mode
+    with pytest.raises(SettingsError, match="invalid choice: 'other'"):
+        parse(("--altda", "other"))

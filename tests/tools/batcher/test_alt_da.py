@@ -1,0 +1,146 @@
+"""The batcher between an embedded L1 and DA servers: commitments, challenges and their resolution, as the l1 process
+reads them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import orjson
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient
+from rollup_node.stages.l1.filter import L1Filter
+from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
+from rollup_node.stages.protocol.challenges import ChallengeEvent, ChallengeStatus, decode_event, resolve_data
+from rollup_node.stages.protocol.commitments import keccak_commitment
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import Hash, L1Block
+from rollup_node.tools.batcher.alt_da import AltDaBatcher, challenge_call, resolve_call
+from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
+from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.da_server import DaServer
+from rollup_node.tools.devnet.files import (
+    BATCHER_KEY,
+    DA_CHALLENGE,
+    INBOX,
+    L1_CHAIN_ID,
+    PORTAL,
+    SYSTEM_CONFIG,
+    l1_genesis,
+)
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from tests.support.http_listener import app_for_every_path, json_rpc_app, listening
+from tests.support.stage_runner import run_within
+
+START = 1_800_000_000
+GWEI = 10**9
+L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG, DA_CHALLENGE)
+DATA = [b"\0frames %d " % index * 300 for index in range(3)]
+
+
+class Harness:
+    """The L1, and a batcher that posts to it."""
+
+    def __init__(self) -> None:
+        self.l1 = L1Backend(l1_genesis(START), 2)
+        self.methods = EthApi(self.l1, "l1").methods()
+        self._nonce = 0
+
+    async def send(self, data: bytes, to: bytes = DA_CHALLENGE) -> Hash:
+        gas = 60_000 + 60 * len(data)
+        fees = Fees(2 * GWEI, 200 * GWEI)
+        raw = dynamic_fee_transaction(BATCHER_KEY, L1_CHAIN_ID, self._nonce, to, 0, data, gas, fees)
+        self._nonce += 1
+        self.l1.send(raw)
+        return keccak256(raw)
+
+    def mine(self) -> L1Block:
+        """The next block, as the l1 process hands it out."""
+        self.l1.mine(self.l1.chain.head.header.timestamp + 2)
+        number = self.l1.chain.head.number
+        body = _answer(self.methods["eth_getBlockByNumber"](hex(number), True))
+        result = run(VerifyBlock(number, body, False, L1_FILTER))
+        if isinstance(result, NeedsReceipts):
+            receipts = _answer(self.methods["eth_getBlockReceipts"](hex(number)))
+            result = run(VerifyReceipts(result.block, receipts, L1_FILTER))
+        assert isinstance(result, Verified), result
+        return result.block
+
+    def run(self, app: web.Application, resolves: bool, script: Callable[[AltDaBatcher], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with listening(app, json_rpc_app(self.methods)) as (server, l1):
+                client = JsonRpcClient(l1)
+                batcher = AltDaBatcher(server, client, self.send, resolves)
+                try:
+                    await script(batcher)
+                finally:
+                    await batcher.close()
+                    await client.close()
+
+        run_within(20, main)
+
+
+def _answer(result: object) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+@pytest.mark.parametrize("resolves", [True, False])
+def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None:
+    harness = Harness()
+
+    async def script(batcher: AltDaBatcher) -> None:
+        for data in DATA:
+            item = await batcher.store(data)
+            batcher.sent(item, await harness.send(item, INBOX))
+        await batcher.step()
+        assert len(batcher.posted) == 3, "none is on L1 yet"
+        block = harness.mine()
+        commitments = [b"\1" + keccak_commitment(data).encode() for data in DATA]
+        assert [each.data for each in block.inbox] == commitments
+        assert block.challenges == ()
+        await batcher.step()
+        assert batcher.challenges == 1
+        (found,) = harness.mine().challenges
+        event = decode_event(found.log)
+        assert event == (keccak_commitment(DATA[2]), block.header.number, ChallengeStatus.ACTIVE)
+        assert found.resolve_data is None
+        await batcher.step()
+        await batcher.step()
+        assert batcher.posted == []
+        resolved = harness.mine().challenges
+        assert len(resolved) == int(resolves)
+        for each in resolved:
+            assert decode_event(each.log) == ChallengeEvent(
+                event.commitment, event.block_number, ChallengeStatus.RESOLVED
+            )
+            assert each.resolve_data == DATA[2]
+
+    harness.run(DaServer("losing").application(), resolves, script)
+
+
+def test_a_server_that_refuses_an_input_is_an_error() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=507)
+
+    async def script(batcher: AltDaBatcher) -> None:
+        with pytest.raises(EndpointError, match="HTTP status 507"):
+            await batcher.store(DATA[0])
+
+    Harness().run(app_for_every_path(refuse), True, script)
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    async def main() -> None:
+        batcher = AltDaBatcher("http://127.0.0.1:1", JsonRpcClient("http://127.0.0.1:1"), Harness().send, True)
+        with pytest.raises(EndpointError, match="the request failed"):
+            await batcher.store(DATA[0])
+        await batcher.close()
+
+    asyncio.run(main())
+
+
+def test_the_calldata_of_a_resolution_has_its_arguments() -> None:
+    commitment = keccak_commitment(DATA[0])
+    assert resolve_data(resolve_call(commitment, 7, DATA[0])) == DATA[0]
+    assert to_hex(challenge_call(commitment, 7)).startswith("0x00000004c5d8c630")

@@ -1,0 +1,132 @@
+"""The DA server of the local network with the node's client, in every mode, and a network whose server loses inputs."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import aiohttp
+import pytest
+
+from rollup_node.stages.blobs.config import DaServerConfig
+from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError
+from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.blobs import InputResponse
+from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.tools.devnet import da_server
+from rollup_node.tools.devnet.da_server import LIES, LOST, DaServer
+from rollup_node.tools.devnet.settings import DA_MODES
+from tests.support.http_listener import listening
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Devnet
+from tests.support.stage_runner import run_within
+
+T = TypeVar("T")
+DATA = [b"input %d " % index * 50 for index in range(2 * LOST)]
+COMMITMENTS = [keccak_commitment(data) for data in DATA]
+
+
+def play(mode: str, script: Callable[[DaClient, aiohttp.ClientSession, str], Awaitable[T]]) -> T:
+    async def main() -> T:
+        async with listening(DaServer(mode).application()) as (url,), aiohttp.ClientSession() as session:
+            client = DaClient(DaServerConfig(url), Meter("blobs"))
+            try:
+                return await script(client, session, url)
+            finally:
+                await client.close()
+
+    return run_within(20, main)
+
+
+async def put(session: aiohttp.ClientSession, url: str, data: bytes, commitment: Commitment) -> int:
+    async with session.post(f"{url}/put/0x{commitment.encode().hex()}", data=data) as response:
+        return response.status
+
+
+async def found(client: DaClient, commitment: Commitment) -> bytes | None:
+    """The input, None if it is not found."""
+    try:
+        answer = await client.get(commitment)
+    except InputNotFoundError:
+        return None
+    assert isinstance(answer, InputResponse)
+    return answer.data
+
+
+def test_an_honest_server() -> None:
+    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+        assert await found(client, COMMITMENTS[0]) is None
+        assert await put(session, url, DATA[0], COMMITMENTS[0]) == 200
+        assert await found(client, COMMITMENTS[0]) == DATA[0]
+        assert await put(session, url, DATA[0], COMMITMENTS[1]) == 400
+        assert await put(session, url, b"", COMMITMENTS[1]) == 400
+        async with session.post(f"{url}/put", data=DATA[1]) as response:
+            assert await response.read() == COMMITMENTS[1].encode()
+        assert await found(client, COMMITMENTS[1]) == DATA[1]
+        for path in ("0x", "0x00", "0x05" + "00" * 32, "00"):
+            async with session.get(f"{url}/get/{path}") as response:
+                assert response.status == 400
+
+    play("honest", script)
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(da_server, "MAX_STORED", len(DATA[0]) * 2)
+
+    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+        for index in (0, 1, 0, 2):
+            await put(session, url, DATA[index], COMMITMENTS[index])
+        assert [await found(client, each) is not None for each in COMMITMENTS[:3]] == [True, False, True]
+
+    play("honest", script)
+
+
+def test_a_lying_server_tells_the_truth_in_the_end() -> None:
+    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+        await put(session, url, DATA[0], COMMITMENTS[0])
+        for _ in range(LIES):
+            with pytest.raises(EndpointError, match="do not match commitment"):
+                await client.get(COMMITMENTS[0])
+        assert await found(client, COMMITMENTS[0]) == DATA[0]
+
+    play("lying", script)
+
+
+def test_a_slow_server_sends_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(da_server, "SLOW_SECONDS", 0.2)
+
+    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+        await put(session, url, DATA[0], COMMITMENTS[0])
+        start = asyncio.get_running_loop().time()
+        assert await found(client, COMMITMENTS[0]) == DATA[0]
+        assert asyncio.get_running_loop().time() - start >= 0.15
+
+    play("slow", script)
+
+
+@pytest.mark.parametrize("mode", ["losing", "withholding"])
+def test_a_server_that_loses_inputs(mode: str) -> None:
+    async def script(client: DaClient, session: aiohttp.ClientSession, url: str) -> None:
+        for data, commitment in zip(DATA, COMMITMENTS, strict=True):
+            assert await put(session, url, data, commitment) == 200
+        kept = [await found(client, each) is not None for each in COMMITMENTS]
+        assert kept == [(index + 1) % LOST != 0 for index in range(len(DATA))]
+
+    play(mode, script)
+
+
+def test_every_mode_is_one_of_the_flags() -> None:
+    assert set(DA_MODES) == {"honest", "lying", "slow", "losing", "withholding"}
+
+
+def test_a_network_whose_server_loses_inputs_reads_them_from_l1(leftovers: Leftovers) -> None:
+    """The batcher challenges and resolves what is lost; a derivation process that is killed meanwhile reads that."""
+    with Devnet(leftovers, "--altda", "losing") as net:
+        net.wait(lambda: "reading challenges ahead" in net.log("verifier"), "a lost input")
+        number = net.safe_number()
+        net.kill_process("verifier", "derivation")
+        net.wait_for_safe(number + 4)
+        net.finish()
+        assert json.loads((net.root / "batcher.json").read_text())["challenges"] >= 1
+        assert json.loads((net.root / "rollup.json").read_text())["alt_da"]["da_challenge_window"] == 8
