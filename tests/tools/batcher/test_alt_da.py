@@ -103,7 +103,7 @@ def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None
         assert batcher.challenges == 1
         (found,) = harness.mine().challenges
         event = decode_event(found.log)
-        assert event == (keccak_commitment(DATA[2]), block.header.number, ChallengeStatus.ACTIVE)
+        assert event == ChallengeEvent(keccak_commitment(DATA[2]), block.header.number, ChallengeStatus.ACTIVE)
         assert found.resolve_data is None
         await batcher.step()
         await batcher.step()
