@@ -4,6 +4,7 @@ the blobs process."""
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge, InputUnavailable
@@ -67,6 +68,11 @@ class PendingInput:
         self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
         return InputUnavailable(self.commitment, not_found, error)
 
+    def postponed(self, error: str) -> InputUnavailable:
+        """Records that it is not fetched again before it is needed."""
+        self.retry_at = 0.0 if self.urgent else inf
+        return InputUnavailable(self.commitment, False, error)
+
 
 class PendingInputs:
     """All inputs that are requested and not there."""
@@ -86,7 +92,8 @@ class PendingInputs:
         if pending is None:
             pending = self._pending[commitment] = PendingInput(commitment, urgent, now)
         pending.requested_at = now
-        pending.urgent = pending.urgent or urgent
+        if urgent and not pending.urgent:
+            pending.urgent, pending.retry_at = True, min(pending.retry_at, now)
         if urgent:
             pending.clients[client.slot] = client
         return pending
@@ -98,7 +105,8 @@ class PendingInputs:
 
     def next_retry(self, now: float) -> float | None:
         """Seconds until a failed one is due again; None if there is none."""
-        return min((each.retry_at - now for each in self if not each.is_fetching and each.retry_at > now), default=None)
+        waits = (each.retry_at - now for each in self if not each.is_fetching and each.retry_at > now)
+        return min(waits, default=None)
 
     def remove(self, pending: PendingInput) -> None:
         """Removes one that is there."""

@@ -22,7 +22,15 @@ from rollup_node.stages.io import log
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.blobs import (
+    BlobsRequest,
+    BlobsResponse,
+    BlobsUnavailable,
+    InputRequest,
+    InputResponse,
+    InputTooLarge,
+    InputUnavailable,
+)
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
@@ -30,6 +38,7 @@ from rollup_node.stages.messages.l1 import (
     L1RefsRequest,
     L1RefsResponse,
 )
+from rollup_node.stages.protocol.commitments import decode_commitment
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 from tests.support.stage_runner import running_stage
 
@@ -71,6 +80,9 @@ async def _run_blobs(data: bytes) -> None:
         buses["rpc"].subscribe("status.blobs", _print_message)
 
         def send(request: list[Any]) -> None:
+            if request[0] == "input":
+                contents.send(InputRequest(decode_commitment(bytes.fromhex(request[1])), request[2]))
+                return
             number, time, hashes, urgent = request
             block = L1BlockRef(number.to_bytes(32, "big"), number, bytes(32), time)
             refs = tuple(BlobRef(index, bytes.fromhex(each)) for index, each in enumerate(hashes))
@@ -118,6 +130,12 @@ def _print_message(message: Any) -> None:
             shown = {"refs": last, "count": len(refs), "error": error}
         case BlobsResponse(block_hash, _):
             shown = {"blobs": int.from_bytes(block_hash, "big")}
+        case InputResponse(commitment, data):
+            shown = {"input": commitment.encode().hex(), "size": len(data)}
+        case InputTooLarge(commitment, size):
+            shown = {"too_large": commitment.encode().hex(), "size": size}
+        case InputUnavailable(commitment, not_found, error):
+            shown = {"missing": commitment.encode().hex(), "not_found": not_found, "error": error}
         case BlobsUnavailable(block_hash, _, error):
             shown = {"unavailable": int.from_bytes(block_hash, "big"), "error": error}
         case _:

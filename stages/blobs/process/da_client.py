@@ -16,6 +16,8 @@ from rollup_node.stages.protocol.keccak import Keccak256
 
 MAX_BODY = 32 << 20
 """Bytes of an input: twice what the DA layers in use take."""
+AHEAD_BODY = 4 << 20
+"""Bytes of an input that is read ahead: several are at the same time."""
 UNLIMITED_SECONDS = 600.0
 """Bounds a request without a timeout of its own: a server that sends byte by byte must not stop derivation for good."""
 _NOT_FOUND = 404
@@ -23,6 +25,10 @@ _NOT_FOUND = 404
 
 class InputNotFoundError(EndpointError):
     """The DA server answers that it does not have the input."""
+
+
+class TooLargeAheadError(EndpointError):
+    """The input is too large to be read before it is needed."""
 
 
 class DaClient:
@@ -34,13 +40,14 @@ class DaClient:
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._session: aiohttp.ClientSession | None = None
 
-    async def get(self, commitment: Commitment) -> InputResponse | InputTooLarge:
-        """The input of a commitment. Raises InputNotFoundError, and EndpointError for any other failure."""
+    async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
+        """The input of a commitment. Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and
+        EndpointError for any other failure."""
         self._meter.count("rpc_client_requests_total", rpc="da-server", method="get")
         start, error = time.monotonic(), "endpoint"
         try:
             async with asyncio.timeout(self._timeout):
-                found = await self._exchange(commitment)
+                found = await self._exchange(commitment, ahead)
             error = ""
             return found
         except TimeoutError:
@@ -63,7 +70,7 @@ class DaClient:
         if session is not None:
             await session.close()
 
-    async def _exchange(self, commitment: Commitment) -> InputResponse | InputTooLarge:
+    async def _exchange(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
         # A hosted server may have its key in the path or the query of its URL.
         url = self._base.with_path(f"{self._base.path.rstrip('/')}/get/{to_hex(commitment.encode())}")
         url = url.with_query(self._base.query)
@@ -74,28 +81,31 @@ class DaClient:
                 raise EndpointError(self.name, f"HTTP status {response.status}", response.status)
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise EndpointError(self.name, "the input is compressed, which was not asked for")
-            return await self._read(response, commitment)
+            return await self._read(response, commitment, AHEAD_BODY if ahead else MAX_BODY)
 
-    async def _read(self, response: aiohttp.ClientResponse, commitment: Commitment) -> InputResponse | InputTooLarge:
+    async def _read(
+        self, response: aiohttp.ClientResponse, commitment: Commitment, limit: int
+    ) -> InputResponse | InputTooLarge:
         """The body. Of one that is too large to be used nothing is kept; whether it matches still decides if it is
         skipped [AD7]."""
         is_keccak = commitment.kind == KECCAK
-        keep = MAX_KECCAK_INPUT if is_keccak else MAX_BODY
+        keep = MAX_KECCAK_INPUT if is_keccak else limit
         hasher = Keccak256() if is_keccak and self._verify else None
         body, size = bytearray(), 0
         async for part in response.content.iter_any():
             size += len(part)
             if size > keep:
                 body.clear()
-                if hasher is None or size > MAX_BODY:
+                if hasher is None or size > limit:
                     response.close()
                     break
             else:
                 body += part
             if hasher is not None:
                 hasher.update(part)
-        if size > MAX_BODY:
-            raise EndpointError(self.name, f"the input is longer than {MAX_BODY} bytes")
+        if size > limit:
+            error = EndpointError if limit == MAX_BODY else TooLargeAheadError
+            raise error(self.name, f"the input is longer than {limit} bytes")
         if hasher is not None and hasher.digest() != commitment.content:
             raise EndpointError(self.name, f"sends {size} bytes that do not match commitment {commitment}")
         return InputTooLarge(commitment, size) if size > keep else InputResponse(commitment, bytes(body))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
-from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError
+from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError, TooLargeAheadError
 from rollup_node.stages.io.jsonrpc import EndpointError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -84,7 +84,7 @@ class InputServer:
     async def _fetch(self, pending: PendingInput) -> None:
         answer: Found | InputUnavailable
         try:
-            answer = await self._client.get(pending.commitment)
+            answer = await self._client.get(pending.commitment, ahead=not pending.urgent)
             self._cache.put(answer)
             self._pending.remove(pending)
         except EndpointError as error:
@@ -97,6 +97,8 @@ class InputServer:
             self._server.send(client, answer)
 
     def _failed(self, pending: PendingInput, error: EndpointError) -> InputUnavailable:
+        if isinstance(error, TooLargeAheadError):
+            return pending.postponed(str(error))
         not_found = isinstance(error, InputNotFoundError)
         self._meter.count("storage_errors")
         kind = "urgent" if pending.urgent else "prefetched"

@@ -165,7 +165,9 @@ class ChallengeState:
         except ChallengeError as error:
             self._events.drop(DropEffect.DROPPED, ChallengeMalformed(found.log.index, str(error)))
             return
-        if event.status == ChallengeStatus.ACTIVE:
+        if event.commitment.kind != KECCAK:
+            self._events.drop(DropEffect.DROPPED, ChallengeMalformed(found.log.index, "its commitment is generic"))
+        elif event.status == ChallengeStatus.ACTIVE:
             self._add(event, number)
         elif event.status == ChallengeStatus.RESOLVED:
             self._resolve(event, found)
@@ -184,7 +186,7 @@ class ChallengeState:
         if data is None:
             self._events.drop(DropEffect.DROPPED, ChallengeDataMissing(index))
             return
-        if event.commitment.kind == KECCAK and not event.commitment.matches(data):
+        if not event.commitment.matches(data):
             self._events.drop(DropEffect.DROPPED, ChallengeDataMismatch(index, event.commitment.content))
             return
         challenge = self.challenge(event.commitment, event.block_number)

@@ -46,6 +46,18 @@ def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
     assert pending.due(20.0) == [urgent]
 
 
+def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed() -> None:
+    pending = PendingInputs()
+    large = pending.request(CLIENT, COMMITMENTS[0], False, 0.0)
+    large.postponed("too large")
+    pending.request(CLIENT, COMMITMENTS[0], False, 5.0)
+    assert pending.due(1000.0) == []
+    pending.request(CLIENT, COMMITMENTS[0], True, 6.0)
+    assert pending.due(6.0) == [large]
+    large.postponed("it became urgent while it was read")
+    assert pending.due(6.0) == [large]
+
+
 def test_a_new_incarnation_of_a_client_replaces_the_one_before() -> None:
     pending = PendingInputs()
     for client in (CLIENT, LATER):

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process import da_client
-from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError
+from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError, TooLargeAheadError
 from rollup_node.stages.io.jsonrpc import EndpointError
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
@@ -127,6 +127,19 @@ def test_the_largest_keccak_input_and_a_larger_one() -> None:
 def test_a_body_that_never_ends_is_cut_off(commitment: Commitment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(da_client, "MAX_BODY", 2 << 20)
     assert "the input is longer than 2097152 bytes" in str(error_of(endless(bytes(1 << 16)), commitment))
+
+
+def test_less_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(da_client, "AHEAD_BODY", 2000)
+    large = bytes(2001)
+
+    async def use(client: DaClient) -> None:
+        for commitment in (OPAQUE, keccak_commitment(large)):
+            with pytest.raises(TooLargeAheadError, match="longer than 2000 bytes"):
+                await client.get(commitment, ahead=True)
+            assert await client.get(commitment) == InputResponse(commitment, large)
+
+    with_server(answering(large), use)
 
 
 def test_memory_stays_small_while_a_long_body_is_hashed() -> None:

@@ -12,6 +12,7 @@ from aiohttp import web
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import input_requests
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
+from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
@@ -160,6 +161,21 @@ def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for() -> None:
             client.server.is_open.set()
             await client.until(lambda: client.answers == [InputResponse(COMMITMENTS[1], DATA[1])])
             await client.until(lambda: client.server.asked[COMMITMENTS[0]] == 2)
+
+    run_within(30, main)
+
+
+def test_a_large_input_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(da_client, "AHEAD_BODY", 100)
+
+    async def main() -> None:
+        async with running() as client:
+            client.request(0, urgent=False)
+            await client.until(lambda: client.server.asked[COMMITMENTS[0]])
+            client.request(0, urgent=False)
+            client.request(0)
+            await client.until(lambda: InputResponse(COMMITMENTS[0], DATA[0]) in client.answers)
+            assert client.server.asked[COMMITMENTS[0]] <= 3
 
     run_within(30, main)
 

@@ -18,7 +18,7 @@ from rollup_node.stages.derivation.reasons.alt_da import (
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
-from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1Header, Log
@@ -30,9 +30,10 @@ DATA = [b"input %d" % index for index in range(8)]
 COMMITMENTS = [keccak_commitment(data) for data in DATA]
 
 
-def challenge(index: int, included: int, status: int, data: bytes | None = None) -> ChallengeLog:
-    """The log of a challenge of a commitment by its index."""
-    encoded = encode(["bytes", "uint8"], [COMMITMENTS[index].encode(), status])
+def challenge(found: int | Commitment, included: int, status: int, data: bytes | None = None) -> ChallengeLog:
+    """The log of a challenge of a commitment, which may be given by its index."""
+    commitment = COMMITMENTS[found] if isinstance(found, int) else found
+    encoded = encode(["bytes", "uint8"], [commitment.encode(), status])
     return ChallengeLog(Log(b"\xda" * 20, (CHALLENGE_TOPIC, included.to_bytes(32, "big")), encoded, 5), data)
 
 
@@ -160,6 +161,7 @@ def test_challenges_are_forgotten_where_no_reset_goes_back_to() -> None:
         (challenge(1, 101, RESOLVED, DATA[1]), ChallengeNotTracked(5, COMMITMENTS[1].content)),
         (challenge(0, 102, RESOLVED, DATA[0]), ChallengeNotTracked(5, COMMITMENTS[0].content)),
         (ChallengeLog(Log(b"", (CHALLENGE_TOPIC,), b"", 5), None), ChallengeMalformed(5, "0 bytes are too few")),
+        (challenge(Commitment(GENERIC, bytes(9000)), 101, ACTIVE), ChallengeMalformed(5, "its commitment is generic")),
     ],
 )
 def test_a_bad_log_changes_nothing_and_has_a_reason(log: ChallengeLog, reason: Reason) -> None:

@@ -22,6 +22,7 @@ from rollup_node.stages.messages.engine import AttributesOutcome, AttributesRead
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable, L1Heads
 from rollup_node.stages.protocol.challenges import ChallengeStatus
 from rollup_node.stages.protocol.commitments import Commitment
+from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
@@ -44,6 +45,7 @@ class AltDaNode:
         self.too_large: set[Commitment] = set()
         self.error = "down"
         self.reset = 1
+        self.task: asyncio.Task[None] | None = None
         self.health: tuple[str, ...] = ()
         self.status = DerivationStatus(0, None, False, 0)
         roles = dict.fromkeys(("l1", "blobs", "engine", "derivation", "rpc", "compute"), 1)
@@ -108,7 +110,7 @@ class AltDaNode:
         driver = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "derivation")
         async with running_buses(self.buses):
             await self.stage.start()
-            task = asyncio.create_task(driver.run(self.stage.periodic_tasks[0]))
+            self.task = task = asyncio.create_task(driver.run(self.stage.periodic_tasks[0]))
             try:
                 yield
             finally:
@@ -218,6 +220,20 @@ def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
         head = chain.l1.last.ref
         node.l1_status.set(L1Heads(head, head, head))
         await node.until(lambda: node.status.settled_l1 == included)
+
+    play(node, script)
+
+
+def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(tmp_path: Path) -> None:
+    chain = AltDaChain(forks_until("granite"))
+    (lost,) = chain.commit(*ITEMS[:1], stored=False)
+    chain.mine_until(chain.mine_commitments(lost) + WINDOW + 1)
+    node = AltDaNode(chain, tmp_path)
+
+    async def script() -> None:
+        assert node.task is not None
+        with pytest.raises(CriticalError, match="no DA server has the input of commitment"):
+            await node.task
 
     play(node, script)
 

@@ -1,0 +1,144 @@
+"""What a DA server can do to the blobs process: bodies that are too large, never end or drip, wrong bytes, errors. The
+process under attack is a real one; docs/security.md has the bounds."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
+from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
+from tests.support.attacked_stage import AttackedStage, SharedStage
+from tests.support.hostile_bodies import gzip_bomb
+from tests.support.http_listener import Handler
+from tests.support.plain_rollup import PLAIN_ROLLUP
+
+NUMBERS = itertools.count()
+"""Inputs that no other test has."""
+LIMIT = 32 << 20
+BOMB = gzip_bomb(b"", 64 << 20, b"")
+FAST = {"rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedStage]:
+    """The process under attack."""
+
+    def config(url: str) -> BlobsConfig:
+        return BlobsConfig(None, PLAIN_ROLLUP, da_server=DaServerConfig(url, get_timeout=2.0, max_requests=4))
+
+    with closing(SharedStage("blobs", config, FAST)) as stage:
+        yield stage
+
+
+class HostileServer:
+    """A DA server that answers one input, and by `attack` everything else."""
+
+    def __init__(self, attack: Handler) -> None:
+        self.attack, self.attacks = attack, 0
+        self.data = b"honest %d " % next(NUMBERS) * 100
+        self.honest = keccak_commitment(self.data)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """One HTTP request."""
+        if request.path.endswith(self.honest.content.hex()):
+            return web.Response(body=self.data)
+        self.attacks += 1
+        return await self.attack(request)
+
+
+def wanted(commitment: Commitment, urgent: bool = True) -> list[object]:
+    return ["input", commitment.encode().hex(), urgent]
+
+
+def strange(kind: int) -> Commitment:
+    return Commitment(kind, next(NUMBERS).to_bytes(32, "big"))
+
+
+async def heals(stage: AttackedStage, server: HostileServer) -> None:
+    """An honest input arrives after the attack."""
+    stage.request(wanted(server.honest))
+    await arrives(stage, server.honest)
+
+
+async def arrives(stage: AttackedStage, commitment: Commitment) -> None:
+    """Waits for an input."""
+    await stage.until(lambda: stage.last("input") == commitment.encode().hex(), f"the input of {commitment}")
+
+
+def play(
+    shared: SharedStage, attack: Handler, script: Callable[[AttackedStage, HostileServer], Awaitable[None]]
+) -> None:
+    server = HostileServer(attack)
+    shared.attack(server.handle, lambda stage: script(stage, server))
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(bytes(1 << 20))
+
+
+async def dripping(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b".")
+        await asyncio.sleep(0.05)
+
+
+async def failing(request: web.Request) -> web.StreamResponse:
+    return web.Response(status=500, body=bytes(1 << 20))
+
+
+async def compressed(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=BOMB, headers={"Content-Encoding": "gzip"})
+
+
+async def wrong(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=bytes(100_000))
+
+
+ATTACKS: dict[str, tuple[Handler, int, str]] = {
+    "endless keccak": (endless, 0, f"longer than {LIMIT} bytes"),
+    "endless generic": (endless, 1, f"longer than {LIMIT} bytes"),
+    "dripping": (dripping, 1, "no answer within 2 s"),
+    "failing": (failing, 1, "HTTP status 500"),
+    "compressed": (compressed, 1, "compressed"),
+    "wrong bytes": (wrong, 0, "do not match commitment"),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_an_error_and_the_process_goes_on(shared: SharedStage, name: str) -> None:
+    attack, kind, error = ATTACKS[name]
+
+    async def script(stage: AttackedStage, server: HostileServer) -> None:
+        inputs = [strange(kind) for _ in range(6)]
+        stage.request(*(wanted(each, each is inputs[0]) for each in inputs))
+        await stage.until(lambda: server.attacks >= 6, "6 answers of the attack")
+        await stage.until(lambda: stage.last("missing") == inputs[0].encode().hex(), "the input is missing")
+        assert error in stage.last("error")
+        assert stage.last("not_found") is False
+        await heals(stage, server)
+
+    play(shared, attack, script)
+
+
+def test_inputs_of_the_largest_size_fit_one_after_another(shared: SharedStage) -> None:
+    async def largest(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=bytes(LIMIT))
+
+    async def script(stage: AttackedStage, server: HostileServer) -> None:
+        for _ in range(4):
+            commitment = strange(GENERIC)
+            stage.request(wanted(commitment))
+            await arrives(stage, commitment)
+            assert stage.last("size") == LIMIT
+        await heals(stage, server)
+
+    play(shared, largest, script)
