@@ -1,1 +1,1 @@
-"""Fetches, verifies and decodes blobs."""
+"""Fetches, verifies and decodes blobs, and reads the inputs of Alt-DA commitments."""

@@ -49,6 +49,7 @@ class FrameIngestion:
     def next_channel(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | NeedData | None:
         """The next complete channel; None when the block is exhausted. A channel is read before the next frame is
         ingested, which decides what the bank evicts [CB17]."""
+        alt_da = self._alt_da
         while True:
             channel = self._channels.read(origin, rules)
             if channel is not None:
@@ -56,19 +57,17 @@ class FrameIngestion:
             if self._frames:
                 self._channels.ingest_frame(self._frames.popleft(), origin, rules)
                 continue
-            item = self._next_item(origin, rules)
+            item = self.source.pop() if alt_da is None else self._resolved_item(alt_da, origin, rules)
             if not isinstance(item, ItemFrames):
                 return item
             for effect, reason in item.drops:
                 self._events.drop(effect, reason)
             self._frames.extend(item.frames)
 
-    def _next_item(self, origin: L1BlockRef, rules: L1Rules) -> ItemFrames | NeedData | None:
+    def _resolved_item(self, alt_da: AltDaResolver, origin: L1BlockRef, rules: L1Rules) -> ItemFrames | NeedData | None:
         """The next item, a commitment replaced by its input [AD8]."""
-        if self._alt_da is None:
-            return self.source.pop()
         while True:
-            found = self._alt_da.next()
+            found = alt_da.next()
             if isinstance(found, bytes):
                 return parse_item(found, rules)
             if found is not None:
@@ -76,4 +75,4 @@ class FrameIngestion:
             item = self.source.pop()
             if not isinstance(item, ItemFrames) or item.unresolved is None:
                 return item
-            self._alt_da.resolve(item.unresolved, origin)
+            alt_da.resolve(item.unresolved, origin)

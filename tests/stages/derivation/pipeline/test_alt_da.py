@@ -3,6 +3,8 @@ that are challenged on L1."""
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, NeedL1Block
@@ -13,11 +15,11 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     CommitmentInputTooLarge,
 )
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.challenges import ChallengeStatus
+from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.types import BlobRef
-from tests.conformance.kit.alt_da import RESOLVE, WINDOW, AltDaChain, challenge_log, with_challenges
+from rollup_node.stages.protocol.types import BlobRef, ChallengeLog, Log
+from tests.conformance.kit.alt_da import CONTRACT, RESOLVE, WINDOW, AltDaChain, challenge_log, with_challenges
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, STRANGER, blobs, calldata, forks_until
 from tests.conformance.kit.planning import Planned, channel, plan, refs, singulars
 from tests.conformance.kit.rollup_chain import RollupChain
@@ -246,3 +248,42 @@ def test_generic_commitments_have_no_challenges() -> None:
     chain.inputs[commitment] = items(*PLAN)[0]
     chain.mine_commitments(commitment)
     assert refs(chain.run()) == refs(PLAN)
+
+
+ITEM = st.one_of(
+    st.binary(max_size=40),
+    st.binary(max_size=36).map(lambda rest: b"\1" + rest),
+    st.binary(min_size=32, max_size=32).map(lambda digest: b"\1\0" + digest),
+    st.sampled_from([b"\1\0" + keccak_commitment(data).content for data in (b"", b"\0", b"\1", b"\0" * 300)]),
+)
+LOGS = st.lists(
+    st.builds(
+        lambda topics, data, resolved: ChallengeLog(Log(CONTRACT, (CHALLENGE_TOPIC, *topics), data, 0), resolved),
+        st.lists(st.binary(min_size=32, max_size=32), max_size=2),
+        st.binary(max_size=200),
+        st.none() | st.binary(max_size=40),
+    ),
+    max_size=3,
+)
+
+
+@given(st.lists(st.tuples(st.lists(ITEM, max_size=4), LOGS), max_size=6))
+def test_whatever_l1_contains_derivation_goes_on(blocks: list[tuple[list[bytes], list[ChallengeLog]]]) -> None:
+    """Only an input that stays away holds it up, and here every input is there."""
+    chain = AltDaChain(FORKS)
+    for data, logs in blocks:
+        block = chain.mine(*data)
+        chain.l1.blocks[-1] = with_challenges(block, logs)
+    for each in (b"", b"\0", b"\1", b"\0" * 300):
+        chain.inputs[keccak_commitment(each)] = each
+    known = set(chain.inputs)
+    resolver = chain.deriver.alt_da
+    assert resolver is not None
+    chain.run()
+    while (need := resolver.needed) is not None:
+        assert need.commitment not in known
+        assert resolver.add_input(need.commitment, b"\0")
+        chain.run()
+    chain.mine_until(chain.head + 3)
+    chain.run()
+    assert output(chain) == NeedL1Block(chain.head + 1)
