@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.commands.batches import main
+from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from tests.support.leftovers import Leftovers
 from tests.support.local_chain import LocalChain
 from tests.support.programs import FinishedProgram, Program
@@ -143,3 +144,12 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) 
 def test_wrong_flags(module_leftovers: Leftovers, words: tuple[Any, ...], error: str) -> None:
     with start(module_leftovers, "http://127.0.0.1:1", *words) as command:
         assert error in command.wait_for_exit(END_SECONDS).error_line()
+
+
+def test_chains_whose_batches_are_not_on_l1_are_refused() -> None:
+    flags = ("--l1=http://127.0.0.1:1", "--l1.beacon.ignore", "--network=redstone-mainnet", "--altda.enabled")
+    words = (*flags, "--altda.da-server=http://127.0.0.1:1", "--from-l1=1", "--to-l1=2")
+    with pytest.raises(SetupError, match="the batches of redstone-mainnet are kept by a DA server"):
+        main(words)
+    with pytest.raises(SetupError, match="no DA server was given"):
+        main([word for word in words if "da-server" not in word])

@@ -158,6 +158,16 @@ def test_warnings_about_the_remote_signer() -> None:
     assert list(option_warnings(values_of("--signer.endpoint=https://s", address))) == []
 
 
+def test_warnings_about_writing_to_a_da_server() -> None:
+    """A node only reads [ADA2]."""
+    enabled = ("--altda.enabled", "--altda.da-server=http://da")
+    assert list(option_warnings(values_of(*enabled, "--altda.da-service", "--altda.put-timeout=5s"))) == [
+        "flag --altda.da-service: it is for batchers, a node only reads from the DA server",
+        "flag --altda.put-timeout: it is for batchers, a node only reads from the DA server",
+    ]
+    assert list(option_warnings(values_of(*enabled, "--altda.da-service=false", "--altda.get-timeout=5s"))) == []
+
+
 def test_old_scoring_names_count_only_without_the_present_one() -> None:
     assert peer_scoring(values_of()) == "light"
     assert peer_scoring(values_of("--p2p.scoring.peers=none")) == "none"

@@ -263,3 +263,68 @@ def test_every_start_and_every_finalized_head_lead_to_the_same_inputs(
         chain.restart(keep_challenges=True)
     assert chain.number == FIRST + 60
     assert sorted(chain.inputs, key=str) == sorted(expected, key=str)
+
+
+# --- the sequences of op-alt-da/damgr_test.go at op-node/v1.16.1 -----------------------------------------------------
+
+
+def with_windows(windows: int) -> ChallengeState:
+    config = AltDaConfig(b"\xda" * 20, "KeccakCommitment", windows, windows)
+    return ChallengeState(config, LOOK_BACK, PipelineEvents())
+
+
+def test_finalization_as_in_op_alt_da() -> None:
+    state = with_windows(6)
+    state.use(COMMITMENTS[1], 2)
+    assert state.expire_commitments(7) is None
+    assert (len(state.commitments), len(state.expired)) == (1, 0)
+    assert state.expire_commitments(8) is None
+    for finalized, left in ((2, 1), (7, 1), (8, 0)):
+        state.finalize(finalized)
+        assert (len(state.commitments), len(state.expired)) == (0, left)
+    state.use(COMMITMENTS[2], 20)
+    for number, logs in ((24, [challenge(2, 20, ACTIVE)]), (25, [challenge(2, 20, RESOLVED, DATA[2])]), (28, [])):
+        state.read_events(l1_block(number, *logs))
+        assert state.expire_commitments(number) is None
+        assert (len(state.commitments), len(state.challenges)) == (1, 1)
+    state.read_events(l1_block(30))
+    assert state.expire_commitments(30) is None
+    assert (len(state.commitments), len(state.challenges)) == (0, 0)
+    for finalized, left in ((20, 1), (28, 1), (32, 0)):
+        state.finalize(finalized)
+        assert len(state.expired) == left
+
+
+def test_challenges_expire_as_in_op_alt_da() -> None:
+    """A commitment every 6 blocks; the first of two that are challenged expires."""
+    state = with_windows(90)
+    first, challenged = 3_713_854, 3_713_926
+    commitments = {number: keccak_commitment(b"%d" % number) for number in range(first, 3_714_038, 6)}
+    for number, commitment in commitments.items():
+        logs = {
+            3_713_950: [challenge(commitments[challenged], challenged, ACTIVE)],
+            3_713_956: [challenge(commitments[challenged + 6], challenged + 6, ACTIVE)],
+        }
+        state.read_events(l1_block(number, *logs.get(number, ())))
+        state.use(commitment, number)
+        assert state.expire_commitments(number) is None
+    state.read_events(l1_block(3_714_106))
+    assert state.expire_commitments(3_714_106) in (commitments[challenged], commitments[challenged + 6])
+    assert [found.status for found in state._by_key.values()] == [EXPIRED, EXPIRED]
+
+
+def test_challenges_that_are_read_ahead_expire_as_in_op_alt_da() -> None:
+    """The input of the first commitment is missing; another is challenged before it and expires first, which resets
+    nothing. Differs: op-alt-da counts the first as used, and resets when it expires."""
+    state = with_windows(6)
+    for number, logs in ((1, []), (3, [challenge(2, 2, ACTIVE)]), (5, [challenge(1, 1, ACTIVE)]), (10, [])):
+        state.read_events(l1_block(number, *logs))
+    found = state.challenge(COMMITMENTS[2], 2)
+    assert found is not None and found.status is EXPIRED
+    assert state.expire_commitments(1) is None
+    state.read_events(l1_block(11))
+    found = state.challenge(COMMITMENTS[1], 1)
+    assert found is not None and found.status is EXPIRED
+    state.finalize(201)
+    assert state.expire_commitments(201) is None
+    assert not state.commitments and not state.expired and not state._by_key
