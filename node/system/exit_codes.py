@@ -13,7 +13,7 @@ class ExitCode(IntEnum):
     CRASH_LOOP = 3
     """A process keeps dying."""
     CRITICAL = 70
-    """The node's own state contradicts itself."""
+    """The node's own state contradicts itself, or the input of an Alt-DA commitment is lost."""
     HALT = 75
     """A required protocol version is not supported."""
     INTERRUPTED = 130
