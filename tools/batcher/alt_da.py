@@ -28,16 +28,17 @@ class PostedInput:
     commitment: Commitment
     data: bytes
     transaction: Hash
-    challenge: Hash | None = None
     included: int = 0
+    challenge: Hash | None = None
+    is_resolved: bool = False
 
 
 class AltDaBatcher:
-    """State: the inputs that were posted and not checked yet, or are challenged. With `resolves` a challenge that is on
-    L1 is resolved with the data."""
+    """State: the inputs that were posted and not checked yet, or are challenged, for as long as they can be, `window`
+    L1 blocks. With `resolves` a challenge that is on L1 is resolved with the data."""
 
-    def __init__(self, url: str, l1: JsonRpcClient, send: Send, resolves: bool) -> None:
-        self._url, self._l1, self._send, self._resolves = url, l1, send, resolves
+    def __init__(self, url: str, l1: JsonRpcClient, send: Send, window: int, resolves: bool) -> None:
+        self._url, self._l1, self._send, self._window, self._resolves = url, l1, send, window, resolves
         self._session: aiohttp.ClientSession | None = None
         self._put: dict[bytes, tuple[Commitment, bytes]] = {}
         self.posted: list[PostedInput] = []
@@ -59,8 +60,9 @@ class AltDaBatcher:
 
     async def step(self) -> None:
         """Challenges and resolves what is due. Raises EndpointError or RpcFailure."""
+        head = int(await self._l1.call("eth_blockNumber"), 16) if self.posted else 0
         for each in list(self.posted):
-            if await self._is_done(each):
+            if await self._is_done(each, head):
                 self.posted.remove(each)
 
     async def close(self) -> None:
@@ -68,21 +70,27 @@ class AltDaBatcher:
         if self._session is not None:
             await self._session.close()
 
-    async def _is_done(self, posted: PostedInput) -> bool:
+    async def _is_done(self, posted: PostedInput, head: int) -> bool:
+        included = await self._block_of(posted.transaction)
+        if included is None:
+            return False
+        # A reorg may have moved the commitment; a challenge names its block.
+        if included != posted.included:
+            posted.included, posted.challenge, posted.is_resolved = included, None, False
         if posted.challenge is None:
-            receipt = await self._l1.call("eth_getTransactionReceipt", to_hex(posted.transaction))
-            if receipt is None:
-                return False
-            posted.included = int(receipt["blockNumber"], 16)
             if await self._request("GET", f"get/{to_hex(posted.commitment.encode())}") == 200:
                 return True
-            posted.challenge = await self._send(challenge_call(posted.commitment, posted.included))
+            posted.challenge = await self._send(challenge_call(posted.commitment, included))
             self.challenges += 1
-            return not self._resolves
-        if await self._l1.call("eth_getTransactionReceipt", to_hex(posted.challenge)) is None:
-            return False
-        await self._send(resolve_call(posted.commitment, posted.included, posted.data))
-        return True
+        elif self._resolves and not posted.is_resolved and await self._block_of(posted.challenge) is not None:
+            await self._send(resolve_call(posted.commitment, included, posted.data))
+            posted.is_resolved = True
+        return head > included + self._window
+
+    async def _block_of(self, transaction: Hash) -> int | None:
+        """The number of a transaction's L1 block; None while it is in none."""
+        receipt = await self._l1.call("eth_getTransactionReceipt", to_hex(transaction))
+        return None if receipt is None else int(receipt["blockNumber"], 16)
 
     async def _request(self, method: str, path: str, body: bytes | None = None) -> int:
         if self._session is None:

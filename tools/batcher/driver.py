@@ -77,7 +77,9 @@ class BatchSubmitter:
         self._chain_id = 0
         self._alt_da: AltDaBatcher | None = None
         if config.da_server is not None:
-            self._alt_da = AltDaBatcher(config.da_server, self._l1, self._send_challenge, config.resolves_challenges)
+            alt_da, resolves = config.rollup.alt_da, config.resolves_challenges
+            window = 0 if alt_da is None else alt_da.challenge_window
+            self._alt_da = AltDaBatcher(config.da_server, self._l1, self._send_challenge, window, resolves)
         self.channels = 0
         self.blobs = 0
 

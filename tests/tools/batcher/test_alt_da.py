@@ -35,6 +35,7 @@ from tests.support.stage_runner import run_within
 
 START = 1_800_000_000
 GWEI = 10**9
+WINDOW = 5
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG, DA_CHALLENGE)
 DATA = [b"\0frames %d " % index * 300 for index in range(3)]
 
@@ -71,7 +72,7 @@ class Harness:
         async def main() -> None:
             async with listening(app, json_rpc_app(self.methods)) as (server, l1):
                 client = JsonRpcClient(l1)
-                batcher = AltDaBatcher(server, client, self.send, resolves)
+                batcher = AltDaBatcher(server, client, self.send, WINDOW, resolves)
                 try:
                     await script(batcher)
                 finally:
@@ -107,7 +108,6 @@ def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None
         assert found.resolve_data is None
         await batcher.step()
         await batcher.step()
-        assert batcher.posted == []
         resolved = harness.mine().challenges
         assert len(resolved) == int(resolves)
         for each in resolved:
@@ -115,8 +115,37 @@ def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None
                 event.commitment, event.block_number, ChallengeStatus.RESOLVED
             )
             assert each.resolve_data == DATA[2]
+        while harness.l1.chain.head.number <= block.header.number + WINDOW:
+            assert [each.data for each in batcher.posted] == [DATA[2]]
+            harness.mine()
+            await batcher.step()
+        assert (batcher.posted, batcher.challenges) == ([], 1)
 
     harness.run(DaServer("losing").application(), resolves, script)
+
+
+def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> None:
+    harness = Harness()
+
+    async def lose(request: web.Request) -> web.Response:
+        return web.Response(status=404 if request.method == "GET" else 200)
+
+    async def script(batcher: AltDaBatcher) -> None:
+        item = await batcher.store(DATA[0])
+        batcher.sent(item, await harness.send(item, INBOX))
+        first = harness.mine().header.number
+        await batcher.step()
+        harness.l1.reorg(1)  # the next block has the commitment now, and the challenge of the block before
+        await batcher.step()
+        assert (batcher.challenges, batcher.posted[0].included) == (2, first + 1)
+        (found,) = harness.mine().challenges
+        assert decode_event(found.log).block_number == first + 1
+        await batcher.step()
+        (found,) = harness.mine().challenges
+        assert decode_event(found.log)[1:] == (first + 1, ChallengeStatus.RESOLVED)
+        assert found.resolve_data == DATA[0]
+
+    harness.run(app_for_every_path(lose), True, script)
 
 
 def test_a_server_that_refuses_an_input_is_an_error() -> None:
@@ -132,7 +161,8 @@ def test_a_server_that_refuses_an_input_is_an_error() -> None:
 
 def test_a_server_that_is_not_there_is_an_error() -> None:
     async def main() -> None:
-        batcher = AltDaBatcher("http://127.0.0.1:1", JsonRpcClient("http://127.0.0.1:1"), Harness().send, True)
+        l1 = JsonRpcClient("http://127.0.0.1:1")
+        batcher = AltDaBatcher("http://127.0.0.1:1", l1, Harness().send, WINDOW, True)
         with pytest.raises(EndpointError, match="the request failed"):
             await batcher.store(DATA[0])
         await batcher.close()
