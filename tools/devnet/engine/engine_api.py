@@ -77,6 +77,8 @@ class EngineApi:
         self._jobs: dict[str, PayloadJob] = {}
         self._built: dict[Hash, Block] = {}
         self._invalid: dict[Hash, Hash] = {}
+        if sync is not None:
+            sync.on_invalid = self._reject
 
     def methods(self) -> dict[str, Method]:
         """The method table."""
@@ -213,7 +215,10 @@ class EngineApi:
         return _status("VALID", block.hash)
 
     def _syncing(self, target: Hash) -> dict[str, Any]:
-        """The answer where a block or its parent is missing; the chain to it is fetched, if there is a source."""
+        """The answer where a block or its parent is missing; the chain to it is fetched, if there is a source and it
+        has shown no invalid block."""
+        if target in self._invalid:
+            return _status("INVALID", self._invalid[target], "links to a previously rejected block")
         if self._sync is not None:
             self._sync.begin(target)
         return _status("SYNCING", None)

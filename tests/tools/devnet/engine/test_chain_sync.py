@@ -9,29 +9,62 @@ from typing import Any
 
 import jwt
 import pytest
+from msgspec.structs import replace
 
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.engine_json import envelope_to_json
+from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.engine import chain_sync
 from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import BATCH
 from rollup_node.tools.devnet.engine.server import EngineServer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from tests.support.l2_test_chain import L2TestChain
 
 SECRET = bytes(range(32))
 ZERO = to_hex(bytes(32))
 
 
+class Source:
+    """An engine whose blocks are fetched: `served` are the numbers asked for, `answers` are open while it is not held
+    up, and `spoil` changes each block in the answer."""
+
+    def __init__(self, backend: L2Backend, port: int = 0) -> None:
+        self.backend = backend
+        self.served: list[int] = []
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.spoil: Callable[[dict[str, Any]], Any] = lambda block: block
+        self._methods = EthApi(backend, "test").methods()
+        methods = {**self._methods, "eth_getBlockByNumber": self._by_number, "eth_getBlockByHash": self._by_hash}
+        self.http = Listener(application(JsonRpc(methods)), port)
+
+    async def _by_number(self, number: Any, full: Any) -> Any:
+        self.served.append(int(number, 16))
+        return await self._answer("eth_getBlockByNumber", number, full)
+
+    async def _by_hash(self, block_hash: Any, full: Any) -> Any:
+        return await self._answer("eth_getBlockByHash", block_hash, full)
+
+    async def _answer(self, method: str, *params: Any) -> Any:
+        await self.answers.wait()
+        found: Any = self._methods[method](*params)
+        return None if found is None else self.spoil(found)
+
+
 class Pair:
     """An engine with a chain, and one that fetches it."""
 
-    def __init__(self, l2: L2TestChain, data_dir: Path | None = None) -> None:
+    def __init__(self, l2: L2TestChain, data_dir: Path | None = None, source: L2TestChain | None = None) -> None:
         self.l2, self.data_dir = l2, data_dir
-        self.source = EngineServer(l2.genesis(), SECRET)
+        self.source = Source((source or l2).backend())
 
     async def __aenter__(self) -> "Pair":
-        await self.source.start()
+        await self.source.http.start()
         self.engine = EngineServer(self.l2.genesis(), SECRET, el_sync_from=self.source.http.url, data_dir=self.data_dir)
         await self.engine.start()
         self.client = JsonRpcClient(
@@ -43,8 +76,9 @@ class Pair:
 
     async def __aexit__(self, *error: object) -> None:
         await self.client.close()
+        self.source.answers.set()
         await self.engine.stop()
-        await self.source.stop()
+        await self.source.http.stop()
 
     async def new_payload(self, backend: L2Backend) -> Any:
         """The status of the head of a backend."""
@@ -52,10 +86,24 @@ class Pair:
         params: tuple[Any, ...] = (found["executionPayload"], [], found["parentBeaconBlockRoot"], [])
         return (await self.client.call("engine_newPayloadV4", *params))["status"]
 
-    async def choose(self, head: bytes) -> Any:
-        """The status of a forkchoice update to a block."""
+    async def status(self, head: bytes) -> Any:
+        """The payload status of a forkchoice update to a block."""
         state = {"headBlockHash": to_hex(head), "safeBlockHash": ZERO, "finalizedBlockHash": ZERO}
-        return (await self.client.call("engine_forkchoiceUpdatedV3", state, None))["payloadStatus"]["status"]
+        return (await self.client.call("engine_forkchoiceUpdatedV3", state, None))["payloadStatus"]
+
+    async def choose(self, head: bytes) -> Any:
+        """Its status alone."""
+        return (await self.status(head))["status"]
+
+    def has(self, block: Block) -> bool:
+        """Whether the engine has fetched a block."""
+        return self.engine.backend.chain.get(block.hash) is not None
+
+    async def synced(self) -> None:
+        """Waits until nothing is fetched."""
+        async with asyncio.timeout(20):
+            while await self.client.call("eth_syncing") is not False:
+                await asyncio.sleep(0.01)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
@@ -77,15 +125,17 @@ def test_a_missing_chain_is_fetched(tmp_path: Path) -> None:
             grow(l2, pair.source.backend, length)
             head = pair.source.backend.chain.head
             assert await pair.client.call("eth_syncing") is False
+            pair.source.answers.clear()
             assert await pair.new_payload(pair.source.backend) == "SYNCING"
-            progress = await pair.client.call("eth_syncing")
-            assert progress is False or progress["startingBlock"] == "0x0"
-            await pair.until(lambda: pair.engine.backend.chain.get(head.hash) is not None)
+            none = {"startingBlock": "0x0", "currentBlock": "0x0", "highestBlock": "0x0"}
+            assert await pair.client.call("eth_syncing") == none
+            pair.source.answers.set()
+            await pair.until(lambda: pair.has(head))
+            await pair.synced()
             assert pair.engine.backend.chain.head.number == 0, "the head moves by a forkchoice update"
             assert await pair.choose(head.hash) == "VALID"
             assert pair.engine.backend.chain.head.hash == head.hash
-            while await pair.client.call("eth_syncing") is not False:
-                await asyncio.sleep(0.01)
+            assert sorted(pair.source.served) == list(range(1, length + 1)), "each block is fetched once"
 
     asyncio.run(scene())
     again = EngineServer(l2.genesis(), SECRET, data_dir=tmp_path)
@@ -128,26 +178,162 @@ def test_a_block_that_the_source_gets_later() -> None:
     asyncio.run(scene())
 
 
+def test_blocks_are_fetched_once_though_the_target_moves() -> None:
+    """Targets come one after the other while the source's blocks are on their way, and when they are there."""
+    l2 = L2TestChain()
+
+    async def scene() -> None:
+        async with Pair(l2) as pair:
+            for number in range(12):
+                grow(l2, pair.source.backend, BATCH)
+                if number % 3 == 1:
+                    pair.source.answers.clear()
+                head = pair.source.backend.chain.head
+                assert await pair.choose(head.hash) == "SYNCING"
+                if number % 3 == 2:
+                    pair.source.answers.set()
+                if number % 3 != 1:
+                    await pair.until(lambda head=head: pair.has(head))  # type: ignore[misc]
+            assert sorted(pair.source.served) == list(range(1, 12 * BATCH + 1))
+            await pair.synced()
+
+    asyncio.run(scene())
+
+
+def test_another_branch_than_what_was_fetched() -> None:
+    """The blocks fetched last are not on the source's chain any more."""
+    l2 = L2TestChain()
+
+    async def scene() -> None:
+        async with Pair(l2) as pair:
+            backend = pair.source.backend
+            grow(l2, backend, BATCH)
+            common = backend.chain.head
+            grow(l2, backend, BATCH)
+            first = backend.chain.head
+            await pair.choose(first.hash)
+            await pair.until(lambda: pair.has(first))
+            backend.set_head(common)
+            for _ in range(3 * BATCH):
+                l2.extend(backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
+            pair.source.served.clear()
+            head = backend.chain.head
+            assert await pair.choose(head.hash) == "SYNCING"
+            await pair.until(lambda: pair.has(head))
+            assert await pair.choose(head.hash) == "VALID"
+            assert min(pair.source.served) > 1 and len(pair.source.served) <= 5 * BATCH
+
+    asyncio.run(scene())
+
+
 def test_a_chain_with_another_genesis_is_given_up() -> None:
     l2 = L2TestChain()
     foreign = L2TestChain()
     foreign.file["alloc"]["0x" + "77" * 20] = {"balance": "0x1"}
 
     async def scene() -> None:
-        pair = Pair(l2)
-        pair.source = EngineServer(foreign.genesis(), SECRET)
-        async with pair:
+        async with Pair(l2, source=foreign) as pair:
             grow(foreign, pair.source.backend, 2)
-            assert await pair.choose(pair.source.backend.chain.head.hash) == "SYNCING"
-            async with asyncio.timeout(20):
-                while await pair.client.call("eth_syncing") is not False:
-                    await asyncio.sleep(0.01)
-            assert pair.engine.backend.chain.head.number == 0
+            head = pair.source.backend.chain.head
+            assert await pair.choose(head.hash) == "SYNCING"
+            await pair.synced()
+            served = len(pair.source.served)
+            assert await pair.choose(head.hash) == await pair.new_payload(pair.source.backend) == "INVALID"
+            await pair.synced()
+            assert pair.engine.backend.chain.head.number == 0 and len(pair.source.served) == served
+
+    asyncio.run(scene())
+
+
+def test_a_target_above_an_invalid_block_is_invalid() -> None:
+    """And is not fetched again."""
+    l2 = L2TestChain()
+
+    async def scene() -> None:
+        async with Pair(l2) as pair:
+            backend = pair.source.backend
+            grow(l2, backend, 3)
+            valid = backend.chain.head
+            block = l2.extend(backend)
+            header = replace(block.header, gas_used=block.header.gas_used + 1)
+            wrong = Block(header_hash(header), header, block.executed)
+            backend.set_head(valid)
+            backend.chain.insert(wrong)
+            backend.set_head(wrong)
+            grow(l2, backend, 2)
+            head = backend.chain.head
+            assert await pair.choose(head.hash) == "SYNCING"
+            await pair.synced()
+            assert pair.has(valid) and not pair.has(wrong)
+            served = len(pair.source.served)
+            for target in (head, wrong):
+                status = await pair.status(target.hash)
+                assert (status["status"], status["latestValidHash"]) == ("INVALID", to_hex(valid.hash))
+            assert await pair.client.call("eth_syncing") is False and len(pair.source.served) == served
+            backend.set_head(valid)
+            l2.extend(backend, l2.deposit(b"\x01" * 20, b"\x02" * 20))
+            good = backend.chain.head
+            assert await pair.choose(good.hash) == "SYNCING"
+            await pair.until(lambda: pair.has(good))
+
+    asyncio.run(scene())
+
+
+SPOILT: tuple[dict[str, Any], ...] = (
+    {"hash": ZERO},
+    {"number": "0xzz"},
+    {"extraData": "0x1"},
+    {"transactions": [{"type": "0x7e"}]},
+    {"parentHash": 7},
+)
+
+
+@pytest.mark.parametrize("fields", SPOILT, ids=str)
+def test_a_source_that_answers_nonsense_is_asked_again(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    l2 = L2TestChain()
+    monkeypatch.setattr(chain_sync, "RETRY_SECONDS", 0.01)
+
+    async def scene() -> None:
+        async with Pair(l2) as pair:
+            grow(l2, pair.source.backend, 2)
+            head = pair.source.backend.chain.head
+            spoilt: list[Any] = []
+
+            def spoil(block: dict[str, Any]) -> Any:
+                spoilt.append(block)
+                return block | fields
+
+            pair.source.spoil = spoil
+            assert await pair.choose(head.hash) == "SYNCING"
+            await pair.until(lambda: len(spoilt) > 3)
+            assert isinstance(await pair.client.call("eth_syncing"), dict)
+            pair.source.spoil = lambda block: block
+            await pair.until(lambda: pair.has(head))
+
+    asyncio.run(scene())
+
+
+def test_a_bug_ends_the_fetch_with_a_line_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the next target begins another."""
+    l2 = L2TestChain()
+
+    async def scene() -> None:
+        async with Pair(l2) as pair:
+            grow(l2, pair.source.backend, 2)
+            head, backend = pair.source.backend.chain.head, pair.engine.backend
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(backend, "check", lambda parent, payload: {}[payload.block_hash])
+                assert await pair.choose(head.hash) == "SYNCING"
+                await pair.synced()
+            assert "chain sync ended" in capsys.readouterr().err
+            assert await pair.choose(head.hash) == "SYNCING"
+            await pair.until(lambda: pair.has(head))
 
     asyncio.run(scene())
 
 
 def test_a_source_that_is_away() -> None:
+    """It comes back, on the same port, and the fetch goes on by itself."""
     l2 = L2TestChain()
 
     async def scene() -> None:
@@ -158,6 +344,10 @@ def test_a_source_that_is_away() -> None:
             assert await pair.choose(head.hash) == "SYNCING"
             assert isinstance(await pair.client.call("eth_syncing"), dict)
             assert await pair.choose(head.hash) == "SYNCING"
+            pair.source = Source(pair.source.backend, pair.source.http.port)
+            await pair.source.http.start()
+            await pair.until(lambda: pair.has(head))
+            await pair.synced()
 
     asyncio.run(scene())
 
