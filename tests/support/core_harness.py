@@ -25,7 +25,6 @@ from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,
-    FoundSafeHeads,
     KeepSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
@@ -54,6 +53,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from tests.support.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.model_engine import ModelEngine
+from tests.support.safe_heads import SafeHeadModel
 
 A = TypeVar("A")
 DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
@@ -61,9 +61,9 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
-    that a working conductor was given, `source` what a follow source answers, None while it is away. L1 has the blocks
-    up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until it has one, and derives one block
-    at a time."""
+    that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
+    while it is away. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until
+    it has one, and derives one block at a time."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
@@ -79,6 +79,7 @@ class CoreHarness:
         self.actions: list[Action] = []
         self.committed: list[ExecutionPayload] = []
         self.source: FollowStatus | None = None
+        self.record = SafeHeadModel()
         self.derivation = DERIVATION
         self.start: PipelineStart | None = None
         self.parent: L2BlockRef | None = None
@@ -146,9 +147,10 @@ class CoreHarness:
             case SafeHeadRequest(id=number) | L1AtSafeHeadRequest(id=number):
                 return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
             case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
+                self.record.write(pending.call)
                 return SafeHeadsWritten()
             case FindSafeHeads():
-                return FoundSafeHeads(None, None)
+                return self.record.find(pending.call)
             case PayloadRequest(id=number):
                 return PayloadResponse(number, None, None)
             case call:

@@ -12,6 +12,7 @@ from rollup_node.stages.engine.api.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall, Read, Work
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
 FAILING: tuple[tuple[Work, type], ...] = (
@@ -29,6 +30,8 @@ FAILING: tuple[tuple[Work, type], ...] = (
     (Work.EL_SYNC, GetBlockRef),
     (Work.EL_SYNC, NewPayload),
     (Work.EL_SYNC, ForkchoiceUpdate),
+    (Work.SAFE_HEAD_WRITE, RecordSafeHead),
+    (Work.SAFE_HEAD_WRITE, ResetSafeHeads),
 )
 """The calls that a walk has fail: the work and the kind of call."""
 

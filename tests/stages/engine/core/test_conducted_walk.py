@@ -38,3 +38,4 @@ class ConductedWalk(Walk):
 def test_no_order_of_events_gets_a_block_past_the_conductor() -> None:
     walk = settings(max_examples=60, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(ConductedWalk, settings=walk)
+    assert ConductedWalk.recorded > 0

@@ -36,6 +36,7 @@ from rollup_node.stages.engine.core.calls import Lane, PendingCall, Work
 from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.core.stimulus_log import SIZE
 from rollup_node.stages.engine.machines.el_sync import RESEND_SECONDS
+from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.messages.control import (
     OutputRequest,
     OverrideLeaderRequest,
@@ -67,6 +68,8 @@ class Walk(RuleBasedStateMachine):
     """All times are virtual. What a rule does to the core goes through `watched`, which checks the heads' moves."""
 
     roles: tuple[Role, ...] = tuple(Role)
+    recorded = 0
+    """Safe heads that were recorded in all walks."""
 
     @initialize(
         role=st.integers(0, 5),
@@ -75,9 +78,13 @@ class Walk(RuleBasedStateMachine):
         el_sync=st.sampled_from(["", "", "geth", "reth"]),
         length=st.integers(0, 8),
         safe=st.integers(0, 8),
+        records=st.sampled_from([False, False, True]),
     )
-    def begin(self, role: int, holocene: bool, running: bool, el_sync: str, length: int, safe: int) -> None:
-        """With EL sync the engine lacks the blocks above the safe one, and perhaps has no finalized block."""
+    def begin(
+        self, role: int, holocene: bool, running: bool, el_sync: str, length: int, safe: int, records: bool
+    ) -> None:
+        """With EL sync the engine lacks the blocks above the safe one, and perhaps has no finalized block. `records`:
+        there is a safe head database."""
         self.role = self.roles[role % len(self.roles)]
         forks = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", *(("holocene",) if holocene else ()))
         self.chain = chain_with(dict.fromkeys(forks, 0), l1_step=4)
@@ -91,6 +98,7 @@ class Walk(RuleBasedStateMachine):
             el_sync=bool(el_sync),
             engine_kind=el_sync or "geth",
             offset_el_safe=OFFSET if el_sync else 0.0,
+            safedb_path="safe" if records else None,
         )
         self.conducted = self.role is Role.CONDUCTED
         refs = self.chain.build(length, per_epoch=2)
@@ -171,6 +179,13 @@ class Walk(RuleBasedStateMachine):
             assert self.is_ancestor(heads.pending_safe, heads.unsafe)
 
     @invariant()
+    def final_blocks_are_recorded(self) -> None:
+        """[SDB13]"""
+        heads = self.harness.core.heads if hasattr(self, "harness") else None
+        if heads is not None and self.harness.record.entries:
+            assert heads.finalized.number <= self.harness.record.entries[-1].safe_head.number
+
+    @invariant()
     def published_heads_are_those_of_the_engine(self) -> None:
         """Together they are a start, which the engine returned, or an update that it has accepted."""
         status = self.harness.status if hasattr(self, "harness") else None
@@ -236,7 +251,12 @@ class Walk(RuleBasedStateMachine):
                 self.answer(pending)
 
     def answer(self, pending: PendingCall) -> None:
+        if isinstance(pending.call, ResetSafeHeads):
+            last = self.harness.record.entries[-1:]
+            assert all(each.safe_head.number >= pending.call.safe.number for each in last), "a start leaves no gap"
         self.watched(pending.work, partial(self.harness.answer, pending))
+        if isinstance(pending.call, RecordSafeHead):
+            type(self).recorded += 1
 
     @rule(what=st.sampled_from(FAILING), fault=st.sampled_from(FAULTS), concluding=st.booleans())
     def fail_at(self, what: tuple[Work, type], fault: str, concluding: bool) -> None:
@@ -472,3 +492,4 @@ class Walk(RuleBasedStateMachine):
 def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on() -> None:
     walk = settings(max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(Walk, settings=walk)
+    assert Walk.recorded > 0

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,13 +68,17 @@ def test_versions_are_passed_on_and_compared() -> None:
     assert harness.written(Level.ERROR) == ["the required protocol version is newer"]
 
 
-def test_the_same_versions_are_signalled_once() -> None:
+def test_the_same_versions_are_signalled_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[PRV3]: an engine that was replaced meanwhile gets them too."""
+    now = 1000.0
+    monkeypatch.setattr(protocol_versions, "time", SimpleNamespace(monotonic=lambda: now))
     harness = Versions()
-    harness.update(OWN)
-    harness.update(OWN)
+    for now, count in ((1000.0, 1), (1000.1, 1), (1599.9, 1), (1600.0, 2), (1600.1, 2), (2199.9, 2), (2200.0, 3)):
+        harness.update(OWN)
+        assert harness.signalled == [(OWN, OWN)] * count, now
     harness.update(PATCH)
     harness.update(bytes(32), bytes(32))
-    assert harness.signalled == [(OWN, OWN), (OWN, PATCH)]
+    assert harness.signalled[3:] == [(OWN, PATCH)]
 
 
 def test_an_engine_without_the_method_is_a_warning() -> None:

@@ -30,6 +30,8 @@ from tests.support.safe_heads import SafeHeadModel, block, entry, l2_ref
 ROLLUP = make_rollup()
 L1_GENESIS = block(0, 9)
 ROOT = Path(__file__).parents[5]
+FULL = 2
+"""SQLite's number of `synchronous = full`."""
 KILLS = int(os.environ.get("SAFEDB_KILLS", "200"))
 """Kills of a writer; more are worth running by hand."""
 
@@ -113,6 +115,16 @@ def test_a_start_above_the_record_clears_it(tmp_path: Path) -> None:
     store.close()
 
 
+def test_each_write_is_synced(tmp_path: Path) -> None:
+    """[SDB3]: a write-ahead log of which each commit is synced, so that no entry is lost with the machine's memory."""
+    store = store_at(tmp_path / "safe")
+    (journal,), (synchronous,) = (
+        store._connection.execute(f"pragma {name}").fetchone() for name in ("journal_mode", "synchronous")
+    )
+    assert (journal, synchronous) == ("wal", FULL)
+    store.close()
+
+
 def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     """[SDB3]"""
     store = store_at(tmp_path / "safe")
@@ -173,7 +185,7 @@ def test_the_directory_of_op_node_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
-    """[SDB3]: after each kill the file has all writes that were reported, and at most the one in hand."""
+    """After each kill of the process the file has all writes that were reported, and at most the one in hand."""
     words = ("-m", "tests.support.safe_head_writer", str(tmp_path / "safe"), str(KILLS), str(random.randrange(2**32)))
     ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
