@@ -89,6 +89,8 @@ class FollowCalls:
             self._wait_for_sync(heads.unsafe, moved.unsafe, now)
             return
         if not isinstance(answer, ForkchoiceAnswer) or answer.status != "VALID":
+            # It may be what the source said earlier: the next round has what it says then.
+            state.follow.syncing = None
             raise TemporaryError(_refusal(moved.unsafe, answer))
         state.do(act.FollowMoved(heads.unsafe, moved.unsafe))
         state.controller.follow(moved)

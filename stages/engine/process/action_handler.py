@@ -95,9 +95,11 @@ class ActionHandler:
             server.send(action.peer, action.message)
 
     def _publish_block(self, action: act.PublishBlock) -> None:
-        """Without a p2p process blocks are not published."""
+        """Without a p2p process blocks are not published. What a follow source says is derived shows no reorg to the
+        signer [FSR11]."""
+        derived = 0 if self._config.follow_url is not None else action.heads.pending_safe.number
         if self._p2p is not None:
-            self._p2p.publish(action.payload, action.heads.unsafe, action.heads.pending_safe.number)
+            self._p2p.publish(action.payload, action.heads.unsafe, derived)
 
     def _request_gap(self, action: act.RequestGap) -> None:
         log.debug("requesting missing blocks", head=action.head, below=action.gap_end.block_number)

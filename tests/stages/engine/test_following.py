@@ -9,10 +9,10 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture
-from tests.support.engine_node import EngineNode, follow
+from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.engine_node import EngineNode, chain_clock, follow
 from tests.support.fake_engine import FakeExecutionEngine
-from tests.support.http_listener import json_rpc_app
+from tests.support.http_listener import Methods, json_rpc_app, listening
 
 
 def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
@@ -61,6 +61,35 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
                 assert node.status.local_safe == refs[16]
                 assert b'follow_source_requests_total{result="error_invalid_state"}' in node.meter.text()
                 await again.stop()
+
+    play(scene())
+
+
+def test_a_sequencer_that_follows_shows_its_signer_nothing_that_is_derived(play: Play, tmp_path: Path) -> None:
+    """[FSR11] It builds on the source's chain, and no source can have a second block of a height signed."""
+    chain = chain_with(block_time=1)
+    engine = FakeExecutionEngine(chain)
+    refs = follow(chain, engine, 3)
+    status = {name: l2_ref(refs[2]) for name in ("local_safe_l2", "safe_l2", "finalized_l2")}
+    methods: Methods = {
+        "optimism_syncStatus": lambda: {"current_l1": l1_ref(None), **status},
+        "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup),
+    }
+
+    async def scene() -> None:
+        async with engine.serving(), listening(json_rpc_app(methods)) as (url,):
+            config: dict[str, Any] = {
+                "follow_url": url,
+                "p2p": True,
+                "sequencer_enabled": True,
+                "sequencer_l1_confs": 0,
+            }
+            node = EngineNode(chain, engine, tmp_path, clock=chain_clock(), **config)
+            async with node.running():
+                await node.until(lambda: _heads(node)[1:] == (2, 2))
+                since = len(node.published)
+                await node.until(lambda: len(node.published) > since + 1)
+                assert {each.derived for each in node.published} == {0}
 
     play(scene())
 

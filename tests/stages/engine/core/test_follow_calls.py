@@ -3,6 +3,9 @@ away changes nothing [FSR1 to FSR7]."""
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer
 from rollup_node.stages.engine.api.follow_api import FollowStatus
 from rollup_node.stages.engine.core import actions as act
@@ -193,3 +196,76 @@ def _branch(follower: Follower, parent: L2BlockRef, length: int) -> list[L2Block
         parent = follower.chain.ref(follower.chain.seal(parent, attributes))
         refs.append(parent)
     return refs
+
+
+def test_a_target_that_is_refused_is_not_tried_for_good() -> None:
+    """The engine has fetched the chain of a lie: it takes what the source says then."""
+    follower = Follower(2)
+    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.harness.source = FollowStatus(None, others[14], follower.refs[12], follower.refs[4])
+    follower.round()
+    assert follower.heads[0] == 2
+    follower.engine.fetch()
+    follower.says(24, 22, 10)
+    follower.round()
+    assert follower.heads == (24, 24, 22, 10)
+
+
+CHAIN = chain_with(l1_step=2)
+MAIN = CHAIN.build(30)
+SIDE = [*MAIN[:11], *MAIN[11:]]
+for _number in range(11, 31):
+    _attributes = CHAIN.attributes(SIDE[_number - 1], SIDE[_number - 1].l1_origin.number, [CHAIN.user])
+    SIDE[_number] = CHAIN.ref(CHAIN.seal(SIDE[_number - 1], _attributes))
+HEAD = st.tuples(st.booleans(), st.integers(0, 30))
+STEP = st.one_of(
+    st.tuples(st.just("status"), st.tuples(HEAD, HEAD, HEAD)),
+    st.tuples(st.just("honest"), st.tuples(st.booleans(), st.lists(st.integers(0, 30), min_size=3, max_size=3))),
+    st.tuples(st.just("away"), st.none()),
+    st.tuples(st.just("fetch"), st.none()),
+    st.tuples(st.just("gossip"), HEAD),
+    st.tuples(st.just("wait"), st.floats(0.1, 12.0)),
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(has=st.integers(0, 30), steps=st.lists(STEP, max_size=14))
+def test_no_source_breaks_the_heads(has: int, steps: list[tuple[str, Any]]) -> None:
+    """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final. An honest
+    source is followed in the end, unless what it says contradicts that."""
+    engine = ModelEngine(CHAIN)
+    engine.head = MAIN[has].hash
+    engine.lost = {ref.hash for ref in (*MAIN[has + 1 :], *SIDE[11:])}
+    harness = CoreHarness(CHAIN, engine, follow_url="http://source")
+    harness.move_l1(140)
+    harness.run_until_idle()
+    final, heads = MAIN[0], harness.core.heads
+    for kind, value in [*steps, ("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]:
+        if kind == "status":
+            local_safe, safe, finalized = ((SIDE if side else MAIN)[number] for side, number in value)
+            harness.source = FollowStatus(None, local_safe, safe, finalized)
+        elif kind == "honest":
+            finalized, safe, local_safe = ((SIDE if value[0] else MAIN)[number] for number in sorted(value[1]))
+            harness.source = FollowStatus(None, local_safe, safe, finalized)
+        elif kind == "away":
+            harness.source = None
+        elif kind == "fetch":
+            engine.fetch()
+        elif kind == "gossip":
+            ref = (SIDE if value[0] else MAIN)[value[1]]
+            if ref.hash in CHAIN.payloads:
+                harness.gossip(CHAIN.payloads[ref.hash])
+        else:
+            harness.wait(value)
+        harness.run_until_idle()
+        heads = harness.core.heads
+        assert heads is not None
+        chain = SIDE if heads.unsafe in SIDE[11:] else MAIN
+        ordered = (heads.finalized, heads.safe, heads.pending_safe, heads.unsafe)
+        assert [ref.number for ref in ordered] == sorted(ref.number for ref in ordered)
+        assert all(ref == chain[ref.number] for ref in ordered) and engine.has(heads.unsafe.hash)
+        assert heads.finalized.number >= final.number and chain[final.number] == final
+        final = heads.finalized
+    if final not in SIDE[11:]:
+        assert heads is not None and final.number >= 20 and heads.safe.number >= 22 and heads.unsafe.number >= 24

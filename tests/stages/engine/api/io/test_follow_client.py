@@ -19,6 +19,7 @@ from rollup_node.stages.rpc.responses import l1_ref, l2_ref
 from tests.support.chain_fixture import chain_with
 from tests.support.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
 from tests.support.stage_runner import run_within
+from tests.support.web_socket_server import WebSocketServer, web_socket_url
 
 CHAIN = chain_with()
 REFS = CHAIN.build(6)
@@ -145,3 +146,16 @@ def test_a_slow_node() -> None:
         return web.Response()
 
     assert "no answer within 0.2 s" in failure_of(app_for_every_path(handler), timeout=0.2)
+
+
+def test_a_node_behind_a_web_socket() -> None:
+    """[WSK1]"""
+    server = WebSocketServer({"optimism_syncStatus": lambda: STATUS, "optimism_rollupConfig": lambda: CONFIG})
+
+    async def main() -> None:
+        async with listening(server.app) as (url,):
+            client = FollowClient(web_socket_url(url), 5.0, CHAIN.rollup)
+            assert (await client.status()).safe == REFS[4]
+            await client.close()
+
+    run_within(30, main)
