@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
 
 ROOT = Path(__file__).parent.parent
@@ -16,7 +15,6 @@ NO_EFFECT = "No effect."
 """Options with this help need no entry: tests/node/options/test_rules.py sees the warning of each."""
 
 EFFECTS = tomllib.loads((ROOT / "tests" / "option_effects.toml").read_text())
-GIVEN = {name: entry for name, entry in EFFECTS.items() if isinstance(entry, list)}
 
 
 @functools.cache
@@ -46,11 +44,6 @@ def _helpers(path: Path) -> list[ast.stmt]:
     return [node for node in _tree(path).body if not getattr(node, "name", "").startswith("test_")]
 
 
-def _missing_feature(option: AnyOption) -> str | None:
-    needed = option if option.only_with is None else OPTIONS[option.only_with]
-    return needed.missing_feature
-
-
 @functools.cache
 def _read_fields() -> frozenset[str]:
     """The attributes that the product reads, but for the option table and the definitions of configurations."""
@@ -68,15 +61,8 @@ def test_every_option_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_only_missing_features_are_gaps(name: str) -> None:
-    entry = EFFECTS[name]
-    gap = None if isinstance(entry, list) else entry["gap"]
-    assert gap == _missing_feature(OPTIONS[name])
-
-
-@pytest.mark.parametrize("name", GIVEN)
 def test_the_test_of_an_option_gives_it(name: str) -> None:
-    test, given = GIVEN[name]
+    test, given = EFFECTS[name]
     file, _, function = test.partition("::")
     path = ROOT / "tests" / file
     assert path.is_file(), f"{file} is missing"
@@ -87,9 +73,9 @@ def test_the_test_of_an_option_gives_it(name: str) -> None:
     assert given in names or any(given.startswith(prefix) for prefix in prefixes), f"{test} does not give {given}"
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", EFFECTS)
 def test_what_gives_an_option_is_its_name_or_stems_from_its_field(name: str) -> None:
-    option, given = OPTIONS[name], GIVEN[name][1]
+    option, given = OPTIONS[name], EFFECTS[name][1]
     if given in option.names:
         return
     field = option.config_field

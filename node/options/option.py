@@ -17,11 +17,10 @@ class AnyOption:
 
     What it sets: `field` is the field of a configuration that gets its value, written as an attribute of the class
     (`L1Config.poll_interval`). `used_by` are the functions that read it otherwise, as `module:function` below
-    `rollup_node.node`. `only_with` names an option without which it has no effect.
+    `rollup_node.node`.
 
-    `old_names` are further flags, each with its variable. `missing_feature` names the feature that an explicitly set
-    value needs and this version lacks; the values in `without_feature` (texts) and the default do not need it.
-    `warning` is logged when it is set. A `secret` is not shown in errors.
+    `old_names` are further flags, each with its variable. `warning` is logged when it is set. A `secret` is not shown
+    in errors.
 
     Raises TypeError when `field` is no field of a msgspec Struct."""
 
@@ -32,12 +31,9 @@ class AnyOption:
     help: str
     field: Any = None
     used_by: tuple[str, ...] = ()
-    only_with: str | None = None
     old_names: tuple[tuple[str, str], ...] = ()
     hidden: bool = False
     secret: bool = False
-    missing_feature: str | None = None
-    without_feature: tuple[str, ...] = ()
     warning: str | None = None
 
     def __post_init__(self) -> None:

@@ -19,8 +19,8 @@ Rule = Callable[[Values], Iterator[str]]
 
 
 def check_options(values: Values) -> None:
-    """Raises OptionError for the first rule that is broken, then for the first feature that is missing."""
-    for rule in (*RULES, _missing_features):
+    """Raises OptionError for the first rule that is broken."""
+    for rule in RULES:
         for error in rule(values):
             raise OptionError(error)
 
@@ -236,14 +236,3 @@ RULES: tuple[Rule, ...] = (
     _sync,
     _interop,
 )
-
-
-def _missing_features(values: Values) -> Iterator[str]:
-    for name in values.names_given():
-        option = OPTIONS[name]
-        if option.missing_feature is None:
-            continue
-        accepted = (option.value_type.read(text) for text in option.without_feature)
-        default = None if option.default is None else option.value_type.read(option.default)
-        if values[name] not in (*accepted, default, None, ()):
-            yield f"not available yet: {option.missing_feature} ({values.source(name)})"

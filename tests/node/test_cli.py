@@ -76,10 +76,6 @@ def test_a_malformed_jwt_file(tmp_path: Path) -> None:
     assert "is malformed" in error_of(*NEEDED, "--l2.jwt-secret=jwt", folder=tmp_path)
 
 
-def test_a_missing_feature(tmp_path: Path) -> None:
-    assert error_of(*NEEDED, "--l2.follow.source=http://127.0.0.1:1", folder=tmp_path).startswith("not available yet")
-
-
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -62,8 +62,8 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
     that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
-    while it is away. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until
-    it has one, and derives one block at a time."""
+    while it is away. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start
+    until it has one, and derives one block at a time."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain

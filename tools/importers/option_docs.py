@@ -38,9 +38,8 @@ trustrpc = true
 beacon = { value = "http://127.0.0.1:5052", ignore = false }
 ```
 
-An option marked "later" names a part that this version does not have: set to something that needs it, the node says so
-and does not start. Hidden options are not shown by `--help`. The last column is the test that sees the effect of the
-option (`tests/option_effects.toml`).
+Hidden options are not shown by `--help`. The last column is the test that sees the effect of the option
+(`tests/option_effects.toml`).
 """
 
 
@@ -71,7 +70,7 @@ def _sections() -> Iterator[str]:
 
 
 def _test(effect: object) -> str:
-    """A link to the test of an entry; a gap has none."""
+    """A link to the test of an entry; an option without effect has none."""
     if not isinstance(effect, list):
         return "-"
     file, _, name = str(effect[0]).partition("::")
@@ -91,8 +90,6 @@ def _meaning(option: AnyOption) -> Iterator[str]:
         yield f"One of {', '.join(f'`{word}`' for word in option.value_type.allowed)}."
     for name, variable in option.old_names:
         yield f"Also `--{name}`, `{variable}`."
-    if option.missing_feature is not None:
-        yield f"Later: {option.missing_feature}."
     if option.hidden:
         yield "Hidden."
 

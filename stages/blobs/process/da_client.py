@@ -7,7 +7,7 @@ import aiohttp
 from yarl import URL
 
 from rollup_node.stages.blobs.config import DaServerConfig
-from rollup_node.stages.io.jsonrpc import EndpointError, endpoint_name, why_not_connected
+from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_not_connected
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment

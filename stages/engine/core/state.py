@@ -99,10 +99,18 @@ class CoreState:
             pending, final = (None, None) if last is None else (last.pending_safe, last.finalized)
             return EngineStatus(self.attributes.reset, None, None, None, pending, final, *flags)
         self._last_announced = heads
-        local_safe = heads.pending_safe if self.follow.enabled else heads.safe
-        local = local_safe, heads.pending_safe, heads.finalized
-        others = heads.cross_unsafe, self.interop.provided_l1, self.follow.current_l1
-        return EngineStatus(self.attributes.reset, heads.unsafe, heads.verified_safe, *local, *flags, *others)
+        return EngineStatus(
+            self.attributes.reset,
+            heads.unsafe,
+            heads.verified_safe,
+            heads.pending_safe if self.follow.enabled else heads.safe,
+            heads.pending_safe,
+            heads.finalized,
+            *flags,
+            heads.cross_unsafe,
+            self.interop.provided_l1,
+            self.follow.current_l1,
+        )
 
     def do(self, action: act.Action) -> None:
         """Adds an action for the process."""

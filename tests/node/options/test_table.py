@@ -47,26 +47,17 @@ def test_a_row_is_complete(option: AnyOption) -> None:
     if option.default is not None:
         for text in option.default.split(",") if option.value_type.is_list else [option.default]:
             option.value_type.read(text)
-    for text in option.without_feature:
-        option.value_type.read(text)
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
 def test_an_option_sets_a_field_or_is_used_or_says_that_it_has_no_effect(option: AnyOption) -> None:
     if option.help == NO_EFFECT:
         assert option.warning is not None
-        assert (option.field, option.used_by, option.only_with, option.missing_feature) == (None, (), None, None)
+        assert (option.field, option.used_by) == (None, ())
         return
-    assert option.field is not None or option.used_by or option.only_with or option.missing_feature
+    assert option.field is not None or option.used_by
     for path in option.used_by:
         assert option.name in used_names(path), path
-
-
-@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda option: option.name)
-def test_an_option_that_depends_on_another_names_it(option: AnyOption) -> None:
-    if option.only_with is not None:
-        assert OPTIONS[option.only_with].missing_feature is not None, "otherwise it has an effect of its own"
-        assert option.field is None
 
 
 def test_the_shared_variable_is_that_of_the_first_option() -> None:

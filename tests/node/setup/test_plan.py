@@ -212,6 +212,7 @@ def test_a_supervisor_manages_engine_and_derivation() -> None:
     """[IOP4]"""
     for words, managed in (((), False), (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), True)):
         configs = prepare(*words).configs
+        assert configs.derivation is not None
         assert (configs.engine.interop, configs.derivation.managed) == (managed, managed)
         assert ("interop.rpc.addr" in [each.address_option for each in listeners(configs)]) is managed
 

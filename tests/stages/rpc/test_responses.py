@@ -49,7 +49,7 @@ def test_a_complete_status() -> None:
 
 def test_current_l1_is_that_of_a_follow_source() -> None:
     """[FSR1] Local safe and safe head may differ then."""
-    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False, L1), None)
+    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False, current_l1=L1), None)
     assert (status["current_l1"], status["local_safe_l2"], status["safe_l2"]) == (l1_ref(L1), l2_ref(L2), l2_ref(SAFE))
 
 
