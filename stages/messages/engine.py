@@ -84,10 +84,10 @@ class Halting(Message, frozen=True, tag="Halting"):
 
 
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
-    """The L2 heads. While the engine process searches for a start `unsafe`, `safe` and `local_safe` are None; the
-    others are those of before, None without any. `reset` numbers the current start. With a supervisor `cross_unsafe`
-    is verified across chains, and `provided_l1` the L1 block that derivation may read next; without one the first is
-    None and stands for `unsafe`. `current_l1` is that of the follow source, if one is followed."""
+    """The L2 heads; None while the engine process searches for a start. `reset` numbers the current start. With a
+    supervisor `cross_unsafe` is verified across chains, and `provided_l1` the L1 block that derivation may read next;
+    without one the first is None and stands for `unsafe`. `current_l1` is that of the follow source, if one is
+    followed."""
 
     reset: int
     unsafe: L2BlockRef | None

@@ -90,14 +90,11 @@ class CoreState:
         return None if self.unconfirmed is not None else self.controller.heads
 
     def status(self) -> EngineStatus:
-        """Heads and sequencer as other processes see them. A reset leaves the pending safe and the finalized head as
-        they were announced last [RPC40]."""
+        """Heads and sequencer as other processes see them."""
         heads, sequencer = self.controller.announced, self.production.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
-            last = self._last_announced
-            pending, final = (None, None) if last is None else (last.pending_safe, last.finalized)
-            return EngineStatus(self.attributes.reset, None, None, None, pending, final, *flags)
+            return EngineStatus(self.attributes.reset, None, None, None, None, None, *flags)
         self._last_announced = heads
         return EngineStatus(
             self.attributes.reset,

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health
@@ -65,7 +67,7 @@ class NodeView:
             elif isinstance(message, L1Heads):
                 self.l1 = message
             elif isinstance(message, EngineStatus):
-                self.engine = message
+                self.engine = self._with_finality(message)
                 self._engine_changed.set()
             elif isinstance(message, Halting):
                 self.on_halt()
@@ -73,3 +75,10 @@ class NodeView:
                 self.derivation = message
 
         return bus.subscribe(f"status.{process}", on_status)
+
+    def _with_finality(self, status: EngineStatus) -> EngineStatus:
+        """The status with the finalized head kept during a start search: what was final stays final [RPC40]."""
+        last = self.engine
+        if status.unsafe is not None or last is None:
+            return status
+        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)

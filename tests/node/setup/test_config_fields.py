@@ -97,6 +97,7 @@ NEEDED = {
     "signer": SIGNER,
     "rollup.halt": ("--network=op-mainnet",),
     "interop.rpc.addr": ("--interop.jwt-secret=secret",),
+    "altda": ("--altda.enabled", "--altda.da-server=http://d", "--network=redstone-mainnet"),
 }
 """What else must be given, by option or by the first part of its name."""
 
@@ -123,6 +124,7 @@ SAMPLES = {
     "p2p.listen.udp": "7777",
     "p2p.advertise.tcp": "7777",
     "p2p.advertise.udp": "7777",
+    "altda.da-server": "http://sample:7",
     "signer.address": "77" * 20,
     "signer.header": "x=7",
     "signer.tls.ca": "other/ca.crt",
@@ -141,6 +143,8 @@ def configurations(*words: str) -> dict[type, object]:
     found.append(node_settings(node.plan, node.configs, node.secrets).log)
     if node.configs.p2p is not None and node.configs.p2p.signer is not None:
         found.append(node.configs.p2p.signer)
+    if node.configs.blobs is not None and node.configs.blobs.da_server is not None:
+        found.append(node.configs.blobs.da_server)
     return {type(config): config for config in found}
 
 

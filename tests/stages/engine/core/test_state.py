@@ -73,17 +73,6 @@ def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
     assert ResetStarted("another origin", by_origin=True) in state.actions
 
 
-def test_a_reset_leaves_the_finalized_head_in_the_status(chain: ChainFixture) -> None:
-    """[RPC40] unsafe and safe are unknown meanwhile, and zero for RPC clients as those of op-node."""
-    state = state_of(chain)
-    heads = begin(state, chain)
-    state.publish(NOW)
-    state.reset(ResetError("L1 reorg"), NOW)
-    status = state.status()
-    assert (status.unsafe, status.safe, status.local_safe) == (None, None, None)
-    assert (status.pending_safe, status.finalized) == (heads.pending_safe, heads.finalized)
-
-
 def test_a_requested_reset_without_heads_is_none(chain: ChainFixture) -> None:
     state = state_of(chain)
     state.request_reset("L1 reorg", NOW)
