@@ -99,7 +99,7 @@ class RpcStage:
         """Does nothing: there is no state to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Does nothing: without periodic tasks nothing fails."""
+        """Does nothing: the task of the interop server does not fail."""
 
 
 def build(config: RpcConfig, bus: Bus, meter: Meter) -> RpcStage:
