@@ -148,7 +148,8 @@ class ELSync:
     def wait_until(self) -> float | None:
         """When something is due by time alone."""
         if self.state is ELSyncState.STARTED and self.target is not None:
-            return min(self.resend_at, self._listen_until)
+            stale_at = inf if self.rival is None else self._target_at + STALE_TARGET_SECONDS
+            return min(self.resend_at, self._listen_until, stale_at)
         waits = self.state is ELSyncState.WILL_START and self._listen_until != inf
         return self._listen_until if waits else None
 

@@ -185,7 +185,11 @@ def test_a_tip_given_up_is_replaced_by_a_lower_block_after_a_minute() -> None:
     bench.monotonic += RESEND_SECONDS
     bench.run()
     assert bench.sync.target == bench.payload(10)
-    bench.monotonic += STALE_TARGET_SECONDS
+    stale_at = bench.monotonic - RESEND_SECONDS + STALE_TARGET_SECONDS
+    bench.monotonic = stale_at - 1
+    bench.run()
+    assert bench.sync.wait_until() == stale_at, "before the target is sent again"
+    bench.monotonic = stale_at
     bench.run()
     assert bench.sync.target == bench.payload(8) and bench.calls[-2] == NewPayload(bench.payload(8))
 
