@@ -68,7 +68,7 @@ def unsafe(net: Devnet) -> dict[str, Any]:
 
 def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
     network = net.network
-    assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "nodes", "pids"}
+    assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "batcher_key", "nodes", "pids"}
     assert int(call(network["l1"], "eth_chainId"), 16) == 900
     assert http_get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
     for name in net.nodes:
@@ -337,7 +337,7 @@ def test_directory_and_ports_are_in_use(net: Devnet, module_leftovers: Leftovers
     port = urlsplit(net.network["l1"]).port
     assert port is not None
     assert end("--base-port", str(port)) == (
-        f"error: port {port} is in use; give another --base-port (14 ports in a row are needed) or 0"
+        f"error: port {port} is in use; give another --base-port (15 ports in a row are needed) or 0"
     )
     assert net.running
 
