@@ -18,6 +18,7 @@ from rollup_node.node.setup.endpoint_checks import Endpoints, ListenAddress, che
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
@@ -235,11 +236,16 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
 
 
 def profiling_settings(values: Values) -> ProfilingSettings:
-    """Which profiles the processes make."""
+    """Which profiles the processes make. Raises SetupError when the folder of the file cannot be written."""
     kind, served = values["pprof.type"], values["pprof.enabled"]
     if kind is None:
         return ProfilingSettings(served)
-    return ProfilingSettings(served, kind, profile_path(values["pprof.path"], kind))
+    path = profile_path(values["pprof.path"], kind)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise SetupError(
+            f"cannot write a profile to {path}: give a path in a folder that this node may write (--pprof.path)"
+        )
+    return ProfilingSettings(served, kind, path)
 
 
 def _connections(configs: NodeConfigs) -> int:

@@ -14,6 +14,7 @@ from rollup_node.node.setup.endpoint_checks import ListenAddress
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, listeners, node_settings, processes
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES
 from rollup_node.node.system.profiling import ProfilingSettings
@@ -268,6 +269,8 @@ def test_a_profile_is_written_where_the_option_says(working_directory: Path) -> 
     assert of("--pprof.enabled").is_served
     assert of("--pprof.type=heap") == ProfilingSettings(False, "heap", working_directory / "heap.prof")
     assert of("--pprof.type=cpu", "--pprof.path=mine").path == working_directory / "mine"
+    with pytest.raises(SetupError, match="cannot write a profile to .*/absent/mine: give a path in a folder"):
+        of("--pprof.type=cpu", "--pprof.path=absent/mine")
 
 
 def test_a_sequencer_without_a_key_is_a_warning() -> None:
