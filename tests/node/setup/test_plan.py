@@ -269,7 +269,7 @@ def test_a_profile_is_written_where_the_option_says(working_directory: Path) -> 
     assert of("--pprof.enabled").is_served
     assert of("--pprof.type=heap") == ProfilingSettings(False, "heap", working_directory / "heap.prof")
     assert of("--pprof.type=cpu", "--pprof.path=mine").path == working_directory / "mine"
-    with pytest.raises(SetupError, match="cannot write a profile to .*/absent/mine: give a path in a folder"):
+    with pytest.raises(SetupError, match=r"cannot write a profile to .*/absent/mine: give a path in a folder"):
         of("--pprof.type=cpu", "--pprof.path=absent/mine")
 
 
