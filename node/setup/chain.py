@@ -15,6 +15,7 @@ from rollup_node.node.setup.networks import find_network, network_of_chain
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
 from rollup_node.stages.protocol.l1_chains import (
@@ -153,7 +154,7 @@ def _dependencies_of_file(path: str) -> DependencySet:
     error_prefix = "failed to read dependency set"
     try:
         found = msgspec.json.decode(_read(path, error_prefix), type=_DependencySetFile)
-    except msgspec.MsgspecError as error:
+    except DECODE_ERRORS as error:
         raise OptionError(f"{error_prefix}: {path}: {error}") from None
     if not found.dependencies or not all(map(_CHAIN_ID.fullmatch, found.dependencies)):
         raise OptionError(f"{error_prefix}: {path}: its keys must be decimal chain ids")

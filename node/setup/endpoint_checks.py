@@ -23,6 +23,7 @@ from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, short_repr, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -251,7 +252,7 @@ async def _get_genesis(session: aiohttp.ClientSession, url: str) -> None:
         raise EndpointError(name, f"cannot connect ({reason})") from None
     try:
         time_text = msgspec.json.decode(body, type=_GenesisResponse).data.genesis_time
-    except msgspec.MsgspecError:
+    except DECODE_ERRORS:
         raise SetupError(f"{name} does not respond to {BEACON_GENESIS_PATH} like a beacon node") from None
     if not (time_text.isascii() and time_text.isdigit()):
         raise SetupError(f"{name} responds to {BEACON_GENESIS_PATH} with the genesis time {short_repr(time_text)}")

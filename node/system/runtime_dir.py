@@ -32,6 +32,7 @@ from rollup_node.stages.io.private_files import (
     read_private_file,
     replace_private_file,
 )
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 LOCK = "lock"
 PROCESSES = "processes.json"
@@ -261,7 +262,7 @@ def read_processes(path: Path) -> list[ProcessEntry]:
         with _opened(path) as directory:
             data = read_private_file(PROCESSES, MAX_PROCESSES_BYTES, directory)
         return msgspec.json.decode(data, type=list[ProcessEntry])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *DECODE_ERRORS):
         return []
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Header
 
@@ -130,7 +131,7 @@ def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
     `config`. `chain_id` is that of the rollup config. Raises L1ChainError for a malformed file or another chain."""
     try:
         found = msgspec.json.decode(content)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise L1ChainError("failed to read chain spec: not a JSON object")

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.foreign_json import one_line
 
 MAX_BYTES = 1 << 16
 
@@ -55,7 +57,8 @@ class AdminStateFile:
     def _read(self) -> AdminState:
         try:
             # A pipe without a writer must not hold up the start.
-            with open(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(self._path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
                 text = file.read(MAX_BYTES + 1) or b""
             if len(text) > MAX_BYTES:
                 raise AdminStateError(f"invalid config file ({self._path}): more than {MAX_BYTES} bytes")
@@ -64,14 +67,14 @@ class AdminStateFile:
             return AdminState()
         except OSError as error:
             raise AdminStateError(f"invalid config file ({self._path}): {error.strerror}") from None
-        except msgspec.MsgspecError as error:
-            raise AdminStateError(f"invalid config file ({self._path}): {error}") from None
+        except DECODE_ERRORS as error:
+            raise AdminStateError(f"invalid config file ({self._path}): {one_line(str(error))}") from None
 
     def _write(self, text: bytes) -> None:
         folder, fresh = self._path.absolute().parent, self._path.with_name(f"{self._path.name}.tmp")
         _make_folder(folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(fresh, flags, 0o644), "wb") as file:
+        with open(fresh, "wb", opener=lambda path, _: os.open(path, flags, 0o644)) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -7,6 +7,7 @@ import msgspec
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.private_files import read_private_file, replace_private_file
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 MAX_BYTES = 256
 
@@ -32,7 +33,7 @@ class SequencerStateFile:
             return msgspec.json.decode(read_private_file(self._path, MAX_BYTES), type=SequencerState)
         except FileNotFoundError:
             return SequencerState()
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *DECODE_ERRORS) as error:
             log.error("the sequencer's state cannot be read: the options count", file=self._path, error=str(error))
             return SequencerState()
 

@@ -9,6 +9,7 @@ import msgspec
 
 from rollup_node.stages.io.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 MAX_BYTES = 64 << 20
 SUFFIX = ".profile"
@@ -37,7 +38,7 @@ class ProfileFiles:
 
     def read_request(self) -> ProfileRequest | None:
         """The last request."""
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *DECODE_ERRORS):
             return msgspec.msgpack.decode(read_private_file(self._folder / _REQUEST, 1 << 10), type=ProfileRequest)
         return None
 
@@ -48,7 +49,7 @@ class ProfileFiles:
 
     def read_answer(self, request_id: int, process: str) -> Profile | None:
         """The profile of a process for a request."""
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *DECODE_ERRORS):
             return msgspec.msgpack.decode(read_private_file(self._path(request_id, process), MAX_BYTES), type=Profile)
         return None
 

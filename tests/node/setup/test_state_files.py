@@ -121,11 +121,12 @@ def test_the_stored_state_of_the_sequencer_beats_the_option(tmp_path: Path) -> N
 def test_a_verifier_does_not_touch_the_file(tmp_path: Path) -> None:
     """[ADM3]"""
     path = tmp_path / "state.json"
-    path.write_text("[")
-    assert not begins_stopped([], f"--rpc.admin-state={path}")
-    assert path.read_text() == "["
-    with pytest.raises(SetupError, match=r"invalid config file .*\(--rpc\.admin-state\)"):
-        begins_stopped([], "--sequencer.enabled", f"--rpc.admin-state={path}")
+    for text in (b"[", b'{"sequencer\xd3tarted":true}'):
+        path.write_bytes(text)
+        assert not begins_stopped([], f"--rpc.admin-state={path}")
+        assert path.read_bytes() == text
+        with pytest.raises(SetupError, match=r"invalid config file .*\(--rpc\.admin-state\)"):
+            begins_stopped([], "--sequencer.enabled", f"--rpc.admin-state={path}")
 
 
 def test_a_stored_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> None:

@@ -129,9 +129,9 @@ def test_the_directory_of_a_killed_node_is_swept(folder: Path) -> None:
         stranger.kill()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"role":"l1"}]'])
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"role":"l1"}]', '[{"role":"\xd3"}]', "[" * 20_000])
 def test_a_damaged_list_of_processes_is_ignored(folder: Path, text: str) -> None:
-    (folder / "processes.json").write_text(text)
+    (folder / "processes.json").write_text(text, encoding="latin-1")
     assert read_processes(folder) == []
 
 

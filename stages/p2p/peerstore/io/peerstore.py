@@ -15,6 +15,7 @@ from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 T = TypeVar("T")
 
@@ -184,7 +185,7 @@ class PeerStore:
         rows = self._database.read(query, (peer, kind, self._clock()))
         try:
             return msgspec.msgpack.decode(rows[0][0], type=of) if rows else None
-        except msgspec.MsgspecError:
+        except DECODE_ERRORS:
             return None
 
 

@@ -30,7 +30,19 @@ def test_what_is_stored_beside_it_stays(tmp_path: Path) -> None:
     assert AdminStateFile(str(path)).load() == AdminState(True, True)
 
 
-MALFORMED = ("", "[]", "{", '{"sequencerstarted":true}', '{"sequencerStarted":1}', '{"other":1}', "\xff")
+BAD_UTF8 = '{"sequencer\xd3tarted":true}'
+NESTED = '{"other":' + "[" * 20_000
+MALFORMED = (
+    "",
+    "[]",
+    "{",
+    '{"sequencerstarted":true}',
+    '{"sequencerStarted":1}',
+    '{"other":1}',
+    "\xff",
+    BAD_UTF8,
+    NESTED,
+)
 
 
 @pytest.mark.parametrize("text", [*MALFORMED, "x" * MAX_BYTES * 2])
@@ -97,3 +109,21 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(AdminStateError, match="Not a directory"):
         AdminStateFile(str(tmp_path / "file" / "state.json")).store(True)
+
+
+def test_what_is_no_file_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    file = AdminStateFile(str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with pytest.raises(AdminStateError, match="Is a directory"):
+            file.load()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_error_of_a_malformed_file_is_one_line(tmp_path: Path) -> None:
+    """[ADM1]"""
+    path = tmp_path / "state.json"
+    path.write_text('{"two\\nlines":true}')
+    with pytest.raises(AdminStateError, match="invalid config file") as caught:
+        AdminStateFile(str(path)).load()
+    assert "\n" not in str(caught.value)

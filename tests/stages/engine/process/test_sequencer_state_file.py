@@ -20,10 +20,12 @@ def test_the_last_state_is_kept(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["sequencer.state"]
 
 
-@pytest.mark.parametrize("text", ["stop", "{", '{"active":1}', '{"other":true}', " " * MAX_BYTES + '{"active":true}'])
+@pytest.mark.parametrize(
+    "text", ["stop", '{"a\xd3tive":true}', "{", '{"active":1}', '{"other":true}', " " * MAX_BYTES + '{"active":true}']
+)
 def test_a_damaged_file_has_nothing(tmp_path: Path, text: str) -> None:
     damaged = tmp_path / "state"
-    damaged.write_text(text)
+    damaged.write_text(text, encoding="latin-1")
     assert SequencerStateFile(str(damaged)).load() == SequencerState()
 
 

@@ -69,7 +69,7 @@ def test_the_file_of_admin_state_beats_the_state_kept_beside_it(node: Node) -> N
         assert node.begins(sequencer_stopped=active) == (active, False)
 
 
-@pytest.mark.parametrize("text", ["[", "", "{}", None])
+@pytest.mark.parametrize("text", ["[", "", "{}", '{"sequencer\xd3tarted":true}', None])
 def test_without_a_readable_file_the_state_kept_beside_it_counts(node: Node, text: str | None) -> None:
     """[ADM7]"""
     store = node.store()
@@ -78,7 +78,7 @@ def test_without_a_readable_file_the_state_kept_beside_it_counts(node: Node, tex
     if text is None:
         node.admin.unlink()
     else:
-        node.admin.write_text(text)
+        node.admin.write_text(text, encoding="latin-1")
     assert node.begins() == (False, False)
 
 
