@@ -18,7 +18,8 @@ class L1Chain:
 
     def take(self, head: L1BlockRef) -> None:
         """Takes a new head. One that is older, of an endpoint that is behind, changes nothing."""
-        if self._hashes.get(head.number) == head.hash:
+        is_below = head.number < min(self._hashes, default=head.number)
+        if is_below or self._hashes.get(head.number) == head.hash:
             return
         if self._hashes.get(head.number - 1) != head.parent_hash:
             self._hashes = {head.number - 1: head.parent_hash}

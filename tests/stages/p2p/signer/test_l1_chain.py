@@ -50,6 +50,13 @@ def test_an_older_head_of_the_chain_changes_nothing() -> None:
     assert known(chain_of(head(7), head(8), head(9), head(7)), 6, 7, 8, 9) == [0, 0, 0, 0]
 
 
+def test_a_head_below_what_is_known_changes_nothing() -> None:
+    chain = chain_of(head(7), head(8), head(9), head(5), head(3, 1))
+    assert known(chain, 3, 4, 5, 6, 7, 8, 9) == [None, None, None, 0, 0, 0, 0]
+    chain.take(head(10))
+    assert known(chain, 6, 10) == [0, 0]
+
+
 def test_the_number_of_blocks_is_bounded() -> None:
     chain = chain_of(*(head(number) for number in range(1, 3 * MAX_BLOCKS)))
     newest = 3 * MAX_BLOCKS - 1
