@@ -2,10 +2,12 @@
 LIF18]."""
 
 import asyncio
+import time
 from pathlib import Path
 
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.profiling.profile import MAX_SECONDS, ProfileRequest
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.io.profiling.recordings import Recording, new_recording
 
@@ -29,10 +31,12 @@ class ProcessProfiles:
             self._until_stop = new_recording(self._settings.kind)
             self._until_stop.begin()
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Writes it."""
-        if self._until_stop is not None:
-            self._files.write_last(self._process, self._until_stop.end())
+        recording = self._until_stop
+        if recording is not None:
+            recording.end()
+            await asyncio.to_thread(lambda: self._files.write_last(self._process, recording.profile()))
 
     async def serve(self) -> None:
         """Answers one request after the other, until it is cancelled; returns at once when profiles are not served."""
@@ -42,17 +46,34 @@ class ProcessProfiles:
             at = self._files.requested_at()
             if at != last:
                 last = at
-                await self._answer()
+                await self._answer(at)
 
-    async def _answer(self) -> None:
+    async def _answer(self, at: int) -> None:
+        """Answers the request made at a time, unless it is withdrawn or replaced meanwhile."""
         request = self._files.read_request()
-        if request is None:
+        if request is None or not 0 <= request.seconds <= MAX_SECONDS:
             return
         log.debug("profiling", kind=request.kind, seconds=request.seconds)
         recording = new_recording(request.kind)
         recording.begin()
         try:
-            await asyncio.sleep(request.seconds)
+            is_wanted = await self._wait(request.seconds, at)
         finally:
-            profile = recording.end()
-        self._files.answer(request.id, self._process, profile)
+            recording.end()
+        if is_wanted:
+            # In a thread, since the loop owes its heartbeat to the watchdog.
+            await asyncio.to_thread(self._write, request, recording, at)
+
+    async def _wait(self, seconds: float, at: int) -> bool:
+        """Waits until the recording is over; returns early with False when its request is no longer the last one."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+            if self._files.requested_at() != at:
+                return False
+        return True
+
+    def _write(self, request: ProfileRequest, recording: Recording, at: int) -> None:
+        self._files.answer(request.id, self._process, recording.profile())
+        if self._files.requested_at() != at:
+            self._files.remove_answer(request.id, self._process)

@@ -177,7 +177,7 @@ class StageProcess:
                 service.cancel()
             await asyncio.wait(services)
             await self._close(stage, bus)
-            profiles.end()
+            await profiles.end()
             heartbeat.cancel()
         self._log.debug("stopped")
         return self._code

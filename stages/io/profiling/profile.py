@@ -7,6 +7,9 @@ import msgspec
 Stack = tuple[tuple[str, str, int], ...]
 """Function, file and line of each frame, the innermost first."""
 
+MAX_SECONDS = 120
+"""The longest time that a profile is recorded for."""
+
 MAX_STACKS = 20_000
 OTHER: Stack = (("(other stacks)", "", 0),)
 

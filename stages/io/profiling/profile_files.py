@@ -24,10 +24,15 @@ class ProfileFiles:
         self._folder = folder
 
     def request(self, request: ProfileRequest) -> None:
-        """Asks all processes for a profile; removes the answers to earlier requests. Raises OSError."""
+        """Asks all processes for a profile, in place of any earlier request. Raises OSError."""
+        self.withdraw()
+        replace_private_file(self._folder / _REQUEST, msgspec.msgpack.encode(request))
+
+    def withdraw(self) -> None:
+        """Removes the request, so that processes stop recording, and all answers. Raises OSError."""
+        (self._folder / _REQUEST).unlink(missing_ok=True)
         for path in self._folder.glob(f"[1-9]*.*{SUFFIX}"):
             path.unlink(missing_ok=True)
-        replace_private_file(self._folder / _REQUEST, msgspec.msgpack.encode(request))
 
     def requested_at(self) -> int:
         """When the last request was made, in nanoseconds, 0 if there is none: cheaper than reading it."""
@@ -43,9 +48,20 @@ class ProfileFiles:
         return None
 
     def answer(self, request_id: int, process: str, profile: Profile) -> None:
-        """Writes the profile of a process; a folder that no longer exists is ignored."""
+        """Writes the profile of a process, without its samples if it has more than MAX_BYTES; a folder that no longer
+        exists is ignored."""
+        encoded = msgspec.msgpack.encode(profile)
+        if len(encoded) > MAX_BYTES:
+            left_out = f"the samples of {process} are left out: {len(encoded)} bytes, more than {MAX_BYTES}"
+            shortened = msgspec.structs.replace(profile, samples=(), comments=(*profile.comments, left_out))
+            encoded = msgspec.msgpack.encode(shortened)
         with contextlib.suppress(OSError):
-            replace_private_file(self._path(request_id, process), msgspec.msgpack.encode(profile))
+            replace_private_file(self._path(request_id, process), encoded)
+
+    def remove_answer(self, request_id: int, process: str) -> None:
+        """Removes an answer that nobody waits for any more."""
+        with contextlib.suppress(OSError):
+            self._path(request_id, process).unlink()
 
     def read_answer(self, request_id: int, process: str) -> Profile | None:
         """The profile of a process for a request."""

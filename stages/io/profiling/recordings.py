@@ -23,17 +23,24 @@ class Recording(Protocol):
     def begin(self) -> None:
         """Starts to observe."""
 
-    def end(self) -> Profile:
-        """Stops; the profile."""
+    def end(self) -> None:
+        """Stops."""
+
+    def profile(self) -> Profile:
+        """What was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
 
 
 class _Timed:
     def __init__(self) -> None:
         self._began, self._began_monotonic = time.time_ns(), time.monotonic_ns()
+        self._duration = 0
+
+    def _stop_clock(self) -> None:
+        self._duration = time.monotonic_ns() - self._began_monotonic
 
     def _times(self) -> tuple[int, int]:
-        """When it began, and nanoseconds since then."""
-        return self._began, time.monotonic_ns() - self._began_monotonic
+        """When it began, and for how many nanoseconds it observed."""
+        return self._began, self._duration
 
 
 class CpuRecording(_Timed):
@@ -50,10 +57,14 @@ class CpuRecording(_Timed):
         """Starts the thread."""
         self._thread.start()
 
-    def end(self) -> Profile:
+    def end(self) -> None:
         """Stops the thread."""
         self._stop.set()
         self._thread.join(1.0)
+        self._stop_clock()
+
+    def profile(self) -> Profile:
+        """CPU time by stack and thread."""
         types = (("samples", "count"), ("cpu", "nanoseconds"))
         return Profile("cpu", types, self._table.samples(), types[1], int(CPU_PERIOD * 1e9), *self._times())
 
@@ -85,6 +96,7 @@ class HeapRecording(_Timed):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self._kind, self._is_mine = kind, False
+        self._snapshot: tracemalloc.Snapshot | None = None
 
     def begin(self) -> None:
         """Traces allocations, unless another recording does."""
@@ -92,19 +104,32 @@ class HeapRecording(_Timed):
         if self._is_mine:
             tracemalloc.start(TRACED_FRAMES)
 
-    def end(self) -> Profile:
+    def end(self) -> None:
         """Takes the allocations that are left after a garbage collection."""
+        # Finalizers that a collection runs may belong to the event loop, so it is not left to another thread.
         gc.collect()
-        snapshot = tracemalloc.take_snapshot()
+        self._snapshot = tracemalloc.take_snapshot()
         if self._is_mine:
             tracemalloc.stop()
+        self._stop_clock()
+
+    def profile(self) -> Profile:
+        """Allocations by stack."""
         table = StackTable()
-        for trace in snapshot.traces:
-            frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in trace.traceback)
-            stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
-            table.add(stack[::-1], (1, trace.size))
+        if self._snapshot is not None:
+            add_allocations(table, self._snapshot)
+            self._snapshot = None
         types = (("inuse_objects", "count"), ("inuse_space", "bytes"))
         return Profile(self._kind, types, table.samples(), ("space", "bytes"), 1, *self._times(), (LIVE_ONLY,))
+
+
+def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
+    """Adds number and bytes of the allocations in a snapshot, those with most bytes first. Each distinct stack is
+    formatted once."""
+    for found in snapshot.statistics("traceback"):
+        frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in found.traceback)
+        stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
+        table.add(stack[::-1], (found.count, found.size))
 
 
 class StacksRecording(_Timed):
@@ -112,20 +137,24 @@ class StacksRecording(_Timed):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self._kind = kind
+        self._kind, self._table = kind, StackTable()
 
     def begin(self) -> None:
         """Nothing to start."""
 
-    def end(self) -> Profile:
+    def end(self) -> None:
         """Takes the stacks."""
-        table = StackTable()
         for thread, stack in thread_stacks().values():
-            table.add(stack, (1,), (("thread", thread.name),))
+            self._table.add(stack, (1,), (("thread", thread.name),))
         if self._kind == "goroutine":
             for task in asyncio.all_tasks():
-                table.add(task_stack(task), (1,), (("task", task.get_name()),))
-        return Profile(self._kind, ((self._kind, "count"),), table.samples(), (self._kind, "count"), 1, *self._times())
+                self._table.add(task_stack(task), (1,), (("task", task.get_name()),))
+        self._stop_clock()
+
+    def profile(self) -> Profile:
+        """The number of threads and tasks by stack."""
+        type_ = (self._kind, "count")
+        return Profile(self._kind, (type_,), self._table.samples(), type_, 1, *self._times())
 
 
 class WaitsRecording(_Timed):
@@ -140,10 +169,14 @@ class WaitsRecording(_Timed):
         """Starts the task."""
         self._task = asyncio.create_task(self._run(), name="block profile")
 
-    def end(self) -> Profile:
+    def end(self) -> None:
         """Stops the task."""
         if self._task is not None:
             self._task.cancel()
+        self._stop_clock()
+
+    def profile(self) -> Profile:
+        """Time by stack and task."""
         types = (("samples", "count"), ("delay", "nanoseconds"))
         return Profile("block", types, self._table.samples(), types[1], int(WAIT_PERIOD * 1e9), *self._times())
 
@@ -165,7 +198,11 @@ class EmptyRecording(_Timed):
     def begin(self) -> None:
         """Nothing to start."""
 
-    def end(self) -> Profile:
+    def end(self) -> None:
+        """Nothing to stop."""
+        self._stop_clock()
+
+    def profile(self) -> Profile:
         """The empty profile."""
         types = (("contentions", "count"), ("delay", "nanoseconds"))
         return Profile("mutex", types, (), types[1], 1, *self._times(), (NO_MUTEXES,))

@@ -1,6 +1,7 @@
 """Profiles of all processes under the paths of Go's net/http/pprof [LIF16, LIF17, LIF20]."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,16 +9,16 @@ from pathlib import Path
 from aiohttp import web
 
 from rollup_node.stages.io.profiling.pprof_format import encode, render_text
-from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, merge
+from rollup_node.stages.io.profiling.profile import MAX_SECONDS, Profile, ProfileRequest, merge
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.rpc.process.listener import Exchange
 
 ROOT = "/debug/pprof/"
-MAX_SECONDS = 120
 ANSWER_SECONDS = 5.0
 """How long after the end of a profile processes may take to write theirs."""
 
 POLL_SECONDS = 0.1
+MAX_DIGITS = 9
 SECONDS = {"cpu": 30, "heap": 5, "allocs": 5, "block": 5, "mutex": 0, "goroutine": 0, "threadcreate": 0}
 """How long each kind is observed unless the request says so."""
 
@@ -36,7 +37,9 @@ class PprofServer:
 
     def __init__(self, folder: str, processes: Callable[[], tuple[str, ...]]) -> None:
         self._files, self._processes = ProfileFiles(Path(folder)), processes
-        self._busy_until = 0.0
+        self._is_busy = False
+        # The rpc process may have been killed while it made a profile.
+        self._withdraw()
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """One request."""
@@ -60,11 +63,15 @@ class PprofServer:
     async def _profile(self, request: web.BaseRequest, kind: str) -> web.Response:
         seconds = _seconds(request.query.get("seconds"), SECONDS[kind])
         debug = request.query.get("debug", "0") not in ("", "0")
-        if time.monotonic() < self._busy_until:
+        if self._is_busy:
             raise _RefusedError(503, "another profile is being made")
-        self._busy_until = time.monotonic() + seconds + ANSWER_SECONDS
-        merged = await self._collect(ProfileRequest(time.time_ns(), kind, seconds))
-        self._busy_until = 0.0
+        self._is_busy = True
+        try:
+            merged = await self._collect(ProfileRequest(time.time_ns(), kind, seconds))
+        finally:
+            # Also when the client has gone, which cancels its request.
+            self._is_busy = False
+            self._withdraw()
         if debug:
             return web.Response(text=await asyncio.to_thread(render_text, merged))
         name = "profile" if kind == "cpu" else kind
@@ -74,6 +81,10 @@ class PprofServer:
             "X-Content-Type-Options": "nosniff",
         }
         return web.Response(body=await asyncio.to_thread(encode, merged), headers=headers)
+
+    def _withdraw(self) -> None:
+        with contextlib.suppress(OSError):
+            self._files.withdraw()
 
     async def _collect(self, request: ProfileRequest) -> Profile:
         """The profiles of the processes that have answered in time, as one. Raises _RefusedError without any."""
@@ -102,6 +113,8 @@ def _seconds(given: str | None, default: int) -> int:
     """The seconds that a request asks for. Raises _RefusedError for a wrong number."""
     if given is None:
         return default
-    if not given.isascii() or not given.isdigit() or not 0 < int(given[:9]) <= MAX_SECONDS:
+    is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
+    seconds = int(given) if is_number else 0
+    if not 0 < seconds <= MAX_SECONDS:
         raise _RefusedError(400, f'invalid value for "seconds": expected 1 to {MAX_SECONDS}')
-    return int(given)
+    return seconds

@@ -185,7 +185,15 @@ def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
     for text in (f'{{"dependencies":{{"{long}":{{}}}}}}', '{"dependencies":{"1":{}},"overrideMessageExpiryWindow":-1}'):
         file.write_text(text)
         assert error_of(rollup, option).startswith("failed to read dependency set")
-    for text in ("{}", '{"dependencies":{}}', '{"dependencies":{"x":{}}}', "[", '{"dependencies":[901]}', '{"depen\xd3":1}'):
+    broken = (
+        "{}",
+        '{"dependencies":{}}',
+        '{"dependencies":{"x":{}}}',
+        "[",
+        '{"dependencies":[901]}',
+        '{"depen\xd3":1}',
+    )
+    for text in broken:
         file.write_text(text, encoding="latin-1")
         assert error_of(rollup, option).startswith("failed to read dependency set")
 

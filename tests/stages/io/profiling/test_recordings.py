@@ -7,8 +7,14 @@ import tracemalloc
 
 import pytest
 
-from rollup_node.stages.io.profiling.profile import Profile
-from rollup_node.stages.io.profiling.recordings import KINDS, NO_MUTEXES, new_recording
+from rollup_node.stages.io.profiling.profile import Profile, Stack, StackTable
+from rollup_node.stages.io.profiling.recordings import KINDS, NO_MUTEXES, Recording, add_allocations, new_recording
+
+
+def ended(recording: Recording) -> Profile:
+    """Ends a recording; its profile."""
+    recording.end()
+    return recording.profile()
 
 
 def functions_of(profile: Profile) -> set[str]:
@@ -32,7 +38,7 @@ def test_cpu_time_goes_to_the_stacks_that_use_it() -> None:
     burn(0.15)
     thread.join()
     used = time.process_time_ns() - began
-    profile = recording.end()
+    profile = ended(recording)
     by_thread: dict[str, int] = {}
     for sample in profile.samples:
         if any(function == "burn" for function, _, _ in sample.stack):
@@ -54,11 +60,33 @@ def test_live_allocations(kind: str) -> None:
     recording.begin()
     kept = keep_a_megabyte()
     keep_a_megabyte()
-    profile = recording.end()
+    profile = ended(recording)
     largest = max(profile.samples, key=lambda sample: sample.values[1])
     assert (1 << 20) <= largest.values[1] < (1 << 21), "what was freed does not count"
     assert largest.stack[0][1] == __file__ and largest.stack[0][0].startswith("test_recordings.py:")
     assert len(kept) == 1 << 20 and not tracemalloc.is_tracing()
+
+
+def test_allocations_are_summed_by_stack() -> None:
+    """Numbers and bytes are those of a sum over each single allocation."""
+    tracemalloc.start(16)
+    kept = [bytearray(number) for number in range(200)]
+    kept += [bytearray(9) for _ in range(100)]
+    snapshot = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    expected: dict[Stack, tuple[int, int]] = {}
+    for trace in snapshot.traces:
+        frames = [
+            (f"{each.filename.rsplit('/', 1)[-1]}:{each.lineno}", each.filename, each.lineno)
+            for each in trace.traceback
+        ]
+        stack = tuple(reversed(frames))
+        count, size = expected.get(stack, (0, 0))
+        expected[stack] = count + 1, size + trace.size
+    table = StackTable()
+    add_allocations(table, snapshot)
+    assert {sample.stack: sample.values for sample in table.samples()} == expected
+    assert len(kept) == 300 and len(expected) > 1 and max(count for count, _ in expected.values()) >= 200
 
 
 def test_a_second_heap_profile_does_not_end_the_first() -> None:
@@ -80,9 +108,9 @@ def test_tasks_and_threads() -> None:
         waits = new_recording("block")
         waits.begin()
         await asyncio.sleep(0.3)
-        blocked = waits.end()
-        goroutines = new_recording("goroutine").end()
-        threads = new_recording("threadcreate").end()
+        blocked = ended(waits)
+        goroutines = ended(new_recording("goroutine"))
+        threads = ended(new_recording("threadcreate"))
         task.cancel()
         assert "waits_for_nothing" in functions_of(goroutines) and "scenario" in functions_of(goroutines)
         assert any(dict(sample.labels).get("task") == "idle task" for sample in goroutines.samples)
@@ -97,7 +125,7 @@ def test_tasks_and_threads() -> None:
 def test_there_are_no_mutexes() -> None:
     recording = new_recording("mutex")
     recording.begin()
-    profile = recording.end()
+    profile = ended(recording)
     assert profile.samples == () and profile.comments == (NO_MUTEXES,)
 
 
@@ -106,7 +134,7 @@ def test_every_kind_is_known() -> None:
         for kind in KINDS:
             recording = new_recording(kind)
             recording.begin()
-            assert recording.end().kind == kind
+            assert ended(recording).kind == kind
         with pytest.raises(ValueError, match="no such profile: trace"):
             new_recording("trace")
 

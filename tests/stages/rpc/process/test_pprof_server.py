@@ -1,6 +1,8 @@
 """Profiles over HTTP, with processes that answer [LIF16, LIF17, LIF20]."""
 
 import asyncio
+import re
+import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from aiohttp import ClientSession
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.profiling import profile_files
 from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
@@ -77,7 +80,7 @@ def test_other_paths(tmp_path: Path) -> None:
         for path in ("cmdline", "cpu", "x/heap"):
             assert await get(f"/debug/pprof/{path}") == (404, b"Unknown profile\n")
         assert (await get("/metrics"))[0] == 404
-        for seconds in ("0", "-1", "121", "x", "1e1", "9" * 99, ""):
+        for seconds in ("0", "-1", "121", "x", "1e1", "9" * 99, "", "00000000199999999", "9" * 4400):
             assert (await get(f"/debug/pprof/profile?seconds={seconds}"))[0] == 400
 
     with_server(tmp_path, scenario, "l1")
@@ -90,6 +93,34 @@ def test_one_profile_at_a_time(tmp_path: Path) -> None:
         assert await get("/debug/pprof/heap") == (503, b"another profile is being made\n")
         assert (await first)[0] == 200
         assert (await get("/debug/pprof/goroutine"))[0] == 200
+
+    with_server(tmp_path, scenario, "l1")
+
+
+def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) -> None:
+    async def scenario(get: Get) -> None:
+        for number in range(2):
+            gone = asyncio.create_task(get("/debug/pprof/heap?seconds=120"))
+            while not tracemalloc.is_tracing():
+                await asyncio.sleep(0.01)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+            while (found := await get("/debug/pprof/mutex"))[0] == 503:
+                await asyncio.sleep(0.05)
+            assert found[0] == 200 and not tracemalloc.is_tracing(), number
+        assert list(tmp_path.iterdir()) == [], "neither request nor answers stay"
+
+    with_server(tmp_path, scenario, "l1")
+
+
+def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_files, "MAX_BYTES", 200)
+
+    async def scenario(get: Get) -> None:
+        status, body = await get("/debug/pprof/goroutine")
+        found = decode(body)
+        assert status == 200 and found.samples == [] and len(found.comments) == 1
+        assert re.fullmatch(r"the samples of l1 are left out: \d+ bytes, more than 200", found.comments[0])
 
     with_server(tmp_path, scenario, "l1")
 
