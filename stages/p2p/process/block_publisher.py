@@ -27,6 +27,11 @@ NO_FILE = "the file of signed blocks cannot be used, so that no block is signed"
 Gossip = Callable[[ExecutionPayload, int, bytes, bytes], str | None]
 """Publishes a block with version, signed part and signature; returns the error."""
 
+REFUSED_ADVICE = (
+    "nothing is to be done: blocks above the highest signed one are signed again. Only if the chain was rolled back on"
+    " purpose, remove the file while the node is stopped: without it a second block of a height may be signed"
+)
+
 log = get_logger("p2p")
 
 
@@ -118,7 +123,7 @@ class BlockPublisher:
             number=payload.block_number,
             hash=to_hex(payload.block_hash),
             reason=reason,
-            advice="if the chain was rolled back on purpose, remove the file while the node is stopped",
+            advice=REFUSED_ADVICE,
             file=self._config.signed_blocks_path,
         )
 

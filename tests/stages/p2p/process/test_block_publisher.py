@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io import remote_signer
@@ -205,6 +207,7 @@ def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_is_sig
             await source.until(lambda: len(source.publish_errors) == len(blocks))
             source.publish_errors.clear()
             await source.until(lambda: len(server.bodies) == len(blocks))
+            log.configure("p2p", Level.WARN, lines.append)
             for each in others:
                 source.engine.send(publish_request(each, 100 + each.block_number))
             await source.until(lambda: len(source.publish_errors) == len(others))
@@ -212,8 +215,15 @@ def test_the_descendants_of_a_refused_block_are_refused_though_the_newest_is_sig
             assert errors[0].endswith("came first on the same parent")
             assert errors[1:] == ["not signed: its parent was refused, and is not derived from L1"] * 4
             assert len(server.bodies) == len(blocks)
+            advice = [line.fields["advice"] for line in lines if line.message.startswith("not signing a block")]
+            assert advice and str(advice[0]).startswith("nothing is to be done: blocks above the highest signed one")
 
-    run_scenario(scenario)
+    lines: list[Record] = []
+    before = log.configuration()
+    try:
+        run_scenario(scenario)
+    finally:
+        log.configure(*before)
 
 
 def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
