@@ -1,13 +1,16 @@
 """The table of all metrics, and the meter of a process. A metric that is not in the table cannot be set; one that is
 never set is not exposed. Names are op-node's where it has the metric [MET2, MET3]."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 M = TypeVar("M", Counter, Gauge, Histogram)
+
+_Key = tuple[Sequence[str], ...]
 
 PREFIX = "op_node_default_"
 
@@ -143,6 +146,18 @@ class UnknownMetricError(KeyError):
     """A name that is not in the table, or whose metric has another type."""
 
 
+class _Event(NamedTuple):
+    """The two series of an event."""
+
+    total: Counter
+    last: Gauge
+
+    def inc(self, amount: float) -> None:
+        """Records events and the present time."""
+        self.total.inc(amount)
+        self.last.set_to_current_time()
+
+
 class Meter:
     """The metrics of one process, in a registry of their own. A series exists from its first use.
 
@@ -152,21 +167,20 @@ class Meter:
         self.process = process
         self.registry = CollectorRegistry()
         self._collectors: dict[str, Counter | Gauge | Histogram] = {}
+        # By name and labels: prometheus_client takes longer to find a series than to count.
+        self._counted: dict[_Key, Counter | Gauge | _Event] = {}
+        self._set: dict[_Key, Gauge] = {}
+        self._observed: dict[_Key, Histogram] = {}
 
-    def count(self, name: str, amount: float = 1, **labels: object) -> None:
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Adds to a counter, or records events and the present time."""
-        metric = _metric(name)
-        if metric.type is MetricType.EVENT:
-            _child(self._counter(f"{name}_total", metric), labels).inc(amount)
-            _child(self._gauge(f"last_{name}_unix", metric), labels).set_to_current_time()
-            return
-        _expect(metric, MetricType.COUNTER)
-        if name.endswith("_total"):
-            _child(self._counter(name, metric), labels).inc(amount)
-        else:
-            _child(self._gauge(name, metric), labels).inc(amount)
+        key = (name, *labels.items())
+        series = self._counted.get(key)
+        if series is None:
+            series = self._counted[key] = self._counted_series(name, labels)
+        series.inc(amount)
 
-    def counter(self, name: str, **labels: object) -> Counter:
+    def counter(self, name: str, **labels: str) -> Counter:
         """One series of a counter whose name ends in `_total`, for what is counted very often."""
         metric = _metric(name)
         _expect(metric, MetricType.COUNTER)
@@ -174,14 +188,39 @@ class Meter:
             raise UnknownMetricError(f"metric {name!r} is exposed as a gauge")
         return _child(self._counter(name, metric), labels)
 
-    def set(self, name: str, value: float, **labels: object) -> None:
+    def set(self, name: str, value: float, **labels: str) -> None:
         """Sets a gauge."""
-        metric = _metric(name)
-        _expect(metric, MetricType.GAUGE)
-        _child(self._gauge(name, metric), labels).set(value)
+        key = (name, *labels.items())
+        series = self._set.get(key)
+        if series is None:
+            metric = _metric(name)
+            _expect(metric, MetricType.GAUGE)
+            series = self._set[key] = _child(self._gauge(name, metric), labels)
+        series.set(value)
 
-    def observe(self, name: str, value: float, **labels: object) -> None:
+    def observe(self, name: str, value: float, **labels: str) -> None:
         """Adds one observation to a histogram; the unit is that of the metric."""
+        key = (name, *labels.items())
+        series = self._observed.get(key)
+        if series is None:
+            series = self._observed[key] = _child(self._histogram(name), labels)
+        series.observe(value)
+
+    def text(self) -> bytes:
+        """The Prometheus text exposition of all series."""
+        return generate_latest(self.registry)
+
+    def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
+        metric = _metric(name)
+        if metric.type is MetricType.EVENT:
+            total = _child(self._counter(f"{name}_total", metric), labels)
+            return _Event(total, _child(self._gauge(f"last_{name}_unix", metric), labels))
+        _expect(metric, MetricType.COUNTER)
+        if name.endswith("_total"):
+            return _child(self._counter(name, metric), labels)
+        return _child(self._gauge(name, metric), labels)
+
+    def _histogram(self, name: str) -> Histogram:
         metric = _metric(name)
         _expect(metric, MetricType.HISTOGRAM)
         collector = self._collectors.get(name)
@@ -189,11 +228,7 @@ class Meter:
             full = metric.prefix + name
             collector = Histogram(full, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
             self._collectors[name] = collector
-        _child(collector, labels).observe(value)
-
-    def text(self) -> bytes:
-        """The Prometheus text exposition of all series."""
-        return generate_latest(self.registry)
+        return collector
 
     def _counter(self, name: str, metric: Metric) -> Counter:
         collector = self._collectors.get(name)
@@ -224,5 +259,5 @@ def _expect(metric: Metric, wanted: MetricType) -> None:
         raise UnknownMetricError(f"metric {metric.name!r} is a {metric.type.value}, not a {wanted.value}")
 
 
-def _child(collector: M, labels: dict[str, object]) -> M:
-    return collector.labels(**{key: str(value) for key, value in labels.items()}) if labels else collector
+def _child(collector: M, labels: dict[str, str]) -> M:
+    return collector.labels(**labels) if labels else collector

@@ -208,6 +208,6 @@ def code_of(outcome: RequestOutcome) -> int:
 
 def count(host: HostApi, role: str, code: int, seconds: float) -> None:
     """Counts one request, ours or a peer's."""
-    code = int(code)
-    host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=code)
-    host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=code)
+    result = str(int(code))
+    host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=result)
+    host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=result)
