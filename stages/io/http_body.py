@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import aiohttp
 
 CHUNK = 1 << 20
+PIECE = 256 << 10
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 
 
@@ -44,8 +45,41 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return bytes(body)
 
 
+async def decompressed(body: bytearray, encoding: str, limit: int) -> bytes:
+    """A body that was received whole, of at most `limit` bytes after decompression; `body` is consumed if it is
+    compressed. Raises as `read_body`."""
+    inflater = _inflater(encoding)
+    if inflater is None:
+        if len(body) > limit:
+            raise BodyTooLargeError(limit)
+        return bytes(body)
+    is_empty = not body
+    inflated = bytearray()
+    # In pieces, as zlib copies all that it has not yet read.
+    while body:
+        piece = bytes(body[:PIECE])
+        del body[:PIECE]
+        for part in _inflated(inflater, piece, limit):
+            if len(inflated) + len(part) > limit:
+                # As in `read_body`.
+                inflated.clear()
+                body.clear()
+                raise BodyTooLargeError(limit)
+            inflated += part
+            if inflater.unconsumed_tail:
+                await asyncio.sleep(0)
+    if not is_empty and not inflater.eof:
+        raise BodyEncodingError("the compressed answer is incomplete")
+    return bytes(inflated)
+
+
+def is_compressed(encoding: str) -> bool:
+    """Whether a content encoding is any."""
+    return encoding.lower() not in ("", "identity")
+
+
 def _inflater(encoding: str) -> "zlib._Decompress | None":
-    if encoding.lower() in ("", "identity"):
+    if not is_compressed(encoding):
         return None
     if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
         raise BodyEncodingError(f"the answer has the content encoding {encoding[:40]!r}")

@@ -1,4 +1,4 @@
-"""The transport of JSON-RPC over HTTP: one keep-alive session, bounded in connections, time and bytes [LHD2]."""
+"""The transport of JSON-RPC over HTTPS: one keep-alive session, bounded in connections, time and bytes [LHD2]."""
 
 import asyncio
 import ssl
@@ -14,8 +14,7 @@ from rollup_node.stages.io.endpoint_errors import (
     why_not_connected,
 )
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
-from rollup_node.stages.io.json_answers import failure_in
-from rollup_node.stages.protocol.foreign_json import shown_body
+from rollup_node.stages.io.http_status import raise_for_status
 
 LARGE_BODY = 64 << 10
 """A request of more bytes is sent in pieces, so that it does not block the event loop."""
@@ -77,17 +76,8 @@ class HttpTransport:
             # The body is read even of an error: it may hold an error object.
             answer = await read_body(response, max_answer)
             if response.status != 200:
-                self._raise_for_status(response, answer)
+                raise_for_status(self.name, response.status, answer, response.headers.get("Retry-After", ""))
             return answer
-
-    def _raise_for_status(self, response: aiohttp.ClientResponse, body: bytes) -> None:
-        """Raises RpcFailure for an error object in the body, unless the status says that the server is overloaded or
-        broken, and EndpointError otherwise."""
-        status = response.status
-        if status != 429 and status < 500 and (failure := failure_in(body)) is not None:
-            raise failure
-        text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
-        raise EndpointError(self.name, text, status, _seconds(response.headers.get("Retry-After")))
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -99,8 +89,3 @@ class HttpTransport:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
-
-
-def _seconds(header: str | None) -> float | None:
-    """The seconds of a Retry-After header; None if it holds a date."""
-    return float(header) if header is not None and header.isascii() and header.isdigit() else None

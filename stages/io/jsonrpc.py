@@ -16,6 +16,7 @@ from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http_transport import HttpTransport
 from rollup_node.stages.io.json_answers import Call, batch_limit, decode_answer, decode_batch
 from rollup_node.stages.io.json_answers import RpcFailure as RpcFailure
+from rollup_node.stages.io.plain_http import PlainHttpTransport, is_plain_http
 from rollup_node.stages.io.web_socket import WebSocketTransport, is_web_socket
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
@@ -73,10 +74,12 @@ class JsonRpcClient:
         self._timeout = timeout
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
-        self._http: HttpTransport | None = None
+        self._http: HttpTransport | PlainHttpTransport | None = None
         self._socket: WebSocketTransport | None = None
         if is_web_socket(url):
             self._socket = WebSocketTransport(url, self.name, headers, tls, on_notification)
+        elif tls is None and is_plain_http(url):
+            self._http = PlainHttpTransport(url, self.name, headers)
         else:
             self._http = HttpTransport(url, self.name, headers, tls, max(1, max_concurrency))
         self._limiter = RateLimiter(rate_limit, self._max_batch)

@@ -1,6 +1,7 @@
 """Response bodies, compressed or not, and how they are bounded."""
 
 import gzip
+import re
 import tracemalloc
 import zlib
 
@@ -8,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, decompressed, is_compressed, read_body
 from tests.support.http_listener import app_for_every_path, listening
 from tests.support.stage_runner import run_within
 
@@ -16,7 +17,7 @@ TEXT = b"0123456789" * 500_000
 
 
 def body_of(data: bytes, encoding: str | None, limit: int) -> bytes:
-    """What `read_body` makes of a response."""
+    """What `read_body` makes of a response, and `decompressed` of its body."""
 
     async def handler(request: web.Request) -> web.Response:
         return web.Response(body=data, headers={"Content-Encoding": encoding} if encoding else {})
@@ -29,7 +30,18 @@ def body_of(data: bytes, encoding: str | None, limit: int) -> bytes:
         ):
             return await read_body(response, limit)
 
-    return run_within(30, main)
+    try:
+        received = run_within(30, main)
+    except (BodyTooLargeError, BodyEncodingError) as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            run_within(30, lambda: decompressed(bytearray(data), encoding or "", limit))
+        raise
+    assert run_within(30, lambda: decompressed(bytearray(data), encoding or "", limit)) == received
+    return received
+
+
+def test_which_encodings_compress() -> None:
+    assert [is_compressed(name) for name in ("", "identity", "Identity", "GZIP", "br")] == [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("encoding", [None, "identity", "gzip", "deflate"])

@@ -11,6 +11,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.io import jsonrpc
 from rollup_node.stages.io.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,
@@ -23,6 +24,16 @@ from tests.support.http_listener import Handler, app_for_every_path, listening
 from tests.support.stage_runner import run_within
 
 T = TypeVar("T")
+
+
+@pytest.fixture(params=["plain", "aiohttp"])
+def _transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of both transports of HTTP."""
+    if request.param == "aiohttp":
+        monkeypatch.setattr(jsonrpc, "is_plain_http", lambda _: False)
+
+
+over_both = pytest.mark.usefixtures("_transport")
 
 
 def reply(result: Any, request_id: Any) -> dict[str, Any]:
@@ -66,10 +77,12 @@ def failure_of(handler: Handler, **options: Any) -> EndpointError:
     return caught.value
 
 
+@over_both
 def test_a_call_gives_its_result() -> None:
     assert with_client(echo, lambda client: client.call("eth_x", "0x1", True)) == ["eth_x", ["0x1", True]]
 
 
+@over_both
 def test_an_error_object_is_an_rpc_failure() -> None:
     body = orjson.dumps(
         {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found", "data": 7}}
@@ -112,6 +125,7 @@ def test_a_batch_keeps_failures_in_place() -> None:
     assert second.message == "no"
 
 
+@over_both
 def test_a_short_batch_is_an_endpoint_error() -> None:
     with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
         with_client(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
@@ -123,6 +137,7 @@ def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
         with_client(answering(body), lambda client: client.batch([("a", [])]))
 
 
+@over_both
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
@@ -142,6 +157,7 @@ def test_responses_that_are_not_json_rpc(body: bytes, status: int, text: str) ->
     assert error.status == (None if status == 200 else status)
 
 
+@over_both
 def test_retry_after_is_kept() -> None:
     body = orjson.dumps({"id": 1, "error": {"code": -32005, "message": "slow down"}})
     assert failure_of(answering(body, 429, Retry_After="7")).retry_after == 7.0
@@ -149,6 +165,7 @@ def test_retry_after_is_kept() -> None:
     assert failure_of(answering(body, 429)).retry_after is None
 
 
+@over_both
 def test_a_slow_endpoint_times_out() -> None:
     async def handler(request: web.Request) -> web.Response:
         await asyncio.sleep(5)
@@ -157,10 +174,12 @@ def test_a_slow_endpoint_times_out() -> None:
     assert "no answer within 0.05 s" in str(failure_of(handler, timeout=0.05))
 
 
+@over_both
 def test_response_size_is_limited() -> None:
     assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
 
 
+@over_both
 def test_response_size_is_limited_by_method() -> None:
     """[LHD24]"""
     body = b'{"id":1,"result":"' + b"0" * (2 << 20) + b'"}'
@@ -187,6 +206,7 @@ def test_ids_of_any_type_are_an_endpoint_error(identity: bytes) -> None:
     assert "not one to this request" in str(failure_of(answering(element)))
 
 
+@over_both
 def test_a_refused_connection_names_the_endpoint_only() -> None:
     async def run() -> None:
         client = JsonRpcClient("http://user:password@127.0.0.1:1/key")
@@ -198,6 +218,7 @@ def test_a_refused_connection_names_the_endpoint_only() -> None:
     asyncio.run(run())
 
 
+@over_both
 def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
     seen: list[Any] = []
 
@@ -215,6 +236,7 @@ def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
     assert len(seen) == 4
 
 
+@over_both
 def test_headers_are_made_for_each_request() -> None:
     tokens = iter(["one", "two"])
     seen: list[str] = []
@@ -231,6 +253,7 @@ def test_headers_are_made_for_each_request() -> None:
     assert seen == ["one", "two"]
 
 
+@over_both
 def test_concurrency_is_bounded() -> None:
     running = highest = 0
     together = asyncio.Event()
@@ -254,6 +277,7 @@ def test_concurrency_is_bounded() -> None:
     assert highest == 3
 
 
+@over_both
 def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
     async def handler(request: web.Request) -> web.Response:
         if len(orjson.loads(await request.read())) == 1:

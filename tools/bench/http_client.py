@@ -1,0 +1,138 @@
+"""Measures the CPU time of one JSON-RPC call over loopback: a bare socket, our transport for plain HTTP, aiohttp's, and
+a forkchoice update by the engine client. The server is another process that sends the same bytes whatever it receives.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate
+from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.api.io.client import EngineClient
+from rollup_node.stages.io.http_transport import HttpTransport
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.plain_http import PlainHttpTransport
+from rollup_node.tools.bench import synthetic_chain
+from rollup_node.tools.bench.measure import Figure, show
+
+MICRO = 1e6
+HASH = b"\xab" * 32
+ANSWER = (
+    b'{"jsonrpc":"2.0","id":null,"result":{"payloadStatus":{"status":"VALID","latestValidHash":"0x%b",'
+    b'"validationError":null},"payloadId":null}}' % HASH.hex().encode()
+)
+RESPONSE = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nVary: Origin\r\nDate: Mon, 23 Nov 2026 05:00:00 GMT\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+)
+REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"engine_forkchoiceUpdatedV3","params":[' + b"0" * 240 + b"]}"
+SECONDS = 20.0
+MAX_ANSWER = 1 << 20
+
+Call = Callable[[], Awaitable[object]]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; 1 when our transport takes more than half of aiohttp's time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=5)
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    with server() as port:
+        bare = tuple(bare_socket(port, given.calls) for _ in range(given.runs))
+        measured = asyncio.run(clients(f"http://127.0.0.1:{port}/", given.calls, given.runs))
+    plain, other, engine = measured
+    ratios = tuple(ours / theirs for ours, theirs in zip(plain, other, strict=True))
+    return show(
+        f"a JSON-RPC call over loopback, {given.calls} calls a run",
+        [
+            Figure("bare blocking socket", "us", bare),
+            Figure("plain HTTP", "us", plain),
+            Figure("aiohttp", "us", other),
+            Figure("plain HTTP / aiohttp", "x", ratios, 0.5),
+            Figure("forkchoice update by the engine client", "us", engine),
+        ],
+    )
+
+
+async def clients(url: str, calls: int, runs: int) -> list[tuple[float, ...]]:
+    """CPU microseconds a call of the two transports and the engine client, in turn."""
+    transports = (PlainHttpTransport(url, "plain", None), HttpTransport(url, "aiohttp", None, None, 10))
+    engine = EngineClient(url, HASH, SECONDS, synthetic_chain.config(), Meter("bench"))
+    update = ForkchoiceUpdate(Forkchoice(HASH, HASH, HASH))
+    work: list[Call] = [_exchange(each) for each in transports]
+    work.append(lambda: engine.ask(update))
+    try:
+        rounds = [[await cpu_of(call, calls) for call in work] for _ in range(runs)]
+    finally:
+        for each in (*transports, engine):
+            await each.close()
+    return list(zip(*rounds, strict=True))
+
+
+def _exchange(transport: PlainHttpTransport | HttpTransport) -> Call:
+    return lambda: transport.exchange(REQUEST, SECONDS, MAX_ANSWER)
+
+
+async def cpu_of(call: Call, count: int) -> float:
+    """CPU microseconds of one call after another; the connection is open before."""
+    await call()
+    started = time.process_time()
+    for _ in range(count):
+        await call()
+    return (time.process_time() - started) / count * MICRO
+
+
+def bare_socket(port: int, count: int) -> float:
+    """CPU microseconds of a request sent and a response read by system calls alone."""
+    request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%b" % (len(REQUEST), REQUEST)
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
+        started = time.process_time()
+        for _ in range(count):
+            connection.sendall(request)
+            if connection.recv(1 << 16) != RESPONSE:
+                raise RuntimeError("the response came in parts")
+        return (time.process_time() - started) / count * MICRO
+
+
+@contextlib.contextmanager
+def server() -> Iterator[int]:
+    """The port of a server in a process of its own, which answers each packet with RESPONSE."""
+    ours, theirs = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+class Server(asyncio.Protocol):
+    """Answers each packet with RESPONSE."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(RESPONSE)
+
+
+def _serve(pipe: Connection) -> None:
+    async def main() -> None:
+        listener = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
+        pipe.send(listener.sockets[0].getsockname()[1])
+        await listener.serve_forever()
+
+    asyncio.run(main())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
