@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
@@ -16,7 +17,7 @@ from rollup_node.stages.rpc.process.listener import Listener, free_descriptors
 from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
-from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, MAX_SECONDS, PprofServer
+from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
