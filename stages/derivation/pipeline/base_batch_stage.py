@@ -1,6 +1,7 @@
 """What the batch queue and the batch stage share: their outputs, the source of their batches, the pending span."""
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import NamedTuple, Protocol
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch, SpanCursor
@@ -71,6 +72,11 @@ class PendingSpan:
         """Discards the blocks."""
         self._cursor = None
 
+    @property
+    def rest(self) -> SpanCursor | None:
+        """A cursor of its own over the blocks that are left; None without any."""
+        return copy(self._cursor)
+
     def pop(self, parent: L2BlockRef) -> AcceptedBatch | None:
         """The next block, with the parent's hash, if its time is the next one; otherwise the pending span is discarded
         [X4, X6]. Raises CriticalError if the block's origin is not in the L1 window, which extraction rules out."""
@@ -92,6 +98,19 @@ class PendingSpan:
         return AcceptedBatch(batch, self._cursor is None)
 
 
+class _NoBatches:
+    """The stages before a fork: nothing follows its span."""
+
+    def next_batch(self) -> Flow:
+        return Flow.MORE
+
+    def discard_block(self) -> None:
+        return None
+
+    def flush_channel(self) -> None:
+        return None
+
+
 class BaseBatchStage(ABC):
     """Base of BatchQueue and BatchStage. `stalled_by` is the reason of an undecided batch that holds up all others."""
 
@@ -104,6 +123,22 @@ class BaseBatchStage(ABC):
         config, l1_window = self._context.config, self._context.l1_window
         batch = l1_window.empty_batch(parent, origin, out_of_data, config.seq_window_size, config.block_time)
         return None if batch is None else AcceptedBatch(batch, True)
+
+    def fork(self) -> "BaseBatchStage | None":
+        """A stage of its own for the rest of the pending span, after which it has no data; None without a pending span.
+        What it does leaves this stage as it is."""
+        rest = self.pending_span.rest
+        if rest is None:
+            return None
+        window = self._context.l1_window.copy()
+        fork = type(self)(self._context._replace(l1_window=window, provider=_NoBatches(), events=PipelineEvents()))
+        fork.pending_span.start(rest)
+        return fork
+
+    @property
+    def l1_window(self) -> L1OriginWindow:
+        """The L1 blocks that batches are checked against."""
+        return self._context.l1_window
 
     @abstractmethod
     def next(self, parent: L2BlockRef, origin: L1Block) -> StageOutput:

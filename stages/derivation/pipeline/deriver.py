@@ -8,16 +8,17 @@ from typing import Protocol
 
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage, BatchStageContext
+from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
-from rollup_node.stages.derivation.pipeline.block_gas import payload_transactions
 from rollup_node.stages.derivation.pipeline.channel_batches import ChannelBatches
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, without_inbox
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
 from rollup_node.stages.derivation.pipeline.outputs import (
     AttributesWithParent,
     AwaitSafeHead,
@@ -36,7 +37,6 @@ from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, Payloa
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.forks.rules import BatchStageKind
@@ -117,11 +117,12 @@ class Deriver:
         self.span_overlap_check = span_overlap_check
         self.events = PipelineEvents()
         self.alt_da = _alt_da_resolver(config, self.events)
-        self._l1_chain = l1_chain
+        self._chains = Chains(config, l1_chain)
         self._start: ResetPoint | None = None
         self._pipeline: _Pipeline | None = None
         self._ready: AttributesWithParent | None = None
         self._emitted: AttributesWithParent | None = None
+        self._lookahead: Lookahead | None = None
         self._reset_reason: Reason | None = None
         self._needed_block: int | None = None
         self._exhausted_on: L2BlockRef | None = None
@@ -149,14 +150,14 @@ class Deriver:
         if self.alt_da is not None:
             self.alt_da.clear(keep_challenges=isinstance(self._reset_reason, ChallengeExpired))
         self._start = start
-        self._pipeline = self._ready = self._emitted = self._reset_reason = None
+        self._pipeline = self._ready = self._emitted = self._lookahead = self._reset_reason = None
         self._needed_block = self._exhausted_on = None
         self.events.origin = None
         self.events.drops.clear()
 
     def attributes_refused(self) -> None:
         """The last attributes are not built: the next step derives again on the safe head that it is given [BQ13]."""
-        self._emitted = None
+        self._emitted = self._lookahead = None
         if self._pipeline is not None:
             self._pipeline.overlap_blocks.clear()
 
@@ -165,7 +166,7 @@ class Deriver:
         channel being read and the staging channel [AQ3]. Raises CriticalError if no attributes are waiting."""
         if self._pipeline is None or self._emitted is None:
             raise CriticalError("deposits replace attributes that were not derived here")
-        self._emitted = None
+        self._emitted = self._lookahead = None
         self._pipeline.batches.flush()
         self._pipeline.overlap_blocks.clear()
         self.events.drop(DropEffect.DISCARDED, PayloadReplacedByDeposits())
@@ -253,6 +254,19 @@ class Deriver:
             elif not isinstance(output, Flow) and not self.events.drops:
                 return output
 
+    def ahead(self) -> AttributesWithParent | None:
+        """The attributes after those that were given last, derived ahead of the answer to them; None where derivation
+        needs that answer. Once confirmed, `step` gives the same attributes again, with their parent."""
+        last, pipeline = self._emitted, self._pipeline
+        if last is None or pipeline is None:
+            return None
+        if self._lookahead is None:
+            fork = None if last.concluding else pipeline.batches.fork()
+            if fork is None:
+                return None
+            self._lookahead = Lookahead(self._chains, fork, pipeline.block, last)
+        return self._lookahead.next()
+
     def _next(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output | Flow:
         if self._start is None:
             return AwaitSafeHead()
@@ -265,6 +279,7 @@ class Deriver:
         output = pipeline.batches.next(safe_head, pipeline.block)
         if isinstance(output, AcceptedBatch):
             return self._build(output, pipeline, safe_head, safe_config)
+        self._lookahead = None
         if output is Flow.OUT_OF_DATA:
             self._exhausted_on = safe_head
             return self._need_block(pipeline.block.header.number + 1)
@@ -276,25 +291,16 @@ class Deriver:
         self, accepted: AcceptedBatch, pipeline: _Pipeline, parent: L2BlockRef, parent_config: SystemConfig
     ) -> AttributesWithParent | Flow:
         """Attributes of an accepted batch [AQ2, AQ6]."""
-        batch = accepted.batch
-        epoch = pipeline.l1_window.block(batch.epoch_number)
-        if epoch is None:
-            raise CriticalError(f"the L1 origin {batch.epoch_number} of an accepted batch is not known")
+        lookahead, self._lookahead = self._lookahead, None
+        if lookahead is not None:
+            ahead = lookahead.confirm(accepted, parent, parent_config)
+            if ahead is not None:
+                self._lookahead = lookahead
+                return ahead
         try:
-            prepared = prepare_attributes(
-                self.config,
-                self._l1_chain,
-                parent,
-                parent_config,
-                epoch.header,
-                epoch.deposits,
-                epoch.config_updates,
-            )
+            attributes = batch_attributes(self._chains, pipeline.l1_window, accepted.batch, parent, parent_config)
         except ResetError as error:
             return self._request_reset(L1OriginInvalid(str(error)))
-        attributes = with_transactions(
-            prepared.attributes, payload_transactions(batch.transactions, prepared.attributes.gas_limit)
-        )
         return AttributesWithParent(parent, attributes, pipeline.traversal.origin, accepted.concluding)
 
     def _need_block(self, number: int) -> NeedL1Block:

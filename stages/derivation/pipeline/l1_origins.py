@@ -1,5 +1,7 @@
 """The L1 window that batches are checked against: consecutive L1 blocks up to the one being read."""
 
+from copy import copy
+
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
@@ -23,6 +25,12 @@ class L1OriginWindow:
 
     def __len__(self) -> int:
         return len(self.blocks)
+
+    def copy(self) -> "L1OriginWindow":
+        """The same window, which moves by itself."""
+        found = copy(self)
+        found.blocks = list(self.blocks)
+        return found
 
     @property
     def first(self) -> L1BlockRef:

@@ -1,11 +1,15 @@
 """The deriver on a synthetic chain: it derives the test's L1 data, and each derived block becomes the safe head."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
+from rollup_node.stages.derivation.pipeline.lookahead import is_predicted
 from rollup_node.stages.derivation.pipeline.outputs import (
     AttributesWithParent,
     NeedBlobs,
@@ -79,7 +83,7 @@ class _ResetPoint:
 class RollupChain:
     """State: the L1 chain, the L2 chain as far as it is derived, and everything that the deriver put out. `withheld`
     are numbers of L2 blocks that are unavailable; the engine finds attributes invalid or refuses them as the two
-    callables say."""
+    callables say. Up to `depth` blocks are derived ahead of each, and must be the same when it is their turn."""
 
     def __init__(self, forks: Mapping[str, int], *, overlap_check: bool = True, **changes: Any) -> None:
         self.config = rollup(dict(forks), **changes)
@@ -92,6 +96,8 @@ class RollupChain:
         self.is_refused: Callable[[PayloadAttributes], bool] = lambda attributes: False
         self.dropped: list[Dropped] = []
         self.last_output: Output | None = None
+        self.depth = 1_000
+        self._ahead: deque[AttributesWithParent] = deque()
         self._begin(FIRST_L1, SYSTEM_CONFIG)
 
     @property
@@ -171,10 +177,12 @@ class RollupChain:
 
     def _begin(self, base: int, config: SystemConfig) -> None:
         self._known = len(self.l2)
+        self._ahead.clear()
         self.deriver.reset(_ResetPoint(BlockId(base, self.l1[base].header.hash), config))
 
     def _handle(self, output: Output) -> bool:
         deriver = self.deriver
+        assert not self._ahead or isinstance(output, AttributesWithParent | Dropped), (output, self._ahead[0])
         match output:
             case Dropped():
                 self.dropped.append(output)
@@ -208,12 +216,15 @@ class RollupChain:
     def _build(self, output: AttributesWithParent) -> None:
         """The block that an engine builds from the attributes."""
         attributes = output.attributes
+        self._look_ahead(output)
         if self.is_refused(attributes):
+            self._ahead.clear()
             self._remove_pending()
             self.deriver.attributes_refused()
             return
         if self.is_invalid(attributes):
             attributes = deposits_only(attributes)
+            self._ahead.clear()
             self.deriver.flush_for_deposits_only()
         parent = output.parent
         info = l1_info_of_block(attributes.transactions, self.config.schedule().l1_info_format(attributes.timestamp))
@@ -222,6 +233,14 @@ class RollupChain:
         ref = L2BlockRef(key, parent.number + 1, parent.hash, attributes.timestamp, info.origin, info.sequence_number)
         config = system_config_after(self.config, attributes, ref.number)
         self.l2.append(DerivedBlock(ref, attributes.transactions, config, output))
+
+    def _look_ahead(self, output: AttributesWithParent) -> None:
+        if self._ahead:
+            ahead, last = self._ahead.popleft(), self.l2[-1]
+            assert is_predicted(ahead.parent, output.parent) and ahead.parent_config == last.config
+            assert output == msgspec.structs.replace(ahead, parent=output.parent, parent_config=None)
+        while len(self._ahead) < self.depth and (found := self.deriver.ahead()) is not None:
+            self._ahead.append(found)
 
     def _remove_pending(self) -> None:
         """The engine goes back to the last block that concluded its batch."""

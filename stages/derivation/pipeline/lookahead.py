@@ -1,0 +1,81 @@
+"""Derives the blocks that are left of a pending span before the engine has built those before them.
+
+The blocks of an accepted span are fixed: of its parent, a block's attributes take the number, the time, the L1 origin
+and the system config, which follow from the parent's own attributes, and not the hash. At the end of a batch the hash
+is needed, to check the next one against. A fork of the batch stage does the work, so that the stage stays at the block
+that the engine is to answer, and a refused or replaced block leaves nothing to undo."""
+
+from collections import deque
+
+import msgspec
+
+from rollup_node.stages.derivation.codec.batches import SingularBatch
+from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage
+from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.protocol.attributes import system_config_after
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block
+from rollup_node.stages.protocol.system_config import BlockConfigError
+from rollup_node.stages.protocol.types import ZERO_HASH, L1Block, L2BlockRef
+
+
+class Lookahead:
+    """State: the last attributes, and those that were derived ahead and not confirmed, each with its batch."""
+
+    def __init__(self, chains: Chains, fork: BaseBatchStage, block: L1Block, first: AttributesWithParent) -> None:
+        self._chains, self._fork, self._block, self._last = chains, fork, block, first
+        self._unconfirmed: deque[tuple[AttributesWithParent, SingularBatch]] = deque()
+
+    def next(self) -> AttributesWithParent | None:
+        """The attributes of the next block of the span; None at its end, and where the stage itself has to decide."""
+        if self._last.concluding:
+            return None
+        built = block_of(self._chains.rollup, self._last)
+        if built is None:
+            return None
+        parent, config = built
+        accepted = self._fork.next(parent, self._block)
+        if not isinstance(accepted, AcceptedBatch):
+            return None
+        try:
+            attributes = batch_attributes(self._chains, self._fork.l1_window, accepted.batch, parent, config)
+        except ResetError:
+            return None
+        derived_from = self._last.derived_from
+        self._last = AttributesWithParent(parent, attributes, derived_from, accepted.concluding, config)
+        self._unconfirmed.append((self._last, accepted.batch))
+        return self._last
+
+    def confirm(
+        self, accepted: AcceptedBatch, parent: L2BlockRef, parent_config: SystemConfig
+    ) -> AttributesWithParent | None:
+        """The attributes that were derived ahead for this batch, now with its parent; None if they are others."""
+        if not self._unconfirmed:
+            return None
+        ahead, batch = self._unconfirmed.popleft()
+        same = (
+            is_predicted(ahead.parent, parent)
+            and ahead.parent_config == parent_config
+            and ahead.concluding == accepted.concluding
+            and batch == msgspec.structs.replace(accepted.batch, parent_hash=batch.parent_hash)
+        )
+        return msgspec.structs.replace(ahead, parent=parent, parent_config=None) if same else None
+
+
+def block_of(rollup: RollupConfig, derived: AttributesWithParent) -> tuple[L2BlockRef, SystemConfig] | None:
+    """The block that an engine builds of these attributes, without its hashes, and the system config that it carries;
+    None where the attributes do not say."""
+    attributes, number = derived.attributes, derived.parent.number + 1
+    try:
+        info = l1_info_of_block(attributes.transactions, rollup.schedule().l1_info_format(attributes.timestamp))
+        config = system_config_after(rollup, attributes, number)
+    except (L1InfoError, BlockConfigError):
+        return None
+    return L2BlockRef(ZERO_HASH, number, ZERO_HASH, attributes.timestamp, info.origin, info.sequence_number), config
+
+
+def is_predicted(predicted: L2BlockRef, block: L2BlockRef) -> bool:
+    """Whether a block is the predicted one, whose hashes are not known."""
+    return predicted == msgspec.structs.replace(block, hash=ZERO_HASH, parent_hash=ZERO_HASH)
