@@ -63,7 +63,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.REQUEST,
         "engine",
         ("derivation",),
-        up=engine.StartRequest | engine.AttributesReady | engine.L2BlocksRequest,
+        up=engine.StartRequest | engine.AttributesReady | engine.AttributesAhead | engine.L2BlocksRequest,
         down=engine.PipelineStart | engine.AttributesResult | engine.L2BlocksResponse,
     ),
     Channel(

@@ -26,7 +26,7 @@ from rollup_node.node.system.runtime_dir import METRICS, PROFILES, SEQUENCER_STA
 from rollup_node.node.system.version import version
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
-from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.l1.config import L1Config
@@ -179,6 +179,7 @@ def derivation_config(values: Values, chain: ChosenChain, *, drops_are_read: boo
         rollup=chain.config,
         l1_chain=chain.l1_chain,
         drops_are_read=drops_are_read,
+        ahead=0 if drops_are_read else MAX_AHEAD,
         managed=is_managed(values) and not drops_are_read,
     )
 

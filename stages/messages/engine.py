@@ -5,7 +5,7 @@ from enum import StrEnum
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockContent, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockContent, L2BlockRef
 
 
 class StartRequest(Message, frozen=True, tag="StartRequest"):
@@ -29,7 +29,11 @@ class PipelineStart(Message, frozen=True, tag="PipelineStart"):
 
 class AttributesReady(Message, frozen=True, tag="AttributesReady"):
     """Payload attributes for the block after `parent`. `sequence` counts within a reset. Repeated until
-    `AttributesResult`."""
+    `AttributesResult`.
+
+    Attributes that were derived ahead have a `parent_config`: their parent is the block that will be built of the
+    attributes before, carries this system config, and has hashes of zero. They count only if that block is accepted as
+    predicted [ENG40]."""
 
     reset: int
     sequence: int
@@ -37,6 +41,13 @@ class AttributesReady(Message, frozen=True, tag="AttributesReady"):
     attributes: PayloadAttributes
     derived_from: L1BlockRef
     concluding: bool
+    parent_config: SystemConfig | None = None
+
+
+class AttributesAhead(Message, frozen=True, tag="AttributesAhead"):
+    """Attributes that were derived ahead, in the order of their sequence. Sent once."""
+
+    blocks: tuple[AttributesReady, ...]
 
 
 class AttributesOutcome(StrEnum):
@@ -52,13 +63,17 @@ class AttributesOutcome(StrEnum):
 
 class AttributesResult(Message, frozen=True, tag="AttributesResult"):
     """The outcome of `AttributesReady` number `sequence`. `safe_head` is the (pending) safe head that results, after
-    REFUSED the unchanged parent or the safe head before the span; `safe_config` is the system config in that block."""
+    REFUSED the unchanged parent or the safe head before the span; `safe_config` is the system config in that block.
+    `accepted` are the hashes of the blocks of the attributes right before, which were accepted; `held` counts the
+    attributes that wait in the engine process."""
 
     reset: int
     sequence: int
     outcome: AttributesOutcome
     safe_head: L2BlockRef
     safe_config: SystemConfig
+    accepted: tuple[Hash, ...] = ()
+    held: int = 0
 
 
 class L2BlocksRequest(Message, frozen=True, tag="L2BlocksRequest"):

@@ -114,10 +114,13 @@ class ChainFixture:
         """The reference of the canonical L1 block of a number."""
         return self.l1(number).ref
 
-    def attributes(self, parent: L2BlockRef, epoch: int, users: Sequence[bytes] = ()) -> PayloadAttributes:
-        """Derived attributes of the block after `parent` with the L1 origin `epoch`."""
+    def attributes(
+        self, parent: L2BlockRef, epoch: int, users: Sequence[bytes] = (), config: SystemConfig | None = None
+    ) -> PayloadAttributes:
+        """Derived attributes of the block after `parent` with the L1 origin `epoch`; `config` is that of a parent that
+        is not built yet."""
         block = self.l1(epoch)
-        config = self.known[parent.hash].config
+        config = config or self.known[parent.hash].config
         prepared = prepare_attributes(self.rollup, L1_CHAIN, parent, config, block.header, (), ())
         return with_transactions(prepared.attributes, users)
 

@@ -1,8 +1,13 @@
 """The engine core with a model engine, a small L1 and a derivation that works, in virtual time."""
 
+from collections import deque
 from typing import Any, TypeVar
 
+import msgspec
+
 from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
 from rollup_node.stages.engine.api.engine_api import Unavailable
 from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
@@ -39,6 +44,8 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import (
+    AttributesAhead,
+    AttributesOutcome,
     AttributesReady,
     AttributesResult,
     EngineStatus,
@@ -63,7 +70,7 @@ class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
     that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
     while it is away. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start
-    until it has one, and derives one block at a time."""
+    until it has one; it derives one block at a time, and those after it ahead of the answer."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
@@ -85,6 +92,7 @@ class CoreHarness:
         self.parent: L2BlockRef | None = None
         self.sequence = 0
         self.waiting: AttributesReady | None = None
+        self.ahead: deque[AttributesReady] = deque()
         self.drain()
 
     @property
@@ -226,15 +234,35 @@ class CoreHarness:
                 assert not is_new or message.safe_head == heads.safe == heads.pending_safe
             if self.start is None or message.reset != self.start.reset:
                 self.start, self.parent, self.sequence, self.waiting = message, message.safe_head, 0, None
+                self.ahead.clear()
             return
+        if isinstance(message, AttributesResult) and self.start is not None and message.reset == self.start.reset:
+            self._take_result(message)
+
+    def _take_result(self, result: AttributesResult) -> None:
+        """Blocks of a run are accepted in order; what was derived ahead of any other outcome counts no more."""
         waiting = self.waiting
-        if isinstance(message, AttributesResult) and waiting is not None and message.sequence == waiting.sequence:
-            self.parent, self.waiting = message.safe_head, None
+        first = result.sequence - len(result.accepted)
+        if waiting is None or not first <= waiting.sequence <= result.sequence:
+            return
+        parent, pairs = waiting.parent, list(enumerate(result.accepted, first))
+        if result.outcome is AttributesOutcome.ACCEPTED:
+            pairs.append((result.sequence, result.safe_head.hash))
+        for sequence, block in pairs:
+            if sequence >= waiting.sequence:
+                assert self.chain.known[block].ref.parent_hash == parent.hash, "blocks are accepted in order"
+                parent = self.chain.known[block].ref
+        self.parent, self.sequence, self.waiting = result.safe_head, result.sequence, None
+        while self.ahead and self.ahead[0].sequence <= result.sequence:
+            self.ahead.popleft()
+        if result.outcome is not AttributesOutcome.ACCEPTED:
+            self.ahead.clear()
 
     def restart_derivation(self) -> None:
         """Derivation has a new life, which has no start."""
         self.derivation = ProcessId(self.derivation.slot, self.derivation.incarnation + 1)
         self.start = self.parent = self.waiting = None
+        self.ahead.clear()
 
     def derive(self, *users: bytes, concluding: bool = True) -> None:
         """Derivation repeats what it needs: a start, another one after an L1 reorg, or that its attributes are
@@ -245,6 +273,8 @@ class CoreHarness:
         if self.chain.l1_ref(self.parent.l1_origin.number).id != self.parent.l1_origin:
             self.request(StartRequest(self.start.reset, "L1 reorg"), self.derivation)
             return
+        if self.waiting is None and self.ahead:
+            self.waiting = msgspec.structs.replace(self.ahead.popleft(), parent=self.parent, parent_config=None)
         if self.waiting is None:
             self.sequence += 1
             origin = min(self.l1_head, max(self.parent.l1_origin.number, 100))
@@ -254,6 +284,26 @@ class CoreHarness:
                 self.start.reset, self.sequence, self.parent, attributes, derived_from, concluding
             )
         self.request(self.waiting, self.derivation)
+
+    def derive_ahead(self, count: int, *users: bytes, concluding: bool = False) -> None:
+        """Derivation derives some more blocks of the span of the block that it waits for; the last may conclude it."""
+        last = self.ahead[-1] if self.ahead else self.waiting
+        fresh = []
+        for index in range(count):
+            if last is None or last.concluding:
+                break
+            output = AttributesWithParent(last.parent, last.attributes, last.derived_from, last.concluding)
+            built = block_of(self.chain.rollup, output)
+            assert built is not None
+            parent, config = built
+            attributes = self.chain.attributes(parent, parent.l1_origin.number, users, config)
+            ends = concluding and index == count - 1
+            last = AttributesReady(
+                last.reset, last.sequence + 1, parent, attributes, last.derived_from, ends, parent_config=config
+            )
+            fresh.append(last)
+        self.ahead += fresh
+        self.request(AttributesAhead(tuple(fresh)), self.derivation)
 
     def report_idle(self) -> None:
         """Derivation has used up all L1 blocks."""

@@ -19,6 +19,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.engine import (
+    AttributesAhead,
     AttributesOutcome,
     AttributesReady,
     AttributesResult,
@@ -115,7 +116,9 @@ class EngineStage(NeighbourStage):
         safe = synthetic_chain.l2_ref(self._head)
         self._publisher.set(EngineStatus(reset, safe, safe, safe, safe, safe, False, False))
 
-    def _on_request(self, peer: ProcessId, message: StartRequest | AttributesReady | L2BlocksRequest) -> None:
+    def _on_request(
+        self, peer: ProcessId, message: StartRequest | AttributesReady | AttributesAhead | L2BlocksRequest
+    ) -> None:
         system, safe = self._rollup.genesis.system_config, synthetic_chain.l2_ref(self._head)
         if isinstance(message, StartRequest):
             self._server.send(peer, PipelineStart(message.reset + 1, safe, system, self._rollup.genesis.l1, system))
@@ -123,6 +126,9 @@ class EngineStage(NeighbourStage):
         elif isinstance(message, L2BlocksRequest):
             answer = L2BlocksResponse(message.reset, message.first, message.last, (), "no such blocks")
             self._server.send(peer, answer)
+        elif isinstance(message, AttributesAhead):
+            for each in message.blocks:
+                self._on_attributes(peer, each)
         else:
             self._on_attributes(peer, message)
 

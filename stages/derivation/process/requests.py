@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL2Bloc
 from rollup_node.stages.derivation.process.throttle import Throttle
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.blobs import BlobsRequest
-from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlocksRequest
 
 REPEAT_SECONDS = 0.5
@@ -34,9 +34,10 @@ class Requests:
         """Where to start, for a number higher than `reset`; `reason` is that of a reset that derivation needs."""
         self._send(self._engine, "start", StartRequest(reset, reason), now)
 
-    def attributes(self, attributes: AttributesReady, now: float) -> None:
-        """The result of these attributes."""
-        self._send(self._engine, "attributes", attributes, now)
+    def attributes(self, messages: Sequence[Message]) -> None:
+        """What becomes of attributes; their repetition is up to the caller."""
+        for message in messages:
+            self._engine.send(message)
 
     def l2_blocks(self, reset: int, need: NeedL2Blocks, now: float) -> None:
         """Blocks of the safe chain."""

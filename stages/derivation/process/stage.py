@@ -17,6 +17,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedReset,
 )
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
+from rollup_node.stages.derivation.process.attributes_run import Answer, AttributesRun
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
@@ -31,7 +32,6 @@ from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
-    AttributesReady,
     AttributesResult,
     EngineStatus,
     Halting,
@@ -39,7 +39,8 @@ from rollup_node.stages.messages.engine import (
     PipelineStart,
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlockUnavailable
-from rollup_node.stages.protocol.types import Hash, L1BlockRef
+from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
 
 log = get_logger("derivation")
 
@@ -56,13 +57,12 @@ class DerivationStage:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
         self.derivation_log = DerivationLog(meter, log)
         self._start: PipelineStart | None = None
-        self._safe: AttributesResult | None = None
-        self._attributes: AttributesReady | None = None
+        self._safe: tuple[L2BlockRef, SystemConfig] | None = None
+        self._run = AttributesRun(config.ahead)
         self._reset_reason: str | None = None
         self._engine_reset = 0
         self._managed = config.managed
         self._provided: L1BlockRef | None = None
-        self._sequence = 0
         self._blocks_derived = 0
         self._unmet: Output | None = None
         self._block_unavailable: L1BlockUnavailable | None = None
@@ -138,7 +138,7 @@ class DerivationStage:
         if isinstance(message, PipelineStart):
             self._restart(message)
         elif isinstance(message, AttributesResult):
-            self._on_result(message)
+            self._run.take(message, time.monotonic())
         elif self._start is not None and message.reset == self._start.reset and message.error is None:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._task.wake.set()
@@ -160,9 +160,9 @@ class DerivationStage:
             return
         log.info("starting derivation", safe=start.safe_head, base=start.base, reset=start.reset)
         self._start = start
-        self._safe = AttributesResult(start.reset, 0, AttributesOutcome.ACCEPTED, start.safe_head, start.safe_config)
-        self._attributes = self._reset_reason = self._unmet = self._block_unavailable = self._blobs = None
-        self._sequence = 0
+        self._safe = start.safe_head, start.safe_config
+        self._reset_reason = self._unmet = self._block_unavailable = self._blobs = None
+        self._run.restart(start.reset)
         self.deriver.reset(start)
         self._buffer.restart(start.base.number)
         self._prefetcher.clear()
@@ -172,19 +172,18 @@ class DerivationStage:
         if self._alt_da is not None:
             self._alt_da.restart()
 
-    def _on_result(self, message: AttributesResult) -> None:
-        """The engine has answered the attributes; a repeated answer is ignored."""
-        attributes = self._attributes
-        if attributes is None or (message.reset, message.sequence) != (attributes.reset, attributes.sequence):
-            return
-        self._attributes, self._safe = None, message
-        if message.outcome is AttributesOutcome.REFUSED:
+    def _take_answer(self, answer: Answer) -> None:
+        """The engine has answered the attributes that the deriver waits for."""
+        self._safe = answer.safe_head, answer.safe_config
+        if answer.outcome is not AttributesOutcome.ACCEPTED:
+            self._run.cancel_ahead()
+        if answer.outcome is AttributesOutcome.REFUSED:
             self.deriver.attributes_refused()
             return
-        if message.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS:
+        if answer.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS:
             self.deriver.flush_for_deposits_only()
         self._blocks_derived += 1
-        log.debug("block derived", block=message.safe_head, origin=attributes.derived_from, outcome=message.outcome)
+        log.debug("block derived", block=answer.safe_head, origin=answer.derived_from, outcome=answer.outcome)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -192,6 +191,7 @@ class DerivationStage:
         """Derives for a slice of time, then requests what is missing."""
         self._prefetch()
         waits = self._derive()
+        self._look_ahead()
         self._request(time.monotonic())
         self._publish()
         return REPEAT_SECONDS if waits else 0.0
@@ -205,7 +205,10 @@ class DerivationStage:
             if self._drops_are_read and self.derivation_log.buffer.is_full:
                 self._unmet = None
                 return True
-            output = self.deriver.step(self._safe.safe_head, self._safe.safe_config)
+            answer = self._run.take_answer()
+            if answer is not None:
+                self._take_answer(answer)
+            output = self.deriver.step(*self._safe)
             if not self._handle(output):
                 self._unmet = output
                 return True
@@ -231,7 +234,8 @@ class DerivationStage:
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
             case AttributesWithParent():
-                self._set_attributes(output)
+                self._run.derived(output, time.monotonic())
+                return self._run.is_answered
             case NeedReset():
                 self._reset_reason = str(output.reason)
                 self.derivation_log.reset_needed(self._reset_reason)
@@ -279,18 +283,12 @@ class DerivationStage:
         blobs, self._blobs = self._blobs, None
         return blobs is not None and self.deriver.add_blobs(blobs.block_hash, blobs.contents)
 
-    def _set_attributes(self, output: AttributesWithParent) -> None:
-        if self._start is None:
+    def _look_ahead(self) -> None:
+        """Derives more blocks of the span whose block the engine is to answer [ENG40]."""
+        if self._reset_reason is not None or not self._run.is_low:
             return
-        self._sequence += 1
-        self._attributes = AttributesReady(
-            self._start.reset,
-            self._sequence,
-            output.parent,
-            output.attributes,
-            output.derived_from,
-            output.concluding,
-        )
+        while self._run.has_room and (output := self.deriver.ahead()) is not None:
+            self._run.add(output)
 
     def _prefetch(self) -> None:
         """Adds the buffered blocks to the prefetcher, and starts to decode the channels that complete in them."""
@@ -314,7 +312,7 @@ class DerivationStage:
             elif block.header.number > at.number and not prefetcher.add_block(block):
                 prefetcher.stop()
                 return
-        for need in prefetcher.complete_channels(self._safe.safe_head.l1_origin.number):
+        for need in prefetcher.complete_channels(self._safe[0].l1_origin.number):
             self._decoding.prefetch(need)
 
     def _request(self, now: float) -> None:
@@ -323,8 +321,7 @@ class DerivationStage:
             self._requests.start(reset, self._reset_reason, now)
         if self._start is None or self._reset_reason is not None:
             return
-        if self._attributes is not None:
-            self._requests.attributes(self._attributes, now)
+        self._requests.attributes(self._run.due(now))
         if isinstance(self._unmet, NeedL2Blocks):
             self._requests.l2_blocks(reset, self._unmet, now)
         missing = self._buffer.missing

@@ -52,6 +52,11 @@ class BuildApiCalls:
         if (peer, message) not in self._waiting and len(self._waiting) < MAX_REQUESTS:
             self._waiting.append((peer, message))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a request is to be answered."""
+        return bool(self._waiting)
+
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> tuple[Work, CoreCall] | None:

@@ -4,7 +4,7 @@ one that has given its start up, gets a new one."""
 from enum import Enum
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.messages.engine import AttributesReady, PipelineStart, StartRequest
+from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 
 
 class SessionStep(Enum):
@@ -17,28 +17,27 @@ class SessionStep(Enum):
     """Derivation cannot go on: a new start is searched for."""
     RESTART = "restart"
     """Derivation gets a new start at the safe head in force."""
+    TAKE = "take"
+    """Attributes are of the present start."""
 
 
 class DerivationSession:
-    """`peer` is the life of derivation that was seen last, `owner` the one that the present start belongs to;
-    `attributes` is its last message that was not offered yet."""
+    """`peer` is the life of derivation that was seen last, `owner` the one that the present start belongs to."""
 
     def __init__(self) -> None:
         self.peer: ProcessId | None = None
         self.start: PipelineStart | None = None
         self.owner: ProcessId | None = None
         self.restart_wanted = False
-        self.attributes: AttributesReady | None = None
 
     def begin(self, start: PipelineStart) -> None:
         """A start is in force; it belongs to the present life."""
         self.start, self.owner = start, self.peer
-        self.attributes = None
         self.restart_wanted = False
 
     def clear(self) -> None:
         """No start is in force."""
-        self.start = self.owner = self.attributes = None
+        self.start = self.owner = None
         self.restart_wanted = False
 
     def see(self, peer: ProcessId) -> bool:
@@ -60,12 +59,12 @@ class DerivationSession:
         self.restart_wanted = True
         return SessionStep.RESTART
 
-    def take_attributes(self, peer: ProcessId, message: AttributesReady) -> SessionStep:
-        """Attributes of the present start are kept to be offered; those of an earlier one are answered by the start."""
+    def attributes_step(self, peer: ProcessId, reset: int) -> SessionStep:
+        """What follows from attributes: those of an earlier start are answered by the present one, and while
+        derivation waits for a new start none count."""
         if self.start is None or self.owner != peer:
             return SessionStep.NONE
-        if message.reset < self.start.reset:
+        if reset < self.start.reset:
             return SessionStep.SEND_START
-        if message.reset == self.start.reset:
-            self.attributes = message
-        return SessionStep.NONE
+        taken = reset == self.start.reset and not self.restart_wanted
+        return SessionStep.TAKE if taken else SessionStep.NONE

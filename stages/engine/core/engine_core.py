@@ -17,6 +17,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see supervisor_calls          |
 | 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
 | 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_calls           |
+| 8        | attributes     | more were derived ahead of the last block [ENG40]        | see attributes_handler        |
 | lane     | commit         | a block is fetched that the conductor must store first   | see sequencer_admin           |
 | lane     | leader         | the conductor decides about a start or stop              | see sequencer_admin           |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
@@ -45,8 +46,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 
 Heads change only between head-moving calls, by their answers, and by resets. They are published once the engine has
 accepted them, so that whoever reads a head finds it in the engine. Severities are caught here, where they name the
-work that failed; CriticalError goes through. A queue of several derived attributes would stand in `AttributesHandler`
-in place of its one job."""
+work that failed; CriticalError goes through."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar

@@ -41,6 +41,7 @@ class HeadCalls:
             (Work.REPLACEMENT, self.supervisor.due),
             (Work.SEQUENCER, self._sequencer),
             (Work.BUILD_API, self.build_api.due),
+            (Work.ATTRIBUTES, self._ahead),
         )
 
     def move_heads(self, now: Instant) -> None:
@@ -81,14 +82,31 @@ class HeadCalls:
         return None if call is None else (Work.FORKCHOICE, call)
 
     def _attributes(self, now: Instant) -> Due:
-        state, session = self._state, self._state.session
+        state = self._state
         if self._waits(Work.ATTRIBUTES, now):
             return None
-        if state.confirmed_heads is not None and session.attributes is not None and not session.restart_wanted:
-            derived, session.attributes = session.attributes, None
-            processed = state.attributes.offer(derived)
+        if self._takes_attributes:
+            processed = state.attributes.begin()
             if processed is not None:
                 state.send_result(processed)
+            if not state.production.sequencer.active and not state.interop.enabled and not self.build_api.waiting:
+                state.attributes.join()
+        return self._attributes_call()
+
+    def _ahead(self, now: Instant) -> Due:
+        """The attributes that were derived ahead: whatever else is due comes first, as it would between two messages
+        of derivation."""
+        if not self._takes_attributes or self._waits(Work.ATTRIBUTES, now):
+            return None
+        self._state.attributes.begin_ahead()
+        return self._attributes_call()
+
+    @property
+    def _takes_attributes(self) -> bool:
+        return self._state.confirmed_heads is not None and not self._state.session.restart_wanted
+
+    def _attributes_call(self) -> Due:
+        state = self._state
         call = state.attributes.next()
         if call is None:
             return None

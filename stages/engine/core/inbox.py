@@ -24,7 +24,7 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import PayloadRequest, UnsafeBlock
 
@@ -34,7 +34,7 @@ MAX_OUTPUT_REQUESTS = 64
 MAX_SAFE_HEAD_REQUESTS = 64
 MAX_PAYLOAD_REQUESTS = 64
 
-DerivationRequest = StartRequest | AttributesReady | L2BlocksRequest
+DerivationRequest = StartRequest | AttributesReady | AttributesAhead | L2BlocksRequest
 AdminRequest = SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest
 RpcRequest = AdminRequest | BuildRequest | OutputRequest | SafeHeadRequest | L1AtSafeHeadRequest
 PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
@@ -80,7 +80,7 @@ class Inbox:
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
         """What another process asks for."""
         match message:
-            case StartRequest() | AttributesReady() | L2BlocksRequest():
+            case StartRequest() | AttributesReady() | AttributesAhead() | L2BlocksRequest():
                 if self._state.session.see(peer):
                     self._derivation(peer, message, now)
             case OutputRequest():
@@ -101,9 +101,19 @@ class Inbox:
             case StartRequest():
                 self._step(self._state.session.request_start(peer, message), message.reason, now)
             case AttributesReady():
-                self._step(self._state.session.take_attributes(peer, message), None, now)
+                self._attributes(peer, message, now)
+            case AttributesAhead(blocks=blocks):
+                for each in blocks:
+                    self._attributes(peer, each, now)
             case L2BlocksRequest() if 0 <= message.last - message.first < MAX_OVERLAP_BLOCKS:
                 self.overlap_blocks.add(peer, message)
+
+    def _attributes(self, peer: ProcessId, derived: AttributesReady, now: Instant) -> None:
+        step = self._state.session.attributes_step(peer, derived.reset)
+        if step is SessionStep.TAKE:
+            self._state.attributes.add(derived)
+        else:
+            self._step(step, None, now)
 
     def _step(self, step: SessionStep, reason: str | None, now: Instant) -> None:
         if step is SessionStep.SEND_START:
@@ -111,6 +121,8 @@ class Inbox:
         elif step is SessionStep.SEARCH and reason is not None:
             self._state.do(act.ResetRequested(reason))
             self._state.request_reset(reason, now)
+        elif step is SessionStep.RESTART:
+            self._state.attributes.cancel_ahead()
 
     # --- admin -----------------------------------------------------------------------------------------------------
 

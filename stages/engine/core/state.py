@@ -248,10 +248,11 @@ class CoreState:
         self.forkchoice_at = now.monotonic + FORKCHOICE_DELAY
         if processed.safe_head == heads.safe and processed.outcome is not AttributesOutcome.REFUSED:
             self._note_safe(heads.safe, processed.derived_from, now)
-        self.send_result(processed)
+        if self.attributes.result_due:
+            self.send_result(processed)
         self.do(act.AttributesProcessed(processed))
         self.production.sequencer.on_heads(heads, now.unix)
-        self.recover_drive()
+        self.recover_drive(processed=True)
 
     def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
         """A block became safe on this chain; safe across chains it becomes by itself only without a supervisor, or
@@ -273,6 +274,8 @@ class CoreState:
                 processed.outcome,
                 processed.safe_head,
                 processed.safe_config,
+                self.attributes.run.take_accepted(processed.sequence),
+                len(self.attributes.run.ahead) + (self.attributes.job is not None),
             )
             self.do(act.SendToDerivation(self.session.owner, message))
 
@@ -387,7 +390,8 @@ class CoreState:
         if failures := self.backoff.recover(task):
             self.do(act.WorkRecovered(task, failures))
 
-    def recover_drive(self) -> None:
-        """Starts, forkchoice updates and attributes share a back-off: it ends when none of them is under way."""
-        if self.attributes.job is None and not self.session.restart_wanted:
+    def recover_drive(self, processed: bool = False) -> None:
+        """Starts, forkchoice updates and attributes share a back-off: it ends when none of them is under way, and with
+        each block that is processed."""
+        if (processed or self.attributes.job is None) and not self.session.restart_wanted:
             self.recover(Work.FORKCHOICE.task)

@@ -9,6 +9,8 @@ or has the block built. One job at a time; `next` names the call that is due and
 | SEAL        | get the payload                        | INSERT; error: START; insane payload: dropped         |
 | INSERT      | new payload                            | CHOOSE; invalid: START with deposits only, or dropped |
 | CHOOSE      | forkchoice at the new block            | done                                                  |
+| CHOOSE      | the same, with the attributes that     | done, and the next job at SEAL; no payload id: at     |
+|             | were derived ahead [ENG40]             | START; any other answer: CHOOSE without attributes    |
 
 Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29].
 """
@@ -31,6 +33,7 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
@@ -67,20 +70,23 @@ class ProcessedAttributes(msgspec.Struct, frozen=True):
 
 
 class AttributesJob(msgspec.Struct):
-    """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only."""
+    """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only. `inserted`
+    is their block, `following` the attributes that the update to it carries."""
 
     derived: AttributesReady
     attributes: PayloadAttributes
     step: AttributesStep
     payload_id: bytes = b""
     payload: ExecutionPayload | None = None
+    inserted: L2BlockInfo | None = None
+    following: AttributesReady | None = None
     replaced: bool = False
     reason: str | None = None
 
 
 class AttributesHandler:
-    """The present job and the outcome of the last one. `reset` is the number of the start that derivation works on;
-    within it attributes are numbered by `sequence`."""
+    """The present job, the attributes that wait behind it, and the outcome of the last one. `reset` is the number of
+    the start that derivation works on; within it attributes are numbered by `sequence`."""
 
     def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
         self.rollup = rollup
@@ -91,6 +97,7 @@ class AttributesHandler:
         self.pending_config: SystemConfig | None = None
         self.job: AttributesJob | None = None
         self.last: ProcessedAttributes | None = None
+        self.run = AttributesRun()
 
     def start(self, reset: int, safe_config: SystemConfig) -> None:
         """Derivation starts at the safe head in force, whose block has this system config."""
@@ -99,20 +106,58 @@ class AttributesHandler:
         self.safe_config = self.pending_config = safe_config
 
     def clear(self) -> None:
-        """Drops the present job and the last outcome."""
+        """Drops the present job, what waits, and the last outcome."""
         self.safe_config = self.pending_config = self.job = self.last = None
+        self.run.clear()
 
     # --- jobs ------------------------------------------------------------------------------------------------------
 
+    def add(self, derived: AttributesReady) -> None:
+        """Keeps attributes of the present start until it is their turn."""
+        newest = None
+        if self.job is not None:
+            newest = self.job.derived.sequence
+        elif self.last is not None and self.last.outcome is AttributesOutcome.ACCEPTED:
+            newest = self.last.sequence
+        self.run.add(derived, newest)
+
+    def cancel_ahead(self) -> None:
+        """Drops what was derived ahead of the present job."""
+        self.run.ahead.clear()
+        if self.job is not None:
+            self.job.following = None
+
+    def begin(self) -> ProcessedAttributes | None:
+        """Offers the attributes that derivation waits for."""
+        derived, self.run.offered = self.run.offered, None
+        return None if derived is None else self.offer(derived)
+
+    def begin_ahead(self) -> None:
+        """Takes the attributes that were derived ahead of the last block as the present job [ENG40]."""
+        heads, last, config = self.controller.heads, self.last, self.pending_config
+        if self.job is not None or not self.run.ahead or heads is None or last is None or config is None:
+            return
+        derived = self.run.following(last.sequence, last.safe_head, config)
+        if derived is not None and heads.pending_safe == last.safe_head:
+            self.run.ahead.popleft()
+            self._begin(derived)
+
+    def join(self) -> None:
+        """Has the update that makes the inserted block the head carry the attributes that follow, if they wait."""
+        job = self.job
+        if job is not None and job.step is AttributesStep.CHOOSE and job.inserted is not None and not job.replaced:
+            job.following = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
+
     def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
         """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
-        pending safe head; attributes of another reset or an old sequence, or beside a job, are ignored. Raises
-        ResetError when they build on another chain [CON27]."""
+        pending safe head; attributes of another reset, or beside a job, are ignored. Raises ResetError when they build
+        on another chain [CON27]."""
         heads = self.controller.heads
         if heads is None or derived.reset != self.reset:
             return None
         if self.last is not None and derived.sequence <= self.last.sequence:
-            return self.last if derived.sequence == self.last.sequence else None
+            self.run.repeat_from(derived.sequence)
+            return self.last
         if self.job is not None:
             return None
         if derived.parent.number != heads.pending_safe.number:
@@ -121,10 +166,23 @@ class AttributesHandler:
             raise ResetError(f"attributes on {derived.parent} do not fit the pending safe head {heads.pending_safe}")
         if heads.unsafe.number < heads.pending_safe.number:
             raise ResetError(f"the unsafe head {heads.unsafe} is below the pending safe head {heads.pending_safe}")
-        exists = heads.unsafe.number > derived.parent.number
+        self._begin(derived)
+        return None
+
+    def _begin(self, derived: AttributesReady) -> None:
+        heads = self.controller.heads
+        exists = heads is not None and heads.unsafe.number > derived.parent.number
         step = AttributesStep.CONSOLIDATE if exists else AttributesStep.START
         self.job = AttributesJob(derived, derived.attributes, step)
-        return None
+
+    @property
+    def result_due(self) -> bool:
+        """Whether derivation gets the last outcome at once: not while more attributes wait and few blocks were
+        accepted."""
+        last = self.last
+        if last is None or last.outcome is not AttributesOutcome.ACCEPTED or (self.job is None and not self.run.ahead):
+            return True
+        return last.sequence - self.run.reported >= MAX_UNREPORTED
 
     @property
     def building(self) -> bool:
@@ -154,7 +212,7 @@ class AttributesHandler:
             case AttributesStep.INSERT if job.payload is not None:
                 return NewPayload(job.payload)
             case AttributesStep.CHOOSE:
-                return ForkchoiceUpdate(heads.forkchoice())
+                return ForkchoiceUpdate(heads.forkchoice(), None if job.following is None else job.following.attributes)
         return GetPayload(job.payload_id, job.attributes.timestamp)
 
     def _forkchoice_first(self, job: AttributesJob) -> bool:
@@ -176,6 +234,8 @@ class AttributesHandler:
         match call:
             case GetBlock():
                 return self._consolidate(job, answer)
+            case ForkchoiceUpdate(forkchoice=sent) if job.following is not None:
+                return self._joined(job, job.following, sent, answer)
             case ForkchoiceUpdate(forkchoice=sent):
                 return self._started(job, sent, answer)
             case GetPayload():
@@ -207,6 +267,21 @@ class AttributesHandler:
             job.payload_id, job.step = answer.payload_id, AttributesStep.SEAL
         return None
 
+    def _joined(
+        self, job: AttributesJob, following: AttributesReady, sent: Forkchoice, answer: object
+    ) -> ProcessedAttributes | None:
+        """The update made the inserted block the head, and perhaps began to build the next one. After any other answer
+        the two are asked apart, which shows what is wrong."""
+        job.following = None
+        if build_start_result(answer).status is not CallStatus.DONE or not isinstance(answer, ForkchoiceAnswer):
+            return None
+        self.controller.accept(sent)
+        processed = self._chosen(job)
+        self.run.ahead.popleft()
+        step = AttributesStep.START if answer.payload_id is None else AttributesStep.SEAL
+        self.job = AttributesJob(following, following.attributes, step, answer.payload_id or b"")
+        return processed
+
     def _sealed(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
         if not isinstance(answer, ExecutionPayload):
             job.step = AttributesStep.START
@@ -223,9 +298,9 @@ class AttributesHandler:
             return self._invalid(job, result.text)
         raise_unless_done(result)
         if isinstance(answer, PayloadAnswer) and job.payload is not None:
-            ref = l2_block_info(job.payload, self.rollup).ref
+            job.inserted = l2_block_info(job.payload, self.rollup)
             job.step = AttributesStep.CHOOSE
-            self.controller.insert_derived(ref, job.derived.concluding)
+            self.controller.insert_derived(job.inserted.ref, job.derived.concluding)
             if self.controller.forkchoice_due() is None:
                 return self._chosen(job)
         return None
@@ -234,8 +309,7 @@ class AttributesHandler:
 
     def _chosen(self, job: AttributesJob, found: L2BlockInfo | None = None) -> ProcessedAttributes:
         """The block is in the chain: `found` there, or built."""
-        if found is None and job.payload is not None:
-            found = l2_block_info(job.payload, self.rollup)
+        found = found or job.inserted
         if found is None:
             raise CriticalError("a job of derived attributes ended without its block")
         self.controller.promote(found.ref, job.derived.concluding, job.derived.derived_from)
@@ -243,6 +317,8 @@ class AttributesHandler:
         if job.derived.concluding:
             self.safe_config = found.config
         outcome = AttributesOutcome.REPLACED_BY_DEPOSITS if job.replaced else AttributesOutcome.ACCEPTED
+        if not job.replaced:
+            self.run.accept(job.derived.sequence, found.ref.hash)
         return self._done(job.derived, outcome, job.reason, job.payload)
 
     def _invalid(self, job: AttributesJob, reason: str) -> ProcessedAttributes | None:
@@ -271,6 +347,8 @@ class AttributesHandler:
         built: ExecutionPayload | None = None,
     ) -> ProcessedAttributes:
         self.job = None
+        if outcome is not AttributesOutcome.ACCEPTED:
+            self.run.ahead.clear()
         heads, config = self.controller.heads, self.pending_config
         if heads is None or config is None:
             raise CriticalError("a job of derived attributes ended without heads")

@@ -31,6 +31,7 @@ from rollup_node.stages.messages.derivation import (
     DropsResponse,
 )
 from rollup_node.stages.messages.engine import (
+    AttributesAhead,
     AttributesOutcome,
     AttributesReady,
     AttributesResult,
@@ -65,6 +66,7 @@ class StageHarness:
         self.derived: list[AttributesReady] = []
         self.reset = 1
         self.head = FIRST_L2
+        self.ahead = 0
         self.requests: list[Message] = []
         self._states: dict[type[Message], Message] = {}
         self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
@@ -111,6 +113,11 @@ class StageHarness:
             self._engine.send(peer, self._start())
         elif isinstance(message, AttributesReady) and message.reset == self.reset:
             self._on_attributes(peer, message)
+        elif isinstance(message, AttributesAhead):
+            self.ahead += len(message.blocks)
+            for each in message.blocks:
+                if each.reset == self.reset:
+                    self._on_attributes(peer, each)
 
     def _start(self) -> PipelineStart:
         block = self.recording.l2_blocks[FIRST_L2]

@@ -1,10 +1,8 @@
 """Which life of derivation has which start."""
 
-import msgspec
-
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.core.derivation_session import DerivationSession, SessionStep
-from rollup_node.stages.messages.engine import AttributesReady, PipelineStart, StartRequest
+from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from tests.support.chain_fixture import ChainFixture
 
 OLD, NEW = ProcessId(2, 1), ProcessId(2, 2)
@@ -23,21 +21,17 @@ def begun(chain: ChainFixture) -> DerivationSession:
     return session
 
 
-def attributes(chain: ChainFixture, reset: int) -> AttributesReady:
-    return AttributesReady(reset, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(101), True)
-
-
 def test_messages_of_an_earlier_life_are_ignored() -> None:
     session = DerivationSession()
     assert session.see(OLD) and session.see(NEW) and not session.see(OLD)
     assert session.peer == NEW
 
 
-def test_without_a_start_requests_wait(chain: ChainFixture) -> None:
+def test_without_a_start_requests_wait() -> None:
     session = DerivationSession()
     session.see(OLD)
     assert session.request_start(OLD, StartRequest(0, None)) is SessionStep.NONE
-    assert session.take_attributes(OLD, attributes(chain, 5)) is SessionStep.NONE and session.attributes is None
+    assert session.attributes_step(OLD, 5) is SessionStep.NONE
 
 
 def test_the_first_request_takes_a_start_that_nobody_has(chain: ChainFixture) -> None:
@@ -64,22 +58,19 @@ def test_a_start_that_is_given_up_leads_to_another(chain: ChainFixture) -> None:
 
 def test_a_new_life_gets_a_new_start(chain: ChainFixture) -> None:
     session = begun(chain)
-    session.take_attributes(OLD, attributes(chain, 5))
     assert session.see(NEW)
     assert session.request_start(NEW, StartRequest(0, "it was killed")) is SessionStep.RESTART
-    assert session.take_attributes(NEW, attributes(chain, 5)) is SessionStep.NONE, "the start is not its own"
+    assert session.attributes_step(NEW, 5) is SessionStep.NONE, "the start is not its own"
     session.begin(start_of(chain, 6))
-    assert session.owner == NEW and session.attributes is None
+    assert session.owner == NEW
 
 
 def test_attributes_of_an_earlier_start_are_answered_by_the_present_one(chain: ChainFixture) -> None:
     session = begun(chain)
-    assert session.take_attributes(OLD, attributes(chain, 4)) is SessionStep.SEND_START
-    assert session.take_attributes(OLD, attributes(chain, 6)) is SessionStep.NONE and session.attributes is None
-    message = attributes(chain, 5)
-    assert session.take_attributes(OLD, message) is SessionStep.NONE and session.attributes == message
-    later = msgspec.structs.replace(message, sequence=2)
-    session.take_attributes(OLD, later)
-    assert session.attributes == later
+    assert session.attributes_step(OLD, 4) is SessionStep.SEND_START
+    assert session.attributes_step(OLD, 6) is SessionStep.NONE
+    assert session.attributes_step(OLD, 5) is SessionStep.TAKE
+    session.restart_wanted = True
+    assert session.attributes_step(OLD, 5) is SessionStep.NONE, "another start follows"
     session.clear()
-    assert session.attributes is session.start is session.owner is None and session.peer == OLD
+    assert session.start is session.owner is None and session.peer == OLD

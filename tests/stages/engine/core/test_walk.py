@@ -338,6 +338,14 @@ class Walk(RuleBasedStateMachine):
         self.derive(user, concluding)
         self.work(count, reads_first=False)
 
+    @rule(user=st.booleans(), count=st.integers(1, 12), concluding=st.booleans(), work=st.integers(0, 40))
+    def derive_run(self, user: bool, count: int, concluding: bool, work: int) -> None:
+        """A span: its first block, and the others derived ahead."""
+        self.derive(user, concluding=False)
+        users = [self.chain.user] if user else []
+        self.watched("derive", lambda: self.harness.derive_ahead(count, *users, concluding=concluding))
+        self.work(work, reads_first=False)
+
     def derive(self, user: bool, concluding: bool) -> None:
         self.watched("derive", lambda: self.harness.derive(*([self.chain.user] if user else []), concluding=concluding))
 

@@ -344,7 +344,7 @@ def test_old_and_repeated_messages(chain: ChainFixture) -> None:
     assert handler.offer(message) is None, "it is the present job already"
     outcome = step_through(handler, VALID)
     assert handler.offer(message) is outcome, "a repeated need is answered again"
-    assert handler.offer(msgspec.structs.replace(message, sequence=0)) is None
+    assert handler.offer(msgspec.structs.replace(message, sequence=0)) is outcome, "so is one from before it"
     assert handler.offer(msgspec.structs.replace(message, sequence=2, reset=7)) is None
     stale = handler.offer(msgspec.structs.replace(message, sequence=2))
     assert stale is not None and stale.outcome is AttributesOutcome.REFUSED and stale.safe_head == outcome.safe_head  # type: ignore[union-attr]
