@@ -286,8 +286,10 @@ def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording
                 provide(recording.l1_blocks[number + 1].ref)
             await harness.until(lambda: len(harness.derived) == 5)
             harness.check_derived()
-            last = await harness.until_state(DerivationStatus, lambda status: status.current_l1 is not None)
-            assert last.current_l1 is not None and last.current_l1.number == LAST_DERIVED_L1
+            await harness.until_state(
+                DerivationStatus,
+                lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
+            )
 
     asyncio.run(play())
 
