@@ -261,11 +261,15 @@ class Deriver:
         if last is None or pipeline is None:
             return None
         if self._lookahead is None:
-            fork = None if last.concluding else pipeline.batches.fork()
+            fork = pipeline.batches.fork()
             if fork is None:
                 return None
             self._lookahead = Lookahead(self._chains, fork, pipeline.block, last)
         return self._lookahead.next()
+
+    def cancel_ahead(self) -> None:
+        """What was derived ahead is lost: `ahead` begins again behind the attributes that were given last."""
+        self._lookahead = None
 
     def _next(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output | Flow:
         if self._start is None:

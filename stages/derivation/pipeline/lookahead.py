@@ -1,11 +1,12 @@
 """Derives the blocks that are left of a pending span before the engine has built those before them.
 
 The blocks of an accepted span are fixed: of its parent, a block's attributes take the number, the time, the L1 origin
-and the system config, which follow from the parent's own attributes, and not the hash. At the end of a batch the hash
-is needed, to check the next one against. A fork of the batch stage does the work, so that the stage stays at the block
-that the engine is to answer, and a refused or replaced block leaves nothing to undo."""
+and the system config, which follow from the parent's own attributes, and not the hash. At the end of a span the hash
+is needed, to check the next batch against. A fork of the batch stage does the work, so that the stage stays at the
+block that the engine is to answer, and a refused or replaced block leaves nothing to undo."""
 
 from collections import deque
+from contextlib import suppress
 
 import msgspec
 
@@ -15,7 +16,7 @@ from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batc
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.protocol.attributes import system_config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.system_config import BlockConfigError
 from rollup_node.stages.protocol.types import ZERO_HASH, L1Block, L2BlockRef
@@ -27,11 +28,19 @@ class Lookahead:
     def __init__(self, chains: Chains, fork: BaseBatchStage, block: L1Block, first: AttributesWithParent) -> None:
         self._chains, self._fork, self._block, self._last = chains, fork, block, first
         self._unconfirmed: deque[tuple[AttributesWithParent, SingularBatch]] = deque()
+        self._ended = False
 
     def next(self) -> AttributesWithParent | None:
-        """The attributes of the next block of the span; None at its end, and where the stage itself has to decide."""
-        if self._last.concluding:
-            return None
+        """The attributes of the next block of the span; None at its end, and where it is the stage itself that drops
+        the block or stops at it."""
+        found = None
+        if not self._ended:
+            with suppress(ResetError, CriticalError):
+                found = self._derive()
+        self._ended = found is None
+        return found
+
+    def _derive(self) -> AttributesWithParent | None:
         built = block_of(self._chains.rollup, self._last)
         if built is None:
             return None
@@ -39,10 +48,7 @@ class Lookahead:
         accepted = self._fork.next(parent, self._block)
         if not isinstance(accepted, AcceptedBatch):
             return None
-        try:
-            attributes = batch_attributes(self._chains, self._fork.l1_window, accepted.batch, parent, config)
-        except ResetError:
-            return None
+        attributes = batch_attributes(self._chains, self._fork.l1_window, accepted.batch, parent, config)
         derived_from = self._last.derived_from
         self._last = AttributesWithParent(parent, attributes, derived_from, accepted.concluding, config)
         self._unconfirmed.append((self._last, accepted.batch))

@@ -94,7 +94,7 @@ class AttributesRun:
     @property
     def is_low(self) -> bool:
         """Whether more attributes are to be derived ahead."""
-        return self.current is not None and len(self._ahead) <= self._most // 2
+        return self.current is not None and not self._answers and len(self._ahead) <= self._most // 2
 
     @property
     def has_room(self) -> bool:
@@ -116,8 +116,8 @@ class AttributesRun:
     # --- what becomes of it ----------------------------------------------------------------------------------------
 
     def take(self, result: AttributesResult, now: float) -> bool:
-        """Takes the outcome of attributes and of the accepted ones right before; False for one that is known or of
-        others. When the engine process holds none of those that were derived ahead, they are lost."""
+        """Takes the outcome of attributes and of the accepted ones right before; whether those derived ahead behind
+        them are lost, as the engine process holds none. An outcome that is known or of others is ignored."""
         if self.current is None or result.reset != self._reset:
             return False
         last = self._answers[-1] if self._answers else None
@@ -143,13 +143,14 @@ class AttributesRun:
         self._answers.append(
             Answer(result.sequence, result.outcome, result.safe_head, result.safe_config, derived_from)
         )
-        self._lose(result, now)
-        return True
+        return self._lose(result, now)
 
-    def _lose(self, result: AttributesResult, now: float) -> None:
+    def _lose(self, result: AttributesResult, now: float) -> bool:
         lost = result.held == 0 and now - self._ahead_at >= REPEAT_SECONDS
+        lost = lost and bool(self._ahead) and self._ahead[-1].sequence > result.sequence
         while lost and self._ahead and self._ahead[-1].sequence > result.sequence:
             self._bytes -= _bytes(self._ahead.pop())
+        return lost
 
     @property
     def is_answered(self) -> bool:

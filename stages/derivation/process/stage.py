@@ -138,7 +138,8 @@ class DerivationStage:
         if isinstance(message, PipelineStart):
             self._restart(message)
         elif isinstance(message, AttributesResult):
-            self._run.take(message, time.monotonic())
+            if self._run.take(message, time.monotonic()):
+                self.deriver.cancel_ahead()
         elif self._start is not None and message.reset == self._start.reset and message.error is None:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._task.wake.set()

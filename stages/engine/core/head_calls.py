@@ -89,14 +89,14 @@ class HeadCalls:
             processed = state.attributes.begin()
             if processed is not None:
                 state.send_result(processed)
-            if not state.production.sequencer.active and not state.interop.enabled and not self.build_api.waiting:
+            if self._may_join:
                 state.attributes.join()
         return self._attributes_call()
 
     def _ahead(self, now: Instant) -> Due:
         """The attributes that were derived ahead: whatever else is due comes first, as it would between two messages
         of derivation."""
-        if not self._takes_attributes or self._waits(Work.ATTRIBUTES, now):
+        if not self._takes_attributes or self._state.safe_heads.pending or self._waits(Work.ATTRIBUTES, now):
             return None
         self._state.attributes.begin_ahead()
         return self._attributes_call()
@@ -104,6 +104,14 @@ class HeadCalls:
     @property
     def _takes_attributes(self) -> bool:
         return self._state.confirmed_heads is not None and not self._state.session.restart_wanted
+
+    @property
+    def _may_join(self) -> bool:
+        """Whether the next block of a run may be started with the update to the last one: nothing else waits for the
+        time between them, and the safe head needs no record before it [SDB13]."""
+        state = self._state
+        waits = state.production.sequencer.active or state.interop.enabled or self.build_api.waiting
+        return not waits and not state.safe_heads.enabled
 
     def _attributes_call(self) -> Due:
         state = self._state

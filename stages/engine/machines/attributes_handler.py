@@ -9,8 +9,8 @@ or has the block built. One job at a time; `next` names the call that is due and
 | SEAL        | get the payload                        | INSERT; error: START; insane payload: dropped         |
 | INSERT      | new payload                            | CHOOSE; invalid: START with deposits only, or dropped |
 | CHOOSE      | forkchoice at the new block            | done                                                  |
-| CHOOSE      | the same, with the attributes that     | done, and the next job at SEAL; no payload id: at     |
-|             | were derived ahead [ENG40]             | START; any other answer: CHOOSE without attributes    |
+| CHOOSE      | the same, with the attributes that     | done, and the next job at SEAL; any other answer:     |
+|             | were derived ahead [ENG40]             | CHOOSE without attributes                             |
 
 Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29].
 """
@@ -273,13 +273,14 @@ class AttributesHandler:
         """The update made the inserted block the head, and perhaps began to build the next one. After any other answer
         the two are asked apart, which shows what is wrong."""
         job.following = None
-        if build_start_result(answer).status is not CallStatus.DONE or not isinstance(answer, ForkchoiceAnswer):
+        if build_start_result(answer).status is not CallStatus.DONE:
+            return None
+        if not isinstance(answer, ForkchoiceAnswer) or answer.payload_id is None:
             return None
         self.controller.accept(sent)
         processed = self._chosen(job)
         self.run.ahead.popleft()
-        step = AttributesStep.START if answer.payload_id is None else AttributesStep.SEAL
-        self.job = AttributesJob(following, following.attributes, step, answer.payload_id or b"")
+        self.job = AttributesJob(following, following.attributes, AttributesStep.SEAL, answer.payload_id)
         return processed
 
     def _sealed(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:

@@ -245,13 +245,15 @@ class DerivationMachine(RuleBasedStateMachine):
         window=st.sampled_from([2, 3, 4, 6, 10]),
         drift=st.sampled_from([4, 10, 30, 600]),
         timeout=st.sampled_from([1, 2, 4, 300]),
+        depth=st.sampled_from([0, 1, 2, 100]),
     )
-    def begin(self, active: int, offsets: list[int], window: int, drift: int, timeout: int) -> None:
+    def begin(self, active: int, offsets: list[int], window: int, drift: int, timeout: int, depth: int) -> None:
         times, now = dict.fromkeys(ORDER[:active], 0), GENESIS_TIME
         for fork, offset in zip(ORDER[active:], offsets, strict=False):
             now += offset
             times[fork] = now
         self.harness = ModelledChain(times, window, drift, timeout)
+        self.harness.rollup.depth = depth
         self.tip = GENESIS
         self.line: dict[int, bytes] = {}
         self.outbox: list[ModelFrame] = []

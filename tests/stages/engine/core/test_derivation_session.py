@@ -73,4 +73,4 @@ def test_attributes_of_an_earlier_start_are_answered_by_the_present_one(chain: C
     session.restart_wanted = True
     assert session.attributes_step(OLD, 5) is SessionStep.NONE, "another start follows"
     session.clear()
-    assert session.start is session.owner is None and session.peer == OLD
+    assert (session.start, session.owner, session.peer) == (None, None, OLD)

@@ -17,10 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rollup_node.stages.engine.api.engine_api import (
-    ForkchoiceUpdate,
-    NewPayload,
-)
+from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, NewPayload
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.core.actions import (
     AttributesProcessed,
@@ -342,8 +339,7 @@ class Walk(RuleBasedStateMachine):
     def derive_run(self, user: bool, count: int, concluding: bool, work: int) -> None:
         """A span: its first block, and the others derived ahead."""
         self.derive(user, concluding=False)
-        users = [self.chain.user] if user else []
-        self.watched("derive", lambda: self.harness.derive_ahead(count, *users, concluding=concluding))
+        self.watched("derive", lambda: self.harness.derive_ahead(count, self.chain.user, concluding=concluding))
         self.work(work, reads_first=False)
 
     def derive(self, user: bool, concluding: bool) -> None:
