@@ -35,8 +35,8 @@ class AltDaResolver:
     """Between the data items of L1 and frame parsing. `needed` is the commitment whose input is missing; no item may be
     resolved before it is there. `reset` is the reason of a reset that it asks for."""
 
-    def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents) -> None:
-        self.challenges = ChallengeState(config, look_back, events)
+    def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents, genesis: int = 0) -> None:
+        self.challenges = ChallengeState(config, look_back, events, genesis)
         self.needed: NeedInput | None = None
         self.reset: Reason | None = None
         self._kind = COMMITMENT_TYPES[config.commitment_type]

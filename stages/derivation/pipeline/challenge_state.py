@@ -49,10 +49,12 @@ class ChallengeState:
     """`challenges` and `commitments` are those whose windows are open, in the order of L1; `expired` holds commitments
     until L1's finalized head passes the end of their windows. `counts` are the challenges seen, by their status.
 
-    Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a reset may go back."""
+    Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a reset may go back. No
+    commitment is older than the L1 block `genesis`. The windows of all commitments that are not held are over at L1
+    block `complete_from`."""
 
-    def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents) -> None:
-        self._config, self._look_back, self._events = config, look_back, events
+    def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents, genesis: int = 0) -> None:
+        self._config, self._look_back, self._events, self._genesis = config, look_back, events, genesis
         self.challenge_origin: L1BlockRef | None = None
         self.challenges: deque[Challenge] = deque()
         self.commitments: deque[UsedCommitment] = deque()
@@ -62,6 +64,7 @@ class ChallengeState:
         self._old: deque[Challenge] = deque()
         self._origin: int | None = None
         self._finalized: int | None = None
+        self.complete_from = 0
 
     def reset(self, keep_challenges: bool) -> None:
         """Forgets the commitments, and the challenges as well unless an expired one causes the reset [RS3]."""
@@ -106,6 +109,9 @@ class ChallengeState:
         """Lets the commitments expire whose windows are over at the L1 block being read; one whose challenge was not
         resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
         unresolved: Commitment | None = None
+        if self._origin is None:
+            windows = self._config.challenge_window + self._config.resolve_window
+            self.complete_from = number + windows if number > self._genesis else 0
         self._origin = number
         while self.commitments and self._window_end(self.commitments[0]) <= number:
             used = self.commitments.popleft()
@@ -148,14 +154,18 @@ class ChallengeState:
 
     @property
     def settled(self) -> int | None:
-        """The L1 block up to which no used commitment can be taken out of the chain any more [ADA11]."""
+        """The L1 block up to which no used commitment can be taken out of the chain any more; None while one from
+        before the base, which is not known here, could be [ADA11]."""
         if self._finalized is None or self._origin is None:
             return None
-        waiting = self.expired or self.commitments
-        if waiting:
-            return min(self._finalized, waiting[0].included - 1)
         # Events are known, and final, up to the lower of the two.
-        return max(0, min(self._finalized, self._origin) - self._config.challenge_window)
+        known = min(self._finalized, self._origin)
+        if known < self.complete_from:
+            return None
+        waiting = self.expired or self.commitments
+        return (
+            min(self._finalized, waiting[0].included - 1) if waiting else max(0, known - self._config.challenge_window)
+        )
 
     # --- events ----------------------------------------------------------------------------------------------------
 

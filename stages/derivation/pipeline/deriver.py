@@ -323,4 +323,5 @@ def _alt_da_resolver(config: RollupConfig, events: PipelineEvents) -> AltDaResol
         return None
     # A reset goes back to a safe head of this depth [STA12]; its L1 origin and the open channels lie further back.
     depth = max(config.seq_window_size, alt_da.challenge_window + alt_da.resolve_window)
-    return AltDaResolver(alt_da, depth + config.seq_window_size + config.channel_timeout, events)
+    look_back = depth + config.seq_window_size + config.channel_timeout
+    return AltDaResolver(alt_da, look_back, events, config.genesis.l1.number)

@@ -1,5 +1,6 @@
 """The base, the L1 block where derivation starts to read: the first block of a walk from the safe head back over its
-parents that is a channel timeout below it, so that every channel that may still be open is found [RS1, RS2].
+parents that is a channel timeout below it, so that every channel that may still be open is found [RS1, RS2], and with
+Alt-DA every input that may still be taken out of the chain [ADA14].
 
 L1 origins never fall from one L2 block to the next and skip no L1 block, so that block is searched for by number: about
 ten of the hundreds of blocks are read."""
@@ -31,17 +32,18 @@ class MissingBlockError(ResetError):
 
 class BaseSearch:
     """Needs blocks, one at a time, until the base is found. `above` is the lowest known block on the walk, and `below`
-    the number and origin number of a block beneath its end; `origin` is that of the block where the walk ends."""
+    the number and origin number of a block beneath its end; `origin` is that of the block where the walk ends.
+    `look_back` is how many L1 blocks below the safe head's origin the base lies at least."""
 
-    def __init__(self, rollup: RollupConfig, safe: L2BlockInfo) -> None:
-        self.rollup = rollup
+    def __init__(self, rollup: RollupConfig, safe: L2BlockInfo, look_back: int = 0) -> None:
+        self.rollup, self.look_back = rollup, look_back
         self.schedule = rollup.schedule()
         self.safe = safe
         self.found: L2BlockInfo | None = None
         self.reads = 0
         self.steps_by_epoch = False
         self.above, self.below = safe, (rollup.genesis.l2.number, rollup.genesis.l1.number)
-        self.timeout = self.origin = 0
+        self.depth = self.origin = 0
         self._walk_from(safe)
 
     def next(self) -> NeedBlock | Base:
@@ -78,20 +80,23 @@ class BaseSearch:
 
     def _take_end(self, block: L2BlockInfo) -> None:
         """With the timeout of the block at which the walk would end, it may go on, or end above it."""
-        if self.schedule.l1(block.origin_time).channel_timeout < self.timeout:
+        if self._depth_at(block) < self.depth:
             self.steps_by_epoch = True
             self._walk_from(self.safe)
         else:
             self._walk_from(block)
 
     def _walk_from(self, block: L2BlockInfo) -> None:
-        """The walk has reached this block; it ends there, or is expected to end a timeout below the safe head."""
+        """The walk has reached this block; it ends there, or is expected to end `depth` below the safe head."""
         genesis, safe_origin = self.rollup.genesis, self.safe.ref.l1_origin.number
         self.above, self.below = block, (genesis.l2.number, genesis.l1.number)
-        self.timeout = self.schedule.l1(block.origin_time).channel_timeout
-        self.origin = max(safe_origin - self.timeout, genesis.l1.number)
-        if self._is_genesis_epoch(block) or block.ref.l1_origin.number + self.timeout <= safe_origin:
+        self.depth = self._depth_at(block)
+        self.origin = max(safe_origin - self.depth, genesis.l1.number)
+        if self._is_genesis_epoch(block) or block.ref.l1_origin.number + self.depth <= safe_origin:
             self.found = block
+
+    def _depth_at(self, block: L2BlockInfo) -> int:
+        return max(self.schedule.l1(block.origin_time).channel_timeout, self.look_back)
 
     def _is_genesis_epoch(self, block: L2BlockInfo) -> bool:
         genesis = self.rollup.genesis

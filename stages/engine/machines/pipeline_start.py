@@ -6,7 +6,7 @@ next one starts from nothing.
 |-------|------------------------------------------------------------|--------------------------------|
 | heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
 | safe  | the block of the safe head                                 | its system config [SYS27]      |
-| base  | blocks below it, by number [RS1]                           | the base and its system config |
+| base  | blocks below it, by number [RS1, ADA14]                    | the base and its system config |
 | L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
 """
 
@@ -26,6 +26,7 @@ from rollup_node.stages.engine.machines.start_search import (
     NeedOrigin,
     NeedParent,
     StartSearch,
+    challenge_lookback,
 )
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -80,6 +81,7 @@ class PipelineStartSearch:
         self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
         self._heads_given = heads is not None
+        self._read_to = safe
         self._steps = self._search(safe, heads)
         self.call: StartCall | None = next(self._steps)
 
@@ -103,7 +105,7 @@ class PipelineStartSearch:
             raise ResetError(f"the engine has lost the safe block {safe}")
         if info is None:
             raise TemporaryError(f"the engine does not have its safe block {safe}")
-        search = BaseSearch(self._rollup, info)
+        search = BaseSearch(self._rollup, info, self._look_back(safe))
         while not isinstance(need := search.next(), Base):
             search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
         l1_genesis = None
@@ -112,6 +114,15 @@ class PipelineStartSearch:
             if l1_genesis is None:
                 raise TemporaryError("L1 has no block 0 yet")
         return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id)
+
+    def _look_back(self, safe: L2BlockRef) -> int:
+        """How far below the new safe head's origin the base lies at least: derivation has read the L1 origin of the
+        safe head before, and inputs used up to there may still be challenged [ADA14]. Heads that derivation has not
+        reached have no such inputs."""
+        read_to = self._read_to
+        if read_to is None or read_to.number < safe.number:
+            return 0
+        return max(0, challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number))
 
     def _find_heads(self) -> Generator[StartCall, object, Heads]:
         search = StartSearch(self._rollup, self._skip_check, self._offset)
@@ -128,6 +139,7 @@ class PipelineStartSearch:
                     search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
                 case NeedGenesis() | NeedOffset():
                     search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
+        self._read_to = search.safe
         return need
 
     def _find_parent(self, child: L2BlockRef) -> Generator[StartCall, object, L2BlockRef | None]:

@@ -9,6 +9,7 @@ import msgspec
 from rollup_node.stages.engine.api.engine_api import Label
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
@@ -59,6 +60,15 @@ def sync_lookback(rollup: RollupConfig) -> int:
     return (
         window if rollup.alt_da is None else max(window, rollup.alt_da.challenge_window + rollup.alt_da.resolve_window)
     )
+
+
+def challenge_lookback(rollup: RollupConfig) -> int:
+    """For how many L1 blocks an input that was used can be taken out of the chain again: both windows of a keccak
+    commitment, 0 where nothing is challenged [ADA8, ADA10]."""
+    alt_da = rollup.alt_da
+    if alt_da is None or alt_da.commitment_type != KECCAK_COMMITMENT:
+        return 0
+    return alt_da.challenge_window + alt_da.resolve_window
 
 
 class StartSearch:

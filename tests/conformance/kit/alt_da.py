@@ -1,16 +1,20 @@
 """A chain with Alt-DA: the batcher's items are commitments, and a DA server that has some of their inputs."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from rollup_node.stages.derivation.pipeline.deriver import Output
+from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
+from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.engine.machines.start_search import challenge_lookback
 from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, ChallengeStatus
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, Log
-from tests.conformance.kit.chain import abi_words
+from tests.conformance.kit.chain import L1_CHAIN, abi_words, l1_time
 from tests.conformance.kit.rollup_chain import RollupChain
 
 CONTRACT = b"\xda" * 20
@@ -31,8 +35,8 @@ class AltDaChain(RollupChain):
     """`inputs` are what the DA server has; it answers not found to everything else, or nothing while it is down.
     `asked` are the commitments that it was asked for."""
 
-    def __init__(self, forks: Mapping[str, int], commitment_type: str = "KeccakCommitment") -> None:
-        super().__init__(forks, alt_da=msgspec.structs.replace(ALT_DA, commitment_type=commitment_type))
+    def __init__(self, forks: Mapping[str, int], commitment_type: str = "KeccakCommitment", **changes: Any) -> None:
+        super().__init__(forks, alt_da=msgspec.structs.replace(ALT_DA, commitment_type=commitment_type), **changes)
         self.inputs: dict[Commitment, bytes] = {}
         self.asked: list[Commitment] = []
         self.is_down = False
@@ -51,6 +55,16 @@ class AltDaChain(RollupChain):
         """The next L1 block, with these logs of challenges; its number."""
         self.l1.blocks[-1:] = [with_challenges(self.mine(), challenges)]
         return self.head
+
+    def restart(self) -> int:
+        """A new life of derivation, which starts at the safe head; the base that the engine finds for it."""
+        known = [L2BlockInfo(each.ref, l1_time(each.ref.l1_origin.number), each.config) for each in self.l2]
+        search = BaseSearch(self.config, known[-1], challenge_lookback(self.config))
+        while isinstance(need := search.next(), NeedBlock):
+            search.add_block(need.number, known[need.number])
+        self.deriver = Deriver(self.config, L1_CHAIN)
+        self.reset(need.base.number, need.config)
+        return need.base.number
 
     def _handle(self, output: Output) -> bool:
         match output:

@@ -149,6 +149,39 @@ def test_a_used_input_whose_challenge_expires_is_taken_out_again() -> None:
     assert chain.asked.count(withheld) == 1
 
 
+def test_a_challenge_that_expires_after_derivation_has_died_is_seen_by_its_next_life() -> None:
+    """What was used stays open for both windows, which are longer here than a channel may be open [ADA14]."""
+    chain = AltDaChain(forks_until("fjord"), channel_timeout=2)
+    blocks = plan(GENESIS, 84)
+    chain.mine_until(FIRST_L1 + 4)
+    (withheld,) = chain.commit(*items(*blocks[:24]))
+    included = chain.mine_commitments(withheld)
+    chain.mine_until(included + WINDOW - 2)
+    challenged = chain.mine_challenges(challenge_log(withheld, included))
+    chain.mine_until(challenged + 2)
+    chain.mine(*items(*blocks[24:], name="b"))
+    assert refs(chain.run()) == refs(blocks)
+    assert chain.safe.l1_origin.number - chain.config.channel_timeout > included
+
+    base = chain.restart()
+    assert base <= included
+    assert chain.deriver.alt_da is not None
+    state = chain.deriver.alt_da.challenges
+    state.finalize(chain.head + 100)
+    assert chain.run() == []
+    assert state.settled in (None, included - 1)
+    while chain.head + 1 < challenged + RESOLVE:
+        chain.mine()
+        assert (chain.run(), chain.reset_reason) == ([], None)
+        assert state.settled in (None, included - 1), "its input may still be taken out"
+    chain.mine()
+    assert chain.run() == []
+    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    chain.reset(FIRST_L1, safe=0)
+    assert chain.run() == [], "the second channel has no parent without the first"
+    assert effects(chain)[-1] is not ChallengeExpired
+
+
 def test_an_ordinary_reset_forgets_the_challenges_and_reads_them_again() -> None:
     chain = AltDaChain(FORKS)
     (withheld,) = chain.commit(*items(*plan(GENESIS, 2, ())))

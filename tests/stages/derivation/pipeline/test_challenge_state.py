@@ -222,6 +222,31 @@ def test_what_is_settled() -> None:
     assert chain.state.settled == 132 + WINDOW - WINDOW
 
 
+def test_nothing_is_settled_while_a_commitment_from_before_the_base_could_be_open() -> None:
+    """The last one of them can be challenged at the end of its window, and resolved at the end of the other."""
+    chain, over = Chain(finalized=1000), FIRST + WINDOW + RESOLVE
+    chain.used[FIRST + 1] = [COMMITMENTS[0]]
+    chain.read(over - 1)
+    assert chain.state.settled is None
+    chain.state.finalize(over - 1)
+    chain.read(over)
+    assert chain.state.settled is None, "not on L1's finalized chain"
+    chain.state.finalize(over)
+    assert chain.state.settled == over - WINDOW
+    chain.restart(keep_challenges=True)
+    assert chain.state.settled is None
+    chain.read(over - 1)
+    assert chain.state.settled is None, "every start has a base of its own"
+
+
+def test_there_are_no_commitments_from_before_genesis() -> None:
+    config = AltDaConfig(b"\xda" * 20, "KeccakCommitment", WINDOW, RESOLVE)
+    state = ChallengeState(config, LOOK_BACK, PipelineEvents(), genesis=FIRST)
+    state.finalize(FIRST)
+    state.expire_commitments(FIRST)
+    assert state.settled == FIRST - WINDOW
+
+
 Playbook = st.lists(
     st.tuples(
         st.integers(FIRST, FIRST + 20),  # where the commitment is

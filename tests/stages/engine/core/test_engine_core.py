@@ -29,15 +29,16 @@ from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
 from tests.support.model_engine import ModelEngine
 
 
-def engine_with(chain: ChainFixture, length: int, safe: int = 0) -> ModelEngine:
-    """An engine that has a chain."""
-    refs, engine = chain.build(length), ModelEngine(chain)
+def engine_with(chain: ChainFixture, length: int, safe: int = 0, per_epoch: int = 6) -> ModelEngine:
+    """An engine that has a chain, with `per_epoch` blocks to an L1 block."""
+    refs, engine = chain.build(length, per_epoch), ModelEngine(chain)
     engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[0].hash
     return engine
 
@@ -332,6 +333,27 @@ def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: 
     harness.run_until_idle()
     assert harness.start is not None and harness.start.safe_head.number == 1
     assert harness.core.status().reset == harness.start.reset > first
+
+
+def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() -> None:
+    """A reset that the operator asks for does so as well [ADA14]."""
+    chain = chain_with(l1_step=2, alt_da=AltDaConfig(b"\xda" * 20, "KeccakCommitment", 40, 20))
+    harness = CoreHarness(chain, engine_with(chain, 250, safe=90, per_epoch=1))
+    harness.l1_head = 400
+    harness.derive()
+    harness.run_until_idle(600)
+    assert harness.start is not None
+    before = harness.start
+    harness.restart_derivation()
+    harness.derive()
+    harness.run_until_idle()
+    assert harness.start.reset > before.reset and harness.start.safe_head == before.safe_head
+    assert harness.start.base.number == before.safe_head.l1_origin.number - 60
+    harness.wait(SEARCH_PAUSE)
+    harness.request(ResetDerivationRequest(1))
+    harness.run_until_idle(600)
+    assert harness.start.safe_head.number < before.safe_head.number
+    assert harness.start.base.number == before.safe_head.l1_origin.number - 60
 
 
 def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> None:

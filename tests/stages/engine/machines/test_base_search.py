@@ -31,20 +31,21 @@ def chain_of_epochs(lengths: Iterable[int]) -> list[L2BlockInfo]:
     return found
 
 
-def plain_walk(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int) -> Base:
-    """RS1 word by word."""
+def plain_walk(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_back: int = 0) -> Base:
+    """RS1 word by word, and with a look-back ADA14."""
     genesis, schedule, at = rollup.genesis, rollup.schedule(), chain[safe]
     while (
         at.ref.number > genesis.l2.number
         and at.ref.l1_origin.number > genesis.l1.number
-        and at.ref.l1_origin.number + schedule.l1(at.origin_time).channel_timeout > chain[safe].ref.l1_origin.number
+        and at.ref.l1_origin.number + max(schedule.l1(at.origin_time).channel_timeout, look_back)
+        > chain[safe].ref.l1_origin.number
     ):
         at = chain[at.ref.number - 1]
     return Base(at.ref.l1_origin, at.config)
 
 
-def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int) -> tuple[Base, int]:
-    machine, reads = BaseSearch(rollup, chain[safe]), 0
+def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_back: int = 0) -> tuple[Base, int]:
+    machine, reads = BaseSearch(rollup, chain[safe], look_back), 0
     while isinstance(need := machine.next(), NeedBlock):
         reads += 1
         machine.add_block(need.number, chain[need.number])
@@ -56,15 +57,18 @@ def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int) -> tup
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=200),
     timeout=st.integers(1, 150),
     granite=st.integers(0, 250),
+    look_back=st.just(0) | st.integers(0, 150),
     data=st.data(),
 )
-def test_the_base_is_that_of_the_rule(lengths: list[int], timeout: int, granite: int, data: st.DataObject) -> None:
+def test_the_base_is_that_of_the_rule(
+    lengths: list[int], timeout: int, granite: int, look_back: int, data: st.DataObject
+) -> None:
     """Whatever the lengths of the epochs; the time of the walked-to origin decides which timeout counts [RS2]."""
     chain = chain_of_epochs(lengths)
     times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}
     rollup = make_rollup(times, channel_timeout=timeout)
     safe = data.draw(st.integers(0, len(chain) - 1))
-    assert search(rollup, chain, safe)[0] == plain_walk(rollup, chain, safe)
+    assert search(rollup, chain, safe, look_back)[0] == plain_walk(rollup, chain, safe, look_back)
 
 
 @pytest.mark.parametrize(("timeout", "granite"), [(300, 10_000), (300, 0), (300, 1_960), (20, 1_960)])

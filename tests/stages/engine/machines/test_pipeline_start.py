@@ -1,6 +1,7 @@
 """The search for a pipeline start as calls: reading ahead over chains that move or have holes, the safe block, the
 base, and what ends a search."""
 
+import msgspec
 import pytest
 
 from rollup_node.stages.engine.api.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
@@ -13,9 +14,10 @@ from rollup_node.stages.engine.machines.pipeline_start import (
     PipelineStartSearch,
     StartCall,
 )
+from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chain_fixture import GENESIS_L1, ChainFixture, chain_with
 from tests.support.model_engine import ModelEngine
 
 
@@ -119,6 +121,42 @@ def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
     assert found.heads is None and found.safe == refs[90]
     assert found.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
     assert not searcher.ranges(), "no heads are searched for"
+
+
+def with_alt_da() -> ChainFixture:
+    """A chain whose challenges take 80 L1 blocks, longer than its look-back."""
+    return chain_with(l1_step=2, alt_da=AltDaConfig(b"\xda" * 20, "KeccakCommitment", 50, 30))
+
+
+def test_with_alt_da_the_base_lies_where_no_input_can_be_challenged_any_more() -> None:
+    """Derivation starts again at the safe head, and knows none of the inputs that were used up to there [ADA14]."""
+    chain = with_alt_da()
+    refs = chain.build(200, per_epoch=1)
+    found = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, safe=refs[190]))
+    assert found.heads is None and found.safe == refs[190]
+    assert found.base.base.number == refs[190].l1_origin.number - 80
+    generic = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(None, "GenericCommitment", 50, 30))
+    found = Searcher(chain, refs[200]).run(PipelineStartSearch(generic, safe=refs[190]))
+    assert found.base.base.number == refs[190].l1_origin.number - 50, "nothing of it is challenged"
+
+
+@pytest.mark.parametrize(("safe", "start", "base"), [(190, 118, 68), (110, 109, 30), (150, 118, 68)])
+def test_a_search_for_heads_looks_back_from_the_safe_head_of_before(safe: int, start: int, base: int) -> None:
+    """In a node in sync the new safe head lies a look-back behind; behind it, an epoch [STA11]."""
+    chain = with_alt_da()
+    refs = chain.build(200, per_epoch=1)
+    searcher = Searcher(chain, refs[200])
+    searcher.engine.safe = refs[safe].hash
+    found = searcher.run()
+    assert (found.safe, found.base.base.number - GENESIS_L1) == (refs[start], base)
+
+
+def test_heads_that_derivation_has_not_reached_have_no_challenges() -> None:
+    chain = with_alt_da()
+    refs = chain.build(200, per_epoch=1)
+    heads = Heads(refs[200], refs[190], refs[190], refs[190])
+    found = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, heads=heads))
+    assert found.base.base.number == refs[190].l1_origin.number - 50
 
 
 def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
