@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.protocol.commitments import Commitment
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 5.0
@@ -21,41 +21,44 @@ Found = InputResponse | InputTooLarge
 
 
 class InputCache:
-    """Inputs by commitment, bounded in bytes; the least recently used is dropped first."""
+    """Inputs by commitment, bounded in bytes; the least recently used is dropped first. One that was not verified is
+    valid for one start of derivation: a wrong one must not survive a reset [ADA16]."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._found: OrderedDict[Commitment, Found] = OrderedDict()
+        self._found: OrderedDict[Commitment, tuple[Found, int | None]] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def get(self, commitment: Commitment) -> Found | None:
-        """A cached input, which counts as used now."""
-        found = self._found.get(commitment)
-        if found is not None:
-            self._found.move_to_end(commitment)
+    def get(self, commitment: Commitment, start: int = 0) -> Found | None:
+        """A cached input that is valid for this start, which counts as used now."""
+        found, valid_for = self._found.get(commitment, (None, None))
+        if found is None or valid_for not in (None, start):
+            return None
+        self._found.move_to_end(commitment)
         return found
 
-    def put(self, found: Found) -> None:
-        """Adds an input."""
-        if found.commitment not in self._found:
-            self._found[found.commitment] = found
-            self.bytes += _size(found)
+    def put(self, found: Found, start: int | None = None) -> None:
+        """Adds an input in place of any other of its commitment; `start` if it is valid for that one alone."""
+        replaced, _ = self._found.pop(found.commitment, (None, None))
+        self.bytes += _size(found) - (0 if replaced is None else _size(replaced))
+        self._found[found.commitment] = found, start
         while self.bytes > self._max_bytes and len(self._found) > 1:
-            self.bytes -= _size(self._found.popitem(last=False)[1])
+            self.bytes -= _size(self._found.popitem(last=False)[1][0])
 
 
 @dataclass
 class PendingInput:
-    """A requested input, and the clients to answer, one for each row: those that wait for it. Times are seconds of any
-    monotonic clock."""
+    """A requested input, and the clients to answer, one for each row: those that wait for it, each with the number of
+    its last request. `start` is that of the last request. Times are seconds of any monotonic clock."""
 
     commitment: Commitment
     urgent: bool
     requested_at: float
-    clients: dict[int, ProcessId] = field(default_factory=dict)
+    clients: dict[int, tuple[ProcessId, int]] = field(default_factory=dict)
+    start: int = 0
     is_fetching: bool = False
     failures: int = 0
     retry_at: float = 0.0
@@ -86,16 +89,16 @@ class PendingInputs:
     def __iter__(self) -> Iterator[PendingInput]:
         return iter(tuple(self._pending.values()))
 
-    def request(self, client: ProcessId, commitment: Commitment, urgent: bool, now: float) -> PendingInput:
+    def request(self, client: ProcessId, request: InputRequest, now: float) -> PendingInput:
         """Takes a request or its repetition."""
-        pending = self._pending.get(commitment)
+        pending = self._pending.get(request.commitment)
         if pending is None:
-            pending = self._pending[commitment] = PendingInput(commitment, urgent, now)
-        pending.requested_at = now
-        if urgent and not pending.urgent:
+            pending = self._pending[request.commitment] = PendingInput(request.commitment, request.urgent, now)
+        pending.requested_at, pending.start = now, request.start
+        if request.urgent and not pending.urgent:
             pending.urgent, pending.retry_at = True, min(pending.retry_at, now)
-        if urgent:
-            pending.clients[client.slot] = client
+        if request.urgent:
+            pending.clients[client.slot] = client, request.number
         return pending
 
     def due(self, now: float) -> list[PendingInput]:

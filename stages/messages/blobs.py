@@ -41,10 +41,13 @@ class BlobsUnavailable(Message, frozen=True, tag="BlobsUnavailable"):
 
 class InputRequest(Message, frozen=True, tag="InputRequest"):
     """Asks for the input of an Alt-DA commitment; one that is not `urgent` is fetched ahead of need, and only a
-    request that is gets an answer."""
+    request that is gets an answer. `start` is the number of derivation's start, `number` that of the request among
+    those of the client's life."""
 
     commitment: Commitment
     urgent: bool
+    start: int = 0
+    number: int = 0
 
 
 class InputResponse(Message, frozen=True, tag="InputResponse"):
@@ -63,8 +66,9 @@ class InputTooLarge(Message, frozen=True, tag="InputTooLarge"):
 
 class InputUnavailable(Message, frozen=True, tag="InputUnavailable"):
     """A fetch of the input has just failed; derivation repeats its request. `not_found` when the DA server answered
-    so [ADA1]."""
+    so [ADA1]. `number` is that of the client's last request before the fetch began, 0 if there was none."""
 
     commitment: Commitment
     not_found: bool
     error: str
+    number: int = 0

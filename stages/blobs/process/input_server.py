@@ -5,6 +5,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
@@ -14,6 +16,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
+from rollup_node.stages.protocol.commitments import KECCAK
 
 log = get_logger("da")
 
@@ -25,7 +28,7 @@ class InputServer:
     gives way to one that derivation waits for."""
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
-        self._client = DaClient(config, meter)
+        self._client, self._verifies = DaClient(config, meter), config.verify_on_read
         self._max_requests = max(1, config.max_requests)
         self._server, self._meter, self._wake = server, meter, wake
         self._pending, self._cache = PendingInputs(), InputCache()
@@ -44,9 +47,9 @@ class InputServer:
 
     def on_request(self, client: ProcessId, request: InputRequest) -> None:
         """Answers from the cache, or has the input fetched."""
-        found = self._cache.get(request.commitment)
+        found = self._cache.get(request.commitment, request.start)
         if found is None:
-            self._pending.request(client, request.commitment, request.urgent, time.monotonic())
+            self._pending.request(client, request, time.monotonic())
             self._wake()
         elif request.urgent:
             self._server.send(client, found)
@@ -83,9 +86,13 @@ class InputServer:
 
     async def _fetch(self, pending: PendingInput) -> None:
         answer: Found | InputUnavailable
+        start, began = pending.start, dict(pending.clients)
+        verified = self._verifies and pending.commitment.kind == KECCAK
         try:
             answer = await self._client.get(pending.commitment, ahead=not pending.urgent)
-            self._cache.put(answer)
+            if not verified and start != pending.start:
+                return  # it is read again for the new start
+            self._cache.put(answer, None if verified else start)
             self._pending.remove(pending)
         except EndpointError as error:
             answer = self._failed(pending, error)
@@ -93,7 +100,10 @@ class InputServer:
             pending.is_fetching = False
             self._wake()
         # A lost answer is no harm: the client repeats its request.
-        for client in pending.clients.values():
+        for row, (client, _) in pending.clients.items():
+            asker, number = began.get(row, (client, 0))
+            if isinstance(answer, InputUnavailable):
+                answer = msgspec.structs.replace(answer, number=number if asker == client else 0)
             self._server.send(client, answer)
 
     def _failed(self, pending: PendingInput, error: EndpointError) -> InputUnavailable:

@@ -95,12 +95,21 @@ class AltDaResolver:
             return self._use(commitment, included, challenge.data)
         if not self._not_found:
             return needed
-        if challenge is None and self.challenges.is_past_challenge(included):
+        if self.is_last_chance:
             raise CriticalError(
                 f"no DA server has the input of commitment {commitment} of L1 block {included}, and it could be"
                 f" challenged until L1 block {self.challenges.challenge_window_end(included)} only"
             )
         return NeedChallenges(self.challenges.next_number)
+
+    @property
+    def is_last_chance(self) -> bool:
+        """Whether nobody can challenge the commitment that is needed any more: the next `input_not_found` is
+        critical."""
+        if self.needed is None:
+            return False
+        commitment, included = self.needed.commitment, self.needed.block.number
+        return self.challenges.is_past_challenge(included) and self.challenges.challenge(commitment, included) is None
 
     def add_input(self, commitment: Commitment, data: bytes) -> bool:
         """Brings the input of a commitment; False if another or none is needed."""
@@ -117,7 +126,7 @@ class AltDaResolver:
         return True
 
     def input_not_found(self, commitment: Commitment) -> bool:
-        """No DA server has the input that is needed, at present."""
+        """No DA server has the input that is needed, at present, or at the last chance for good."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
         self._not_found = True
@@ -132,9 +141,8 @@ class AltDaResolver:
             self.reset = ChallengesReorged(block.header.number)
             return True
         self.challenges.read_events(block)
-        included = self.needed.block.number
-        if self.challenges.is_past_challenge(included):
-            self._not_found = self.challenges.challenge(self.needed.commitment, included) is not None
+        if self.is_last_chance:
+            self._not_found = False
         return True
 
     def _use(self, commitment: Commitment, included: int, data: bytes) -> bytes | None:

@@ -23,16 +23,24 @@ PREFETCHED_INPUTS = 32
 PREFETCH_SECONDS = 5.0
 LONG_WAIT = 15.0
 """Seconds after which a missing input is a health problem."""
+LOST_ANSWERS, LOST_SECONDS = 5, 60.0
+"""How often, and over how long, a DA server must not have an input that nobody can challenge any more [ADA15]."""
 
 InputMessage = InputResponse | InputTooLarge | InputUnavailable
 
 
 class AltDaClient:
-    """Requests are repeated until they are met. Times are seconds of a steady clock."""
+    """Requests are repeated until they are met. Times are seconds of a steady clock.
+
+    `_phase` is what is needed and whether it is its last chance, from the time `_phase_began`; `_not_found` counts the
+    answers in it that the DA server does not have it, to requests from number `_first` on."""
 
     def __init__(self, resolver: AltDaResolver, blobs: Client, meter: Meter, log: Logger) -> None:
         self._resolver, self._blobs, self._meter, self._warnings = resolver, blobs, meter, RepeatedWarnings(log)
         self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
+        self._start = self._number = self._first = self._not_found = 0
+        self._phase: tuple[NeedInput, bool] | None = None
+        self._phase_began = 0.0
         self._waits_for: tuple[NeedInput | None, float] = (None, 0.0)
         self._error: str | None = None
 
@@ -41,19 +49,20 @@ class AltDaClient:
         """The L1 block up to which challenges are settled [ADA11]."""
         return self._resolver.challenges.settled
 
-    def restart(self) -> None:
-        """Derivation starts again: everything is requested at once."""
+    def restart(self, start: int) -> None:
+        """Derivation starts again, with the number `start`: everything is requested at once."""
+        self._start, self._phase = start, None
         self._throttle.clear()
         self._prefetch_throttle.clear()
 
-    def on_input(self, message: InputMessage) -> None:
+    def on_input(self, message: InputMessage, now: float) -> None:
         """The blobs process's answer; one to an earlier need is ignored."""
         if isinstance(message, InputResponse):
             self._resolver.add_input(message.commitment, message.data)
         elif isinstance(message, InputTooLarge):
             self._resolver.add_too_large(message.commitment, message.size)
         elif self._is_needed(message.commitment):
-            if message.not_found and self._resolver.input_not_found(message.commitment):
+            if message.not_found and self._counts(message, now) and self._resolver.input_not_found(message.commitment):
                 self._explain_once(message)
             self._error = message.error
 
@@ -67,12 +76,13 @@ class AltDaClient:
         need."""
         needed = self._resolver.needed
         if needed is not None:
-            request = InputRequest(needed.commitment, True)
-            if self._throttle.is_due("input", request, now):
-                self._blobs.send(request)
+            self._enter_phase(needed, now)
+            if self._throttle.is_due("input", self._phase, now):
+                self._number += 1
+                self._blobs.send(InputRequest(needed.commitment, True, self._start, self._number))
         nearest = list(islice(_commitments(ahead, batcher), PREFETCHED_INPUTS))
         for commitment in nearest:
-            request = InputRequest(commitment, False)
+            request = InputRequest(commitment, False, self._start)
             if self._prefetch_throttle.is_due(commitment, request, now):
                 self._blobs.send(request)
         self._prefetch_throttle.retain(set(nearest))
@@ -95,6 +105,21 @@ class AltDaClient:
             return []
         error = f": {self._error}" if self._error else ""
         return [f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}"]
+
+    def _enter_phase(self, needed: NeedInput, now: float) -> None:
+        phase = needed, self._resolver.is_last_chance
+        if phase != self._phase:
+            self._phase, self._phase_began, self._first, self._not_found = phase, now, self._number + 1, 0
+
+    def _counts(self, message: InputUnavailable, now: float) -> bool:
+        """Whether an input that was not found is missing now, at its last chance for good: many look-ups fail in a
+        short outage of a DA server, and one that began before the phase says nothing [ADA15]."""
+        phase = self._resolver.needed, self._resolver.is_last_chance
+        if phase != self._phase or message.number < self._first:
+            return False
+        self._not_found += 1
+        is_lost = self._not_found >= LOST_ANSWERS and now - self._phase_began >= LOST_SECONDS
+        return is_lost or not self._resolver.is_last_chance
 
     def _is_needed(self, commitment: Commitment) -> bool:
         return self._resolver.needed is not None and self._resolver.needed.commitment == commitment

@@ -118,7 +118,7 @@ class DerivationStage:
     def _on_blobs(self, message: BlobsResponse | BlobsUnavailable | InputMessage) -> None:
         if isinstance(message, InputMessage):
             if self._alt_da is not None:
-                self._alt_da.on_input(message)
+                self._alt_da.on_input(message, time.monotonic())
         elif isinstance(message, BlobsResponse):
             known = self._prefetcher.add_blobs(message.block_hash, message.contents)
             if not known and not self._prefetcher.has_frames(message.block_hash):
@@ -171,7 +171,7 @@ class DerivationStage:
         self._decoding.clear_queue()
         self._requests.restart()
         if self._alt_da is not None:
-            self._alt_da.restart()
+            self._alt_da.restart(start.reset)
 
     def _take_answer(self, answer: Answer) -> None:
         """The engine has answered the attributes that the deriver waits for."""

@@ -10,7 +10,7 @@ from rollup_node.stages.blobs.input_requests import (
     InputCache,
     PendingInputs,
 )
-from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 
 CLIENT, LATER = ProcessId(3, 1), ProcessId(3, 2)
@@ -30,11 +30,38 @@ def test_the_cache_is_bounded_in_bytes_and_drops_the_least_used() -> None:
     assert 9000 < cache.bytes < 9600
 
 
+def test_an_input_that_was_not_verified_is_valid_for_one_start() -> None:
+    cache, wrong, right = (
+        InputCache(),
+        InputResponse(COMMITMENTS[0], b"wrong"),
+        InputResponse(COMMITMENTS[0], b"right!"),
+    )
+    cache.put(wrong, 1)
+    assert (cache.get(COMMITMENTS[0], 1), cache.get(COMMITMENTS[0], 2)) == (wrong, None)
+    size = cache.bytes
+    cache.put(right, 2)
+    assert (cache.get(COMMITMENTS[0], 1), cache.get(COMMITMENTS[0], 2)) == (None, right)
+    assert (len(cache), cache.bytes) == (1, size + 1)
+    cache.put(right)
+    assert cache.get(COMMITMENTS[0], 3) == right
+
+
+def test_the_last_request_of_each_client_counts() -> None:
+    pending = PendingInputs()
+    for number in (7, 8):
+        found = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True, 3, number), 0.0)
+    assert (found.start, found.clients) == (3, {3: (CLIENT, 8)})
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], False, 4), 0.0)
+    assert (found.start, found.clients) == (4, {3: (CLIENT, 8)})
+
+
 def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
     pending = PendingInputs()
-    ahead, urgent = (pending.request(CLIENT, each, index == 1, 0.0) for index, each in enumerate(COMMITMENTS[:2]))
+    ahead, urgent = (
+        pending.request(CLIENT, InputRequest(each, index == 1), 0.0) for index, each in enumerate(COMMITMENTS[:2])
+    )
     assert pending.due(0.0) == [urgent, ahead]
-    assert (ahead.clients, urgent.clients) == ({}, {3: CLIENT})
+    assert (ahead.clients, urgent.clients) == ({}, {3: (CLIENT, 0)})
     assert urgent.failed("down", False, 0.0) == InputUnavailable(COMMITMENTS[1], False, "down")
     assert pending.due(FIRST_PAUSE - 0.01) == [ahead]
     assert pending.next_retry(0.0) == FIRST_PAUSE
@@ -48,11 +75,11 @@ def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
 
 def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed() -> None:
     pending = PendingInputs()
-    large = pending.request(CLIENT, COMMITMENTS[0], False, 0.0)
+    large = pending.request(CLIENT, InputRequest(COMMITMENTS[0], False), 0.0)
     large.postponed("too large")
-    pending.request(CLIENT, COMMITMENTS[0], False, 5.0)
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], False), 5.0)
     assert pending.due(1000.0) == []
-    pending.request(CLIENT, COMMITMENTS[0], True, 6.0)
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 6.0)
     assert pending.due(6.0) == [large]
     large.postponed("it became urgent while it was read")
     assert pending.due(6.0) == [large]
@@ -61,14 +88,14 @@ def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed() -> None:
 def test_a_new_incarnation_of_a_client_replaces_the_one_before() -> None:
     pending = PendingInputs()
     for client in (CLIENT, LATER):
-        found = pending.request(client, COMMITMENTS[0], True, 0.0)
-    assert (len(pending), found.clients) == (1, {3: LATER})
+        found = pending.request(client, InputRequest(COMMITMENTS[0], True), 0.0)
+    assert (len(pending), found.clients) == (1, {3: (LATER, 0)})
 
 
 def test_requests_that_are_not_repeated_end() -> None:
     pending = PendingInputs()
-    first = pending.request(CLIENT, COMMITMENTS[0], True, 0.0)
-    fetching = pending.request(CLIENT, COMMITMENTS[1], False, 0.0)
+    first = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
+    fetching = pending.request(CLIENT, InputRequest(COMMITMENTS[1], False), 0.0)
     fetching.is_fetching = True
     pending.expire(URGENT_SECONDS + 0.1)
     assert (first.urgent, len(pending)) == (False, 2)
@@ -78,9 +105,9 @@ def test_requests_that_are_not_repeated_end() -> None:
 
 def test_the_number_of_requests_is_bounded_and_urgent_ones_stay() -> None:
     pending = PendingInputs()
-    pending.request(CLIENT, COMMITMENTS[0], True, 0.0)
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
     for index, each in enumerate(COMMITMENTS[1:]):
-        pending.request(CLIENT, each, False, 0.001 * index)
+        pending.request(CLIENT, InputRequest(each, False), 0.001 * index)
     pending.expire(1.0)
     assert len(pending) == MAX_PENDING
     assert COMMITMENTS[0] in {each.commitment for each in pending}
@@ -91,5 +118,5 @@ def test_the_number_of_requests_is_bounded_and_urgent_ones_stay() -> None:
 def test_commitments_of_both_kinds_are_apart() -> None:
     pending = PendingInputs()
     for kind in (0, 1):
-        pending.request(CLIENT, Commitment(kind, bytes(32)), True, 0.0)
+        pending.request(CLIENT, InputRequest(Commitment(kind, bytes(32)), True), 0.0)
     assert len(pending) == 2

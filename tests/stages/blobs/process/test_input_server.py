@@ -31,6 +31,7 @@ class DaServer:
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
         self.is_open.set()
+        self.data = list(DATA)
         self.failing: dict[Commitment, int] = {}
         self.asked: Counter[Commitment] = Counter()
         self.at_once = self.most_at_once = 0
@@ -46,7 +47,7 @@ class DaServer:
         finally:
             self.at_once -= 1
         status = self.failing.get(COMMITMENTS[index], 200)
-        return web.Response(status=status, body=DATA[index] if status == 200 else b"")
+        return web.Response(status=status, body=self.data[index] if status == 200 else b"")
 
 
 class InputsClient:
@@ -62,9 +63,9 @@ class InputsClient:
     def _on_health(self, message: Health) -> None:
         self.health = message.problems
 
-    def request(self, *indices: int, urgent: bool = True) -> None:
+    def request(self, *indices: int, urgent: bool = True, start: int = 1, number: int = 0) -> None:
         for index in indices:
-            self._client.send(InputRequest(COMMITMENTS[index], urgent))
+            self._client.send(InputRequest(COMMITMENTS[index], urgent, start, number))
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
@@ -132,6 +133,57 @@ def test_failures_are_answered_and_retried_until_the_input_is_there(monkeypatch:
             client.request(0)
             await client.until(lambda: InputResponse(COMMITMENTS[0], DATA[0]) in client.answers)
             await client.until(lambda: not client.health)
+
+    run_within(30, main)
+
+
+def test_a_wrong_input_that_cannot_be_verified_does_not_survive_a_start() -> None:
+    """Whether it was used, fetched ahead of need, or was on its way."""
+
+    async def main() -> None:
+        async with running(verify_on_read=False, max_requests=3) as client:
+            client.server.data[:3] = [b"wrong"] * 3
+            client.request(0)
+            client.request(1, urgent=False)
+            await client.until(lambda: client.answers == [InputResponse(COMMITMENTS[0], b"wrong")])
+            await client.until(lambda: client.server.asked[COMMITMENTS[1]])
+            client.request(0)
+            await client.until(lambda: len(client.answers) == 2)
+            assert client.server.asked[COMMITMENTS[0]] == 1, "within a start it is cached"
+            client.server.is_open.clear()
+            client.request(2, urgent=False)
+            await client.until(lambda: client.server.asked[COMMITMENTS[2]])
+            client.server.data[:2] = DATA[:2]
+            client.answers.clear()
+            client.request(0, 1, 2, start=2)
+            await client.until(lambda: client.server.at_once == 3)
+            client.server.is_open.set()
+            await client.until(lambda: client.server.asked[COMMITMENTS[2]] == 2)
+            await client.until(lambda: len(client.answers) == 3)
+            assert [answer for answer in client.answers if answer.commitment != COMMITMENTS[2]] == [
+                InputResponse(COMMITMENTS[index], DATA[index]) for index in (0, 1)
+            ]
+
+    run_within(30, main)
+
+
+def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_requests, "FIRST_PAUSE", 0.05)
+
+    async def main() -> None:
+        async with running(max_requests=2) as client:
+            client.server.failing[COMMITMENTS[0]] = 404
+            client.server.is_open.clear()
+            client.request(0, number=1)
+            await client.until(lambda: client.server.asked[COMMITMENTS[0]])
+            client.request(0, number=2)
+            client.request(1, urgent=False)
+            await client.until(lambda: client.server.asked[COMMITMENTS[1]])
+            client.server.is_open.set()
+            await client.until(lambda: len(client.answers) >= 2)
+            first, second = client.answers[:2]
+            assert isinstance(first, InputUnavailable) and isinstance(second, InputUnavailable)
+            assert (first.number, second.number) == (1, 2)
 
     run_within(30, main)
 

@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.bus import Client, ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
-from rollup_node.stages.derivation.process import alt_da_client
+from rollup_node.stages.derivation.process import alt_da_client, stage
+from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
 from rollup_node.stages.derivation.process.stage import build
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import PREFIX, Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
@@ -34,8 +37,23 @@ PLAN = plan(GENESIS, 4)
 ITEMS = channel("a", *singulars(PLAN), pieces=2)
 
 
+class Sent:
+    """A client that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        self.messages.append(message)
+
+    def take(self) -> list[Message]:
+        found, self.messages = self.messages, []
+        return found
+
+
 class AltDaNode:
-    """The stage, and the processes around it, which answer from a chain. Blocks above `visible` do not exist yet."""
+    """The stage, and the processes around it, which answer from a chain. Blocks above `visible` do not exist yet. An
+    answer that an input is missing `is_late` if its fetch began before the request."""
 
     def __init__(self, chain: AltDaChain, directory: Path) -> None:
         self.chain = chain
@@ -44,6 +62,7 @@ class AltDaNode:
         self.blocks_requested: list[int] = []
         self.too_large: set[Commitment] = set()
         self.error = "down"
+        self.is_late = False
         self.reset = 1
         self.task: asyncio.Task[None] | None = None
         self.health: tuple[str, ...] = ()
@@ -82,7 +101,8 @@ class AltDaNode:
         if commitment in self.too_large:
             self._blobs.send(peer, InputTooLarge(commitment, 200_000))
         elif self.chain.is_down or commitment not in self.chain.inputs:
-            self._blobs.send(peer, InputUnavailable(commitment, not self.chain.is_down, self.error))
+            number = 0 if self.is_late else request.number
+            self._blobs.send(peer, InputUnavailable(commitment, not self.chain.is_down, self.error, number))
         else:
             self._blobs.send(peer, InputResponse(commitment, self.chain.inputs[commitment]))
 
@@ -120,6 +140,12 @@ class AltDaNode:
                 await self.stage.close()
 
 
+def repeat_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are repeated at this pace."""
+    for module in (alt_da_client, stage):
+        monkeypatch.setattr(module, "REPEAT_SECONDS", seconds)
+
+
 def play(node: AltDaNode, script: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
         async with node.running():
@@ -139,8 +165,9 @@ def test_inputs_are_requested_ahead_and_when_they_are_needed(tmp_path: Path) -> 
         await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
         assert refs(chain.l2[1:]) == refs(PLAN)
         await node.until(lambda: node.status.idle)
-        assert InputRequest(second, False) in node.requests
-        assert node.requests.index(InputRequest(second, False)) < node.requests.index(InputRequest(second, True))
+        of_second = [request.urgent for request in node.requests if request.commitment == second]
+        assert of_second[0] is False and True in of_second, "ahead of need, and then for the need"
+        assert {request.start for request in node.requests} == {node.reset}
         await node.until(lambda: node.health == ())
 
     play(node, script)
@@ -224,18 +251,87 @@ def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
     play(node, script)
 
 
-def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(tmp_path: Path) -> None:
+def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers to requests from before say nothing about it."""
+    monkeypatch.setattr(alt_da_client, "LOST_SECONDS", 0.2)
+    repeat_every(0.03, monkeypatch)
     chain = AltDaChain(forks_until("granite"))
     (lost,) = chain.commit(*ITEMS[:1], stored=False)
+    end = chain.mine_commitments(lost) + WINDOW + 1
+    chain.mine_until(end - 1)
+    node = AltDaNode(chain, tmp_path)
+    node.is_late = True
+
+    def asked() -> int:
+        return sum(request.urgent for request in node.requests)
+
+    async def script() -> None:
+        assert node.task is not None
+        resolver = node.stage.deriver.alt_da
+        assert resolver is not None
+        await node.until(lambda: asked() > 10)
+        assert resolver.challenges.next_number == end - WINDOW, "no challenges are read ahead"
+        node.is_late = False
+        await node.until(lambda: resolver.challenges.next_number == end)
+        node.is_late = True
+        chain.mine()
+        await node.until(lambda: resolver.is_last_chance)
+        before = asked()
+        await node.until(lambda: asked() > before + 10)
+        assert not node.task.done()
+        node.is_late = False
+        with pytest.raises(CriticalError, match="no DA server has the input of commitment"):
+            await node.task
+
+    play(node, script)
+
+
+def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole window is read in less than a second, and the server has the input again a minute later [ADA15]."""
+    repeat_every(0.03, monkeypatch)
+    chain = AltDaChain(forks_until("granite"))
+    (lost,) = chain.commit(*channel("a", *singulars(PLAN)), stored=False)
     chain.mine_until(chain.mine_commitments(lost) + WINDOW + 1)
     node = AltDaNode(chain, tmp_path)
 
     async def script() -> None:
         assert node.task is not None
-        with pytest.raises(CriticalError, match="no DA server has the input of commitment"):
-            await node.task
+        await node.until(lambda: len(node.requests) > 30)
+        assert not node.task.done()
+        chain.inputs[lost] = channel("a", *singulars(PLAN))[0]
+        await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
 
     play(node, script)
+
+
+def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
+    """Neither of the two is enough."""
+    for answers, seconds, is_lost in ((4, 60.0, False), (5, 59.9, False), (5, 60.0, True)):
+        chain = AltDaChain(forks_until("granite"))
+        (lost,) = chain.commit(*ITEMS[:1], stored=False)
+        chain.mine_until(chain.mine_commitments(lost) + WINDOW)
+        chain.run()
+        resolver, sent = chain.deriver.alt_da, Sent()
+        assert resolver is not None
+        assert not resolver.is_last_chance
+        assert chain.deriver.add_challenges(chain.mine())
+        assert resolver.is_last_chance
+        client = AltDaClient(resolver, cast(Client, sent), Meter("derivation"), get_logger("test"))
+        for index in range(answers):
+            now = 1000.0 + seconds * index / (answers - 1)
+            client.request((), None, now)
+            (request,) = sent.take()
+            assert isinstance(request, InputRequest)
+            client.on_input(InputUnavailable(lost, True, "gone", request.number), now)
+        if is_lost:
+            with pytest.raises(CriticalError):
+                resolver.next()
+        else:
+            assert resolver.next() == resolver.needed
 
 
 def test_an_input_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
