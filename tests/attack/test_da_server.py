@@ -18,9 +18,12 @@ from tests.support.plain_rollup import PLAIN_ROLLUP
 
 NUMBERS = itertools.count()
 """Inputs that no other test has."""
-LIMIT = 32 << 20
+LIMIT, HASHED = 32 << 20, 96 << 20
 BOMB = gzip_bomb(b"", 64 << 20, b"")
-FAST = {"rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5}
+FAST = {
+    "rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5,
+    "rollup_node.stages.blobs.process.da_client.MAX_HASHED": HASHED,
+}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +107,7 @@ async def wrong(request: web.Request) -> web.StreamResponse:
 
 
 ATTACKS: dict[str, tuple[Handler, int, str]] = {
-    "endless keccak": (endless, 0, f"longer than {LIMIT} bytes"),
+    "endless keccak": (endless, 0, f"longer than {HASHED} bytes"),
     "endless generic": (endless, 1, f"longer than {LIMIT} bytes"),
     "dripping": (dripping, 1, "no answer within 2 s"),
     "failing": (failing, 1, "HTTP status 500"),

@@ -16,6 +16,8 @@ from rollup_node.stages.protocol.keccak import Keccak256
 
 MAX_BODY = 32 << 20
 """Bytes of an input: twice what the DA layers in use take."""
+MAX_HASHED = 1 << 30
+"""Bytes of an input of a keccak commitment that are hashed without being kept: if they match, it is skipped [AD7]."""
 AHEAD_BODY = 4 << 20
 """Bytes of an input that is read ahead: several are at the same time."""
 UNLIMITED_SECONDS = 600.0
@@ -81,16 +83,17 @@ class DaClient:
                 raise EndpointError(self.name, f"HTTP status {response.status}", response.status)
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise EndpointError(self.name, "the input is compressed, which was not asked for")
-            return await self._read(response, commitment, AHEAD_BODY if ahead else MAX_BODY)
+            hashed = commitment.kind == KECCAK and self._verify
+            limit = AHEAD_BODY if ahead else MAX_HASHED if hashed else MAX_BODY
+            return await self._read(response, commitment, limit, hashed)
 
     async def _read(
-        self, response: aiohttp.ClientResponse, commitment: Commitment, limit: int
+        self, response: aiohttp.ClientResponse, commitment: Commitment, limit: int, hashed: bool
     ) -> InputResponse | InputTooLarge:
         """The body. Of one that is too large to be used nothing is kept; whether it matches still decides if it is
         skipped [AD7]."""
-        is_keccak = commitment.kind == KECCAK
-        keep = MAX_KECCAK_INPUT if is_keccak else limit
-        hasher = Keccak256() if is_keccak and self._verify else None
+        keep = MAX_KECCAK_INPUT if commitment.kind == KECCAK else limit
+        hasher = Keccak256() if hashed else None
         body, size = bytearray(), 0
         async for part in response.content.iter_any():
             size += len(part)
@@ -104,7 +107,7 @@ class DaClient:
             if hasher is not None:
                 hasher.update(part)
         if size > limit:
-            error = EndpointError if limit == MAX_BODY else TooLargeAheadError
+            error = TooLargeAheadError if limit == AHEAD_BODY else EndpointError
             raise error(self.name, f"the input is longer than {limit} bytes")
         if hasher is not None and hasher.digest() != commitment.content:
             raise EndpointError(self.name, f"sends {size} bytes that do not match commitment {commitment}")

@@ -11,11 +11,12 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process import da_client
-from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError, TooLargeAheadError
+from rollup_node.stages.blobs.process.da_client import MAX_BODY, DaClient, InputNotFoundError, TooLargeAheadError
 from rollup_node.stages.io.jsonrpc import EndpointError
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
-from rollup_node.stages.protocol.commitments import GENERIC, MAX_KECCAK_INPUT, Commitment, keccak_commitment
+from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
+from rollup_node.stages.protocol.keccak import Keccak256
 from tests.support.http_listener import Handler, app_for_every_path, listening
 from tests.support.stage_runner import run_within
 
@@ -125,8 +126,29 @@ def test_the_largest_keccak_input_and_a_larger_one() -> None:
 
 @pytest.mark.parametrize("commitment", [KECCAK_OF_DATA, OPAQUE])
 def test_a_body_that_never_ends_is_cut_off(commitment: Commitment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(da_client, "MAX_BODY", 2 << 20)
+    limit = "MAX_BODY" if commitment is OPAQUE else "MAX_HASHED"
+    monkeypatch.setattr(da_client, limit, 2 << 20)
     assert "the input is longer than 2097152 bytes" in str(error_of(endless(bytes(1 << 16)), commitment))
+
+
+def test_a_keccak_input_of_any_size_is_skipped_if_it_matches() -> None:
+    """A batcher can commit to more than is kept of a generic input; derivation must not wait for it for ever [AD7]."""
+    part, parts = bytes(1 << 20), (MAX_BODY >> 20) + 1
+    hasher = Keccak256()
+    for _ in range(parts):
+        hasher.update(part)
+    commitment = Commitment(KECCAK, hasher.digest())
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(parts):
+            await response.write(part)
+        await response.write_eof()
+        return response
+
+    assert get(handler, commitment) == InputTooLarge(commitment, MAX_BODY + len(part))
+    assert f"sends {MAX_BODY + len(part)} bytes that do not match" in str(error_of(handler))
 
 
 def test_less_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +164,9 @@ def test_less_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     with_server(answering(large), use)
 
 
-def test_memory_stays_small_while_a_long_body_is_hashed() -> None:
+def test_memory_stays_small_while_a_long_body_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body of 32 MiB for a keccak commitment takes no memory of its size."""
+    monkeypatch.setattr(da_client, "MAX_HASHED", 32 << 20)
     handler, before = endless(bytes(1 << 18)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tracemalloc.start()
     try:
