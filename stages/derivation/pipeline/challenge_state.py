@@ -218,12 +218,17 @@ class ChallengeState:
 
     def _prune(self) -> None:
         """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges. The
-        finalized head may be far ahead of the block being read, whose reset still needs the challenges."""
-        if self._finalized is None or self._origin is None:
+        finalized head may be far ahead of the block being read, whose reset still needs the challenges. While there is
+        none, what is over twice as deep as a reset goes back is forgotten, and not settled before the head is there."""
+        if self._origin is None:
             return
-        while self.expired and self._window_end(self.expired[0]) <= self._finalized:
+        over = self._origin - 2 * self._look_back
+        if self._finalized is not None:
+            over = min(self._finalized, self._origin) - self._look_back
+        final = over if self._finalized is None else self._finalized
+        while self.expired and (end := self._window_end(self.expired[0])) <= final:
             self.expired.popleft()
-        over = min(self._finalized, self._origin) - self._look_back
+            self.complete_from = max(self.complete_from, end)
         while self._old and self._old[0].resolve_window_end <= over:
             challenge = self._old.popleft()
             key = challenge.included, challenge.commitment

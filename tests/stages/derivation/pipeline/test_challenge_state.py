@@ -143,12 +143,33 @@ def test_after_the_reset_the_commitment_is_skipped() -> None:
 
 def test_challenges_are_forgotten_where_no_reset_goes_back_to() -> None:
     """Neither the block being read nor L1's finalized head alone decides [AD14]."""
-    for finalized, is_known in ((None, True), (111 + LOOK_BACK - 1, True), (111 + LOOK_BACK, False)):
+    for finalized, last, is_known in (
+        (111 + LOOK_BACK - 1, 300, True),
+        (111 + LOOK_BACK, 300, False),
+        (None, 111 + 2 * LOOK_BACK - 1, True),
+        (None, 111 + 2 * LOOK_BACK, False),
+    ):
         chain = Chain(finalized=finalized)
         chain.events = {105: [challenge(0, 101, ACTIVE)], 107: [challenge(0, 101, RESOLVED, DATA[0])]}
-        chain.read(300)
+        chain.read(last)
         assert (chain.status(0, 101) is RESOLVED) is is_known
         assert (len(chain.state.challenges), len(chain.state._old)) == (0, int(is_known))
+
+
+def test_without_a_finalized_head_the_state_is_bounded_and_nothing_settles_too_early() -> None:
+    chain, commitments = Chain(), {number: keccak_commitment(b"%d" % number) for number in range(FIRST, FIRST + 400)}
+    chain.used = {number: [commitment] for number, commitment in commitments.items()}
+    for number, commitment in commitments.items():
+        logs = [challenge(commitment, number, ACTIVE), challenge(commitment, number, RESOLVED, b"%d" % number)]
+        chain.events[number] = logs
+    chain.read(FIRST + 399)
+    state = chain.state
+    assert len(state.commitments) + len(state.expired) == len(state._by_key) <= 2 * LOOK_BACK + RESOLVE
+    oldest = state.expired[0].included
+    state.finalize(oldest + RESOLVE - 2)
+    assert state.settled is None, "windows of commitments that are forgotten end later"
+    state.finalize(oldest + RESOLVE - 1)
+    assert state.settled == oldest - 1
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: 
 
 
 def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() -> None:
-    """A reset that the operator asks for does so as well [ADA14]."""
+    """As it does after a restart of the engine process, and after a reset that the operator asks for [ADA14]."""
     chain = chain_with(l1_step=2, alt_da=AltDaConfig(b"\xda" * 20, "KeccakCommitment", 40, 20))
     harness = CoreHarness(chain, engine_with(chain, 250, safe=90, per_epoch=1))
     harness.l1_head = 400
@@ -344,6 +344,7 @@ def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() 
     harness.run_until_idle(600)
     assert harness.start is not None
     before = harness.start
+    assert before.base.number == chain.genesis.l1_origin.number + 90 - 60, "the engine's safe head was block 90"
     harness.restart_derivation()
     harness.derive()
     harness.run_until_idle()
