@@ -62,8 +62,8 @@ class AltDaClient:
         elif isinstance(message, InputTooLarge):
             self._resolver.add_too_large(message.commitment, message.size)
         elif self._is_needed(message.commitment):
-            if message.not_found and self._counts(message, now) and self._resolver.input_not_found(message.commitment):
-                self._explain_once(message)
+            if message.not_found:
+                self._on_not_found(message, now)
             self._error = message.error
 
     def on_l1_status(self, message: L1Heads | RuntimeConfig | Health) -> None:
@@ -111,29 +111,31 @@ class AltDaClient:
         if phase != self._phase:
             self._phase, self._phase_began, self._first, self._not_found = phase, now, self._number + 1, 0
 
-    def _counts(self, message: InputUnavailable, now: float) -> bool:
-        """Whether an input that was not found is missing now, at its last chance for good: many look-ups fail in a
-        short outage of a DA server, and one that began before the phase says nothing [ADA15]."""
-        phase = self._resolver.needed, self._resolver.is_last_chance
-        if phase != self._phase or message.number < self._first:
-            return False
+    def _on_not_found(self, message: InputUnavailable, now: float) -> None:
+        """At its last chance an input is missing for good only after many look-ups: they all fail in a short outage of
+        a DA server. One that began before the phase says nothing [ADA15]."""
+        needed, is_last_chance = self._resolver.needed, self._resolver.is_last_chance
+        if needed is None or (needed, is_last_chance) != self._phase or message.number < self._first:
+            return
         self._not_found += 1
+        if self._not_found == 1:
+            self._explain(needed, is_last_chance)
         is_lost = self._not_found >= LOST_ANSWERS and now - self._phase_began >= LOST_SECONDS
-        return is_lost or not self._resolver.is_last_chance
+        if is_lost or not is_last_chance:
+            self._resolver.input_not_found(message.commitment)
 
     def _is_needed(self, commitment: Commitment) -> bool:
         return self._resolver.needed is not None and self._resolver.needed.commitment == commitment
 
-    def _explain_once(self, message: InputUnavailable) -> None:
-        needed = self._resolver.needed
-        if self._error is None and needed is not None:
-            self._warnings.warn(
-                "not found",
-                "the DA server does not have an input: reading challenges ahead",
-                commitment=message.commitment,
-                block=needed.block,
-                challenged_until=self._resolver.challenges.challenge_window_end(needed.block.number),
-            )
+    def _explain(self, needed: NeedInput, is_last_chance: bool) -> None:
+        does = "its challenge window is over, derivation ends soon" if is_last_chance else "reading challenges ahead"
+        self._warnings.warn(
+            "lost" if is_last_chance else "not found",
+            f"the DA server does not have an input: {does}",
+            commitment=needed.commitment,
+            block=needed.block,
+            challenged_until=self._resolver.challenges.challenge_window_end(needed.block.number),
+        )
 
     def _describe(self, needed: NeedInput) -> str:
         """The input, and what becomes of it on L1."""

@@ -324,6 +324,7 @@ def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
         for index in range(answers):
             now = 1000.0 + seconds * index / (answers - 1)
             client.request((), None, now)
+            assert resolver.next() == resolver.needed
             (request,) = sent.take()
             assert isinstance(request, InputRequest)
             client.on_input(InputUnavailable(lost, True, "gone", request.number), now)
