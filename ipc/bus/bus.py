@@ -103,7 +103,7 @@ class Bus:
     def publish(self, channel: str) -> Publisher:
         """Binds a STATUS channel that this role serves."""
         entry = self._entry(channel, Pattern.STATUS, serving=True)
-        return self._add(Publisher(self._socket(entry, zmq.XPUB), self.transport, entry.down))
+        return self._add(Publisher(self._socket(entry, zmq.XPUB), self.transport, entry.down, self._wake.set))
 
     def subscribe(self, channel: str, handler: Callable[[Any], object]) -> Subscriber:
         """Connects to a STATUS channel."""

@@ -11,30 +11,49 @@ from rollup_node.ipc.wire.codec import Codec, Envelope, UnusableMessage, encode_
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
 REPEAT_SECONDS = 1.0
+MIN_SECONDS = 0.05
+"""Between two states of a type that change without a pause: a node that catches up changes its heads hundreds of times
+a second, and each message costs its readers more than they gain from it."""
 _NO_TIMER = 60.0
 
 
 class Publisher:
-    """The bound side: keeps the last state of each message type and repeats them all every second."""
+    """The bound side: keeps the last state of each message type and repeats them all every second. A state that follows
+    its predecessor within MIN_SECONDS is sent at their end, unless it is urgent or another has replaced it by then.
+    `wake` has `tick` called soon."""
 
-    def __init__(self, socket: ChannelSocket, transport: Transport, down: Any) -> None:
+    def __init__(
+        self, socket: ChannelSocket, transport: Transport, down: Any, wake: Callable[[], None] = lambda: None
+    ) -> None:
         self.sockets = (socket,)
-        self._socket, self._transport, self._codec = socket, transport, Codec(down)
-        self._states: dict[type, tuple[Any, list[bytes]]] = {}
+        self._socket, self._transport, self._codec, self._wake = socket, transport, Codec(down), wake
+        self._states: dict[type, Any] = {}
+        self._sent: dict[type, tuple[float, list[bytes]]] = {}
+        self._waiting: dict[type, float] = {}
         self._sequence = 0
         self._due = 0.0
         self._subscribed = False
 
-    def set(self, state: Any) -> None:
+    def set(self, state: Any, urgent: bool = False) -> None:
         """Makes `state` the last of its type and sends it, unless it equals the one before."""
-        last = self._states.get(type(state))
-        if last is not None and last[0] == state:
+        kind = type(state)
+        if self._states.get(kind) == state:
             return
-        payload = self._codec.encode(state)
+        self._states[kind] = state
+        now = time.monotonic()
+        sent = self._sent.get(kind)
+        if urgent or sent is None or now - sent[0] >= MIN_SECONDS:
+            self._send(kind, now)
+        elif kind not in self._waiting:
+            self._waiting[kind] = sent[0] + MIN_SECONDS
+            self._wake()
+
+    def _send(self, kind: type, now: float) -> None:
+        self._waiting.pop(kind, None)
+        payload = self._codec.encode(self._states[kind])
         self._sequence += 1
-        header = Envelope(*self._transport.process_id, self._sequence, 0, None)
-        frames = [encode_header(header), payload]
-        self._states[type(state)] = (state, frames)
+        frames = [encode_header(Envelope(*self._transport.process_id, self._sequence, 0, None)), payload]
+        self._sent[kind] = now, frames
         self._socket.send(frames)
 
     def receive(self) -> bool:
@@ -45,12 +64,14 @@ class Publisher:
         self._subscribed = True
 
     def tick(self, now: float) -> float:
-        """Repeats the states when they are due; returns the time of the next repetition."""
+        """Sends the states that wait, and repeats all when they are due; returns the time of the next of both."""
+        for kind in [kind for kind, due in self._waiting.items() if now >= due]:
+            self._send(kind, now)
         if now >= self._due or self._subscribed:
             self._due, self._subscribed = aligned_deadline(now, REPEAT_SECONDS), False
-            for _, frames in self._states.values():
+            for _, frames in self._sent.values():
                 self._socket.send(frames)
-        return self._due
+        return min(self._due, *self._waiting.values()) if self._waiting else self._due
 
 
 class Subscriber:

@@ -21,10 +21,19 @@ class StatusPublisher:
         self._failed: dict[str, str] = {}
         self._named: dict[str, str] = {}
         self._shown: dict[str, L2BlockRef] = {}
+        self._others: tuple[object, ...] = ()
 
     def publish(self, status: EngineStatus) -> None:
-        """Publishes heads and sequencer, and sets their metrics."""
-        self._publisher.set(status)
+        """Publishes heads and sequencer, and sets their metrics. Whatever is no head is published at once."""
+        others = (
+            status.reset,
+            status.sequencer_enabled,
+            status.sequencer_active,
+            status.provided_l1,
+            status.unsafe is None,
+        )
+        self._publisher.set(status, urgent=others != self._others)
+        self._others = others
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
         for name, ref in (
             ("l2_unsafe", status.unsafe),

@@ -51,13 +51,38 @@ def test_the_last_state_of_each_type_reaches_all_subscribers(
     asyncio.run(scene())
 
 
-def test_an_equal_state_is_not_sent_again() -> None:
+def test_an_equal_state_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "MIN_SECONDS", 0.0)
     liveness = LivenessTable(1)
     socket = RecordingSocket()
     publisher = Publisher(socket, Transport(ProcessId(0, 1), liveness, {}), HeadState)
     for number in (1, 1, 2, 1):
         publisher.set(HeadState(number))
     assert [header.number for header in socket.headers if isinstance(header, Envelope)] == [1, 2, 3]
+    liveness.close()
+
+
+def test_states_that_change_without_a_pause_are_sent_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and each urgent one at once, the last of an interval at its end; each type has its own."""
+    monkeypatch.setattr(status, "MIN_SECONDS", 1e3)
+    liveness, socket, woken = LivenessTable(1), RecordingSocket(), list[None]()
+    transport = Transport(ProcessId(0, 1), liveness, {})
+    publisher = Publisher(socket, transport, HeadState | HealthState, lambda: woken.append(None))
+    for number in range(50):
+        publisher.set(HeadState(number))
+    publisher.set(HealthState(("slow",)))
+    assert len(socket.sent) == 2 and len(woken) == 1
+    publisher.set(HeadState(50), urgent=True)
+    assert len(socket.sent) == 3
+    now = time.monotonic()
+    publisher.tick(now)
+    repeated = len(socket.sent)
+    for number in (51, 52):
+        publisher.set(HeadState(number))
+    assert len(socket.sent) == repeated and publisher.tick(now) <= now + 1e3
+    publisher.tick(now + 1e3 + 1)
+    decoded = [msgspec.msgpack.decode(frames[1]) for frames in socket.sent[repeated:]]
+    assert decoded[0] == msgspec.msgpack.decode(msgspec.msgpack.encode(HeadState(52)))
     liveness.close()
 
 
