@@ -1,0 +1,193 @@
+"""Builds a course: L1 blocks with batches in blobs, the L2 blocks that derive from them, as bodies of responses."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from rollup_node.stages.blobs.kzg import versioned_hash
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.engine_json import encode_attributes, envelope_to_json
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.system_config import packed_scalar
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.batcher.batches import BatchBlock
+from rollup_node.tools.bench import synthetic_chain
+from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseWriter, read_facts
+from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.l1_blocks import Included, MadeL1Block, make_l1_block, next_time
+from rollup_node.tools.bench.race.l1_events import (
+    BATCHER,
+    batcher_transactions,
+    blobs_of_channel,
+    deposit,
+    gas_limit_change,
+)
+from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
+from rollup_node.tools.bench.synthetic_chain import GENESIS_TIME, L1_BLOCK_TIME, L1_GENESIS
+from rollup_node.tools.bench.timed_engine import genesis_payload
+from rollup_node.tools.devnet.l1.sidecars import Blob
+
+L2_CHAIN_ID = 901
+GAS_LIMIT, CHANGED_GAS_LIMIT = 60_000_000, 45_000_000
+SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
+"""Of the unsafe block signer in the SystemConfig contract, which op-node reads at its start."""
+
+BLOCKS_WITH_DEPOSITS = 4
+"""One L1 block in so many has deposits."""
+
+
+def prepare(folder: Path, size: CourseSize) -> CourseFacts:
+    """The course of that size in a folder, which is built unless it is there."""
+    try:
+        facts = read_facts(folder)
+        if facts.size == size and facts.version == VERSION:
+            return facts
+    except (OSError, msgspec.DecodeError):
+        pass
+    (folder / "facts.json").unlink(missing_ok=True)
+    with CourseWriter(folder) as writer:
+        return _Builder(size, writer).build()
+
+
+class _Builder:
+    def __init__(self, size: CourseSize, writer: CourseWriter) -> None:
+        self._size, self._writer = size, writer
+        root, self._proof = _signer_state(synthetic_chain.config().l1_system_config)
+        self._state_root = root
+        self._origin = make_l1_block(None, L1_GENESIS, GENESIS_TIME, root, size.transactions, ())
+        genesis = genesis_payload(GENESIS_TIME)
+        self._config = course_config(BlockId(L1_GENESIS, self._origin.header.hash), BlockId(0, genesis.block_hash))
+        self._l2 = L2Chain(self._config, genesis)
+        self._l1_hashes = [to_hex(self._origin.header.hash)]
+        self._l2_hashes = [to_hex(genesis.block_hash)]
+        self._blobs: dict[int, list[str]] = {}
+        self._pending: list[BatchBlock] = []
+        self._batched_origin = L1_GENESIS
+        self._nonce = 0
+        self._add_l1(self._origin)
+        self._add_block(0, genesis)
+
+    def build(self) -> CourseFacts:
+        """Writes all bodies; returns the facts, which are written as well."""
+        self._extend_l2()
+        for index in range(1, self._size.l1_blocks + 1):
+            special = [*self._events(index), *self._batches(L1_GENESIS + index)]
+            parent = self._origin.header
+            time, size = next_time(parent), self._size.transactions
+            self._origin = make_l1_block(parent, L1_GENESIS + index, time, self._state_root, size, special)
+            self._l1_hashes.append(to_hex(self._origin.header.hash))
+            self._add_l1(self._origin)
+            self._extend_l2()
+        if self._pending or self._l2.head.number < self._size.l2_blocks:
+            raise ValueError(f"{self._size.l1_blocks} L1 blocks do not hold {self._size.l2_blocks} L2 blocks")
+        facts = CourseFacts(
+            size=self._size,
+            l1_genesis=L1_GENESIS,
+            l1_hashes=self._l1_hashes,
+            l2_hashes=self._l2_hashes,
+            beacon_genesis_time=GENESIS_TIME,
+            slot_seconds=L1_BLOCK_TIME,
+            blobs=self._blobs,
+            signer_proof=self._proof,
+        )
+        self._writer.finish(facts, self._config)
+        return facts
+
+    # --- L1 --------------------------------------------------------------------------------------------------------
+
+    def _events(self, index: int) -> Iterator[Included]:
+        group, rest = divmod(index, BLOCKS_WITH_DEPOSITS)
+        if rest == BLOCKS_WITH_DEPOSITS - 1:
+            groups = max(1, (self._size.l1_blocks + 1) // BLOCKS_WITH_DEPOSITS)
+            for number in range(self._size.deposits * group // groups, self._size.deposits * (group + 1) // groups):
+                yield deposit(self._config, number)
+        if index == self._size.l1_blocks // 2:
+            yield gas_limit_change(self._config, CHANGED_GAS_LIMIT)
+
+    def _batches(self, number: int) -> list[Included]:
+        """The batcher's transactions in an L1 block: a channel when there are enough blocks, or no more to come."""
+        is_last = self._l2.head.number == self._size.l2_blocks
+        if not self._pending or not (is_last or len(self._pending) >= self._size.blocks_per_channel):
+            return []
+        blocks, self._pending = self._pending, []
+        span = self._size.blocks_per_span
+        blobs = blobs_of_channel(blocks, GENESIS_TIME, self._batched_origin, span)
+        self._batched_origin = blocks[-1].epoch.number
+        self._add_blobs(number - L1_GENESIS, blobs)
+        transactions = batcher_transactions(self._config.batch_inbox, self._nonce, blobs)
+        self._nonce += len(transactions)
+        return transactions
+
+    def _add_l1(self, block: MadeL1Block) -> None:
+        number = block.header.number
+        for kind, body in (("full", block.full), ("hashes", block.hashes), ("receipts", block.receipts)):
+            self._writer.add(f"l1/{number}/{kind}", body)
+
+    def _add_blobs(self, slot: int, blobs: Sequence[Blob]) -> None:
+        hashes = [to_hex(versioned_hash(blob.commitment)) for blob in blobs]
+        self._blobs[slot] = hashes
+        for index, (name, blob) in enumerate(zip(hashes, blobs, strict=True)):
+            content, commitment = to_hex(blob.content), to_hex(blob.commitment)
+            sidecar = {"index": str(index), "blob": content, "kzg_commitment": commitment}
+            sidecar["kzg_proof"] = to_hex(blob.proof)
+            self._writer.add(f"blob/{name}", orjson.dumps(content))
+            self._writer.add(f"sidecar/{name}", orjson.dumps(sidecar))
+        commitments = [to_hex(blob.commitment) for blob in blobs]
+        body = orjson.dumps({"data": {"message": {"body": {"blob_kzg_commitments": commitments}}}})
+        self._writer.add(f"blinded/{slot}", body)
+
+    # --- L2 --------------------------------------------------------------------------------------------------------
+
+    def _extend_l2(self) -> None:
+        """Adds the L2 blocks whose L1 origin is the newest L1 block."""
+        while self._l2.head.number < self._size.l2_blocks and self._l2.next_time < next_time(self._origin.header):
+            self._add_l2(self._l2.extend(self._origin, self._size.l2_transactions))
+
+    def _add_l2(self, block: MadeL2Block) -> None:
+        self._pending.append(block.batch)
+        number = block.ref.number
+        self._l2_hashes.append(to_hex(block.ref.hash))
+        self._writer.add(f"l2/{number}/attributes", encode_attributes(block.attributes))
+        envelope = {**envelope_to_json(block.payload), "blockValue": "0x0", "executionRequests": []}
+        envelope |= {"blobsBundle": {"commitments": [], "proofs": [], "blobs": []}, "shouldOverrideBuilder": False}
+        self._writer.add(f"l2/{number}/envelope", orjson.dumps(envelope))
+        self._add_block(number, block.payload)
+
+    def _add_block(self, number: int, payload: ExecutionPayload) -> None:
+        self._writer.add(f"l2/{number}/block", block_json(payload))
+
+
+def course_config(l1: BlockId, l2: BlockId) -> RollupConfig:
+    """The rollup config of a course with these genesis blocks."""
+    base = synthetic_chain.config()
+    system = SystemConfig(BATCHER.address, bytes(32), packed_scalar(5000, 800_000), GAS_LIMIT)
+    return msgspec.structs.replace(
+        base,
+        genesis=Genesis(l1, l2, GENESIS_TIME, system),
+        l2_chain_id=L2_CHAIN_ID,
+        batch_inbox=synthetic_chain.INBOX,
+    )
+
+
+def _signer_state(system_config: bytes) -> tuple[bytes, str]:
+    """The root of a state that holds the SystemConfig alone, and the proof of its signer's slot."""
+    value = rlp.encode(BATCHER.address)
+    storage = rlp.encode([b"\x20" + keccak256(SIGNER_SLOT), value])
+    account = rlp.encode([b"\x01", b"", keccak256(storage), EMPTY_CODE_HASH])
+    state = rlp.encode([b"\x20" + keccak256(system_config), account])
+    proof = {
+        "address": to_hex(system_config),
+        "accountProof": [to_hex(state)],
+        "balance": "0x0",
+        "codeHash": to_hex(EMPTY_CODE_HASH),
+        "nonce": "0x1",
+        "storageHash": to_hex(keccak256(storage)),
+        "storageProof": [{"key": to_hex(SIGNER_SLOT), "value": to_hex(BATCHER.address), "proof": [to_hex(storage)]}],
+    }
+    return keccak256(state), orjson.dumps(proof).decode()

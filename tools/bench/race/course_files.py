@@ -1,0 +1,103 @@
+"""The files of a prepared course: one file of response bodies with its index, what the servers know of the course, and
+the rollup config and JWT secret that the node is started with."""
+
+import mmap
+import os
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+import orjson
+
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.timed_engine import SECRET
+
+VERSION = 1
+"""Of the files; raised when what is in them changes."""
+
+
+class CourseFacts(msgspec.Struct):
+    """What a course is. `l1_hashes` and `l2_hashes` are those of all blocks from both genesis blocks on, in hex;
+    `blobs` the versioned hashes by slot; `signer_proof` the result of eth_getProof for the signer's slot."""
+
+    size: CourseSize
+    l1_genesis: int
+    l1_hashes: list[str]
+    l2_hashes: list[str]
+    beacon_genesis_time: int
+    slot_seconds: int
+    blobs: dict[int, list[str]]
+    signer_proof: str
+    version: int = VERSION
+
+    @property
+    def l1_head(self) -> int:
+        """The number of the last L1 block."""
+        return self.l1_genesis + len(self.l1_hashes) - 1
+
+    @property
+    def last_safe(self) -> str:
+        """The hash of the last L2 block that can be derived."""
+        return self.l2_hashes[-1]
+
+
+class CourseWriter:
+    """Writes the bodies of a course one after another, and everything else at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._index: dict[str, tuple[int, int]] = {}
+        self._file = (folder / "bodies").open("wb")
+
+    def __enter__(self) -> "CourseWriter":
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
+        self._file.close()
+
+    def add(self, name: str, body: bytes) -> None:
+        """Adds a body."""
+        self._index[name] = (self._file.tell(), len(body))
+        self._file.write(body)
+
+    def finish(self, facts: CourseFacts, config: RollupConfig) -> None:
+        """Writes the other files; the facts are last, and a folder without them is no course."""
+        (self._folder / "index").write_bytes(msgspec.msgpack.encode(self._index))
+        (self._folder / "rollup.json").write_bytes(orjson.dumps(rollup_config_object(config)))
+        jwt = self._folder / "jwt.txt"
+        jwt.unlink(missing_ok=True)
+        with os.fdopen(os.open(jwt, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write(to_hex(SECRET))
+        (self._folder / "facts.json").write_bytes(msgspec.json.encode(facts))
+
+
+class CourseFiles:
+    """A prepared course in a folder. Raises OSError or msgspec.DecodeError where there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        folder = folder.resolve()
+        self.facts = read_facts(folder)
+        self.rollup = folder / "rollup.json"
+        self.jwt = folder / "jwt.txt"
+        self.config = parse_rollup_config(self.rollup.read_bytes()).config
+        self._index = msgspec.msgpack.decode((folder / "index").read_bytes(), type=dict[str, tuple[int, int]])
+        with (folder / "bodies").open("rb") as file:
+            self._bodies = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def body(self, name: str) -> bytes:
+        """A body by its name. Raises KeyError."""
+        start, size = self._index[name]
+        return self._bodies[start : start + size]
+
+    def close(self) -> None:
+        """Closes the file of the bodies."""
+        self._bodies.close()
+
+
+def read_facts(folder: Path) -> CourseFacts:
+    """What a course is, without its bodies. Raises OSError or msgspec.DecodeError where there is none."""
+    return msgspec.json.decode((folder / "facts.json").read_bytes(), type=CourseFacts)

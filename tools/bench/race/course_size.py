@@ -1,0 +1,16 @@
+"""How large a course is."""
+
+import msgspec
+
+
+class CourseSize(msgspec.Struct, frozen=True):
+    """The blocks of a course: `l1_blocks` after the L1 genesis block with `transactions` each, which hold the batches
+    of `l2_blocks` with `l2_transactions` signed transactions each. `deposits` are those of the whole course."""
+
+    l1_blocks: int = 300
+    transactions: int = 150
+    deposits: int = 175
+    l2_blocks: int = 1770
+    l2_transactions: int = 10
+    blocks_per_channel: int = 200
+    blocks_per_span: int = 100

@@ -1,0 +1,97 @@
+"""An HTTP/1.1 server that costs next to nothing: keep-alive connections on an asyncio protocol, and bodies that are
+ready. The answers of a connection leave in order, each after a fixed latency."""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import NamedTuple
+
+MAX_HEAD = 1 << 16
+MAX_BODY = 32 << 20
+_CONTENT_LENGTH = b"\r\ncontent-length:"
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %s" % (status.value, status.phrase.encode()) for status in HTTPStatus}
+
+
+class Answer(NamedTuple):
+    """A response: its body in parts, which are JSON."""
+
+    parts: list[bytes]
+    status: int = 200
+
+
+Handler = Callable[[bytes, bytes], Answer]
+"""Answers a request by its target and body."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection; `latency` in seconds. Requests with a chunked body, or beyond the limits, end it."""
+
+    def __init__(self, handler: Handler, latency: float) -> None:
+        self._handler, self._latency = handler, latency
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keeps the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Answers that are still due are dropped."""
+        self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        """Answers every complete request."""
+        received = self._received + data if self._received else data
+        while received:
+            head_end = received.find(b"\r\n\r\n")
+            if head_end < 0:
+                if len(received) > MAX_HEAD:
+                    return self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+                break
+            head = received[:head_end].lower()
+            size = _body_size(head)
+            if size is None:
+                return self._refuse(HTTPStatus.LENGTH_REQUIRED)
+            if size > MAX_BODY:
+                return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            end = head_end + 4 + size
+            if len(received) < end:
+                break
+            target = received[: received.find(b"\r\n")].split(b" ")[1:2]
+            if not target:
+                return self._refuse(HTTPStatus.BAD_REQUEST)
+            answer = self._handler(target[0], received[head_end + 4 : end])
+            received = received[end:]
+            self._answer(answer, b"\r\nconnection: close" in head)
+        self._received = received
+
+    def _answer(self, answer: Answer, is_last: bool) -> None:
+        size = sum(map(len, answer.parts))
+        head = b"%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        parts = [head % (_STATUS_LINES[answer.status], size), *answer.parts]
+        if self._latency:
+            asyncio.get_running_loop().call_later(self._latency, self._write, parts, is_last)
+        else:
+            self._write(parts, is_last)
+
+    def _write(self, parts: list[bytes], is_last: bool) -> None:
+        if self._transport is not None:
+            self._transport.writelines(parts)
+            if is_last:
+                self._transport.close()
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self._received = b""
+        self._write([_STATUS_LINES[status.value], b"\r\nContent-Length: 0\r\n\r\n"], is_last=True)
+
+
+def _body_size(head: bytes) -> int | None:
+    """The size of the body that a head in small letters announces; None if it cannot be known before the body."""
+    if b"\r\ntransfer-encoding:" in head:
+        return None
+    at = head.find(_CONTENT_LENGTH)
+    if at < 0:
+        return 0
+    text = head[at + len(_CONTENT_LENGTH) :].split(b"\r\n", 1)[0].strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,238 @@
+"""L1 blocks that look like mainnet's and agree with their own roots, blooms and hashes, as results of JSON-RPC."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+
+from rollup_node.stages.protocol.blooms import bloom_mask
+from rollup_node.stages.protocol.headers import (
+    EMPTY_REQUESTS_HASH,
+    EMPTY_UNCLES_HASH,
+    ZERO_NONCE,
+    Header,
+    header_hash,
+    l1_header,
+)
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.receipts import receipt_from_json
+from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, LEGACY, Transaction, encode_transaction
+from rollup_node.stages.protocol.types import Address, Hash, L1Header, Log
+from rollup_node.stages.protocol.withdrawals import withdrawals_root
+from rollup_node.tools.bench.synthetic_chain import L1_BLOCK_TIME
+from rollup_node.tools.devnet.chain.responses import bare_transaction_json, header_json
+from rollup_node.tools.devnet.evm.transactions import SignedTransaction
+
+GAS_LIMIT, BASE_FEE, EXCESS_BLOB_GAS = 45_000_000, 1_000_000_000, 20_000_000
+GAS_PER_BLOB = 131_072
+WITHDRAWALS = 16
+LOGS_OF_TRANSACTIONS = (0, 1, 2, 3, 5, 4)
+"""How many logs the transactions of a block have in turn: 2.5 on average."""
+
+CALL_DATA_BYTES = (0, 68, 68, 0, 260, 68, 68, 0, 900, 260)
+
+
+class EmittedLog(NamedTuple):
+    """A log without its place in a block."""
+
+    address: Address
+    topics: tuple[Hash, ...]
+    data: bytes
+
+
+class Included(NamedTuple):
+    """A transaction of a block with its sender and the logs that it emits."""
+
+    transaction: Transaction
+    sender: Address
+    logs: tuple[EmittedLog, ...] = ()
+
+
+class MadeL1Block(NamedTuple):
+    """A block: what derivation reads of it, and its JSON with full transactions, with their hashes alone, and its
+    receipts. `logs` are all logs of the block."""
+
+    header: L1Header
+    logs: tuple[Log, ...]
+    full: bytes
+    hashes: bytes
+    receipts: bytes
+
+
+def _pool(name: str, count: int, size: int) -> list[bytes]:
+    return [keccak256(f"{name} {number}".encode())[-size:] for number in range(count)]
+
+
+CONTRACTS, EVENTS, ACCOUNTS = _pool("contract", 60, 20), _pool("event", 12, 32), _pool("account", 400, 20)
+"""A block's logs name about 350 of them, which leaves 60 % of its bloom empty."""
+
+_mask = cache(bloom_mask)
+
+
+def make_l1_block(
+    parent: L1Header | None, number: int, timestamp: int, state_root: Hash, size: int, special: Sequence[Included]
+) -> MadeL1Block:
+    """The block of `size` transactions after `parent`: the special ones spread among ordinary ones. The same arguments
+    give the same block. `timestamp` in seconds."""
+    random = Random(f"L1 block {number}")
+    included = _spread(list(special), _ordinary(random, number, size - len(special)))
+    signed = [_signed(each) for each in included]
+    receipts, bloom, gas = _receipts(signed, included)
+    withdrawals = _withdrawals(number)
+    blobs = sum(len(each.transaction.blob_hashes) for each in included)
+    header = Header(
+        parent_hash=bytes(32) if parent is None else parent.hash,
+        uncles_hash=EMPTY_UNCLES_HASH,
+        miner=ACCOUNTS[number % len(ACCOUNTS)],
+        state_root=state_root,
+        transactions_root=ordered_root([each.raw for each in signed]),
+        receipts_root=ordered_root([receipt_from_json(each) for each in receipts]),
+        logs_bloom=bloom.to_bytes(256, "big"),
+        difficulty=0,
+        number=number,
+        gas_limit=GAS_LIMIT,
+        gas_used=gas,
+        timestamp=timestamp,
+        extra_data=b"course",
+        mix_hash=random.randbytes(32),
+        nonce=ZERO_NONCE,
+        base_fee=BASE_FEE + number % 1000,
+        withdrawals_root=withdrawals_root(withdrawals),
+        blob_gas_used=blobs * GAS_PER_BLOB,
+        excess_blob_gas=EXCESS_BLOB_GAS,
+        parent_beacon_root=random.randbytes(32),
+        requests_hash=EMPTY_REQUESTS_HASH,
+    )
+    return _made(header, signed, included, receipts, withdrawals)
+
+
+def _spread(special: list[Included], ordinary: Iterator[Included]) -> list[Included]:
+    """Each special transaction after three ordinary ones, if there are as many."""
+    mixed: list[Included] = []
+    for index, each in enumerate(ordinary):
+        if special and index % 4 == 3:
+            mixed.append(special.pop(0))
+        mixed.append(each)
+    return mixed + special
+
+
+def _ordinary(random: Random, number: int, count: int) -> Iterator[Included]:
+    for index in range(count):
+        data = random.randbytes(CALL_DATA_BYTES[index % len(CALL_DATA_BYTES)])
+        kind = LEGACY if index % 7 == 0 else DYNAMIC_FEE
+        transaction = Transaction(
+            kind=kind,
+            chain_id=1,
+            nonce=number % 10_000,
+            max_priority_fee=BASE_FEE * 2 if kind == LEGACY else 10**8,
+            max_fee=BASE_FEE * 2,
+            gas=200_000,
+            to=random.choice(CONTRACTS) if data else random.choice(ACCOUNTS),
+            value=0 if data else random.getrandbits(60),
+            data=data,
+            y_parity=index & 1,
+            r=random.getrandbits(255) | 1,
+            s=random.getrandbits(254) | 1,
+        )
+        logs = (_log(random) for _ in range(LOGS_OF_TRANSACTIONS[index % len(LOGS_OF_TRANSACTIONS)]))
+        yield Included(transaction, random.choice(ACCOUNTS), tuple(logs))
+
+
+def _log(random: Random) -> EmittedLog:
+    """A log as of a token transfer or a swap."""
+    indexed = tuple(random.choice(ACCOUNTS).rjust(32, b"\0") for _ in range(random.choice((1, 2, 2, 2))))
+    data = random.getrandbits(80).to_bytes(32, "big") * random.choice((1, 1, 1, 4))
+    return EmittedLog(random.choice(CONTRACTS), (random.choice(EVENTS), *indexed), data)
+
+
+def _signed(included: Included) -> SignedTransaction:
+    raw = encode_transaction(included.transaction)
+    return SignedTransaction(raw, keccak256(raw), included.sender, included.transaction)
+
+
+def _receipts(
+    signed: Sequence[SignedTransaction], included: Sequence[Included]
+) -> tuple[list[dict[str, Any]], int, int]:
+    """The receipts without what names their block, the block's bloom as a number, and the gas that it used."""
+    receipts: list[dict[str, Any]] = []
+    whole = cumulative = log_index = 0
+    for index, (transaction, each) in enumerate(zip(signed, included, strict=True)):
+        bloom = 0
+        place = {"transactionHash": to_hex(transaction.hash), "transactionIndex": hex(index)}
+        logs: list[dict[str, Any]] = []
+        for log in each.logs:
+            for value in (log.address, *log.topics):
+                bloom |= _mask(value)
+            topics = [to_hex(topic) for topic in log.topics]
+            found = {"address": to_hex(log.address), "topics": topics, "data": to_hex(log.data), **place}
+            logs.append({**found, "logIndex": hex(log_index), "removed": False})
+            log_index += 1
+        gas = 21_000 + 30_000 * len(each.logs) + 16 * len(each.transaction.data)
+        cumulative += gas
+        whole |= bloom
+        receipt: dict[str, Any] = {
+            **place,
+            "type": hex(transaction.kind),
+            "from": to_hex(transaction.sender),
+            "to": to_hex(each.transaction.to or b""),
+            "status": "0x1",
+            "gasUsed": hex(gas),
+            "cumulativeGasUsed": hex(cumulative),
+            "effectiveGasPrice": hex(BASE_FEE),
+            "contractAddress": None,
+            "logsBloom": to_hex(bloom.to_bytes(256, "big")),
+            "logs": logs,
+        }
+        if each.transaction.blob_hashes:
+            receipt |= {"blobGasUsed": hex(len(each.transaction.blob_hashes) * GAS_PER_BLOB), "blobGasPrice": "0x1"}
+        receipts.append(receipt)
+    return receipts, whole, cumulative
+
+
+def _withdrawals(number: int) -> list[dict[str, str]]:
+    return [
+        {
+            "index": hex(number * WITHDRAWALS + index),
+            "validatorIndex": hex(number % 1000 * WITHDRAWALS + index),
+            "address": to_hex(ACCOUNTS[(number + index) % len(ACCOUNTS)]),
+            "amount": hex(18_000_000 + index),
+        }
+        for index in range(WITHDRAWALS)
+    ]
+
+
+def _made(
+    header: Header,
+    signed: Sequence[SignedTransaction],
+    included: Sequence[Included],
+    receipts: Sequence[dict[str, Any]],
+    withdrawals: list[dict[str, str]],
+) -> MadeL1Block:
+    block_hash = header_hash(header)
+    place = {"blockHash": to_hex(block_hash), "blockNumber": hex(header.number)}
+    transactions = [
+        {**bare_transaction_json(each), **place, "transactionIndex": hex(index)} for index, each in enumerate(signed)
+    ]
+    block = {**header_json(header), "hash": to_hex(block_hash), "size": hex(100_000), "uncles": []}
+    block["withdrawals"] = withdrawals
+    for receipt in receipts:
+        receipt |= place
+        for log in receipt["logs"]:
+            log |= {**place, "blockTimestamp": hex(header.timestamp)}
+    emitted = [log for each in included for log in each.logs]
+    return MadeL1Block(
+        header=l1_header(header, block_hash),
+        logs=tuple(Log(*log, index) for index, log in enumerate(emitted)),
+        full=orjson.dumps({**block, "transactions": transactions}),
+        hashes=orjson.dumps({**block, "transactions": [to_hex(each.hash) for each in signed]}),
+        receipts=orjson.dumps(receipts),
+    )
+
+
+def next_time(header: L1Header) -> int:
+    """The time of the next block in seconds."""
+    return header.timestamp + L1_BLOCK_TIME

@@ -1,0 +1,121 @@
+"""The L1 of a race: the execution endpoint and the Beacon API of a prepared course."""
+
+from collections import Counter
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+
+from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.http_server import Answer
+from rollup_node.tools.bench.race.rpc_methods import RpcMethods
+
+NULL = b"null"
+SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
+"""Of the labels behind the head."""
+
+
+class L1Endpoint:
+    """The methods that rollup nodes call; blocks are counted by what is asked for."""
+
+    def __init__(self, course: CourseFiles) -> None:
+        self._course, facts = course, course.facts
+        self._first, self._head = facts.l1_genesis, facts.l1_head
+        self._numbers = {name: self._first + index for index, name in enumerate(facts.l1_hashes)}
+        self._proof = facts.signer_proof.encode()
+        constants = {
+            "eth_chainId": hex(course.config.l1_chain_id),
+            "net_version": str(course.config.l1_chain_id),
+            "eth_blockNumber": hex(self._head),
+            "eth_syncing": False,
+            "web3_clientVersion": "course",
+        }
+        methods = {name: _constant(value) for name, value in constants.items()}
+        methods |= {
+            "eth_getBlockByNumber": lambda params: self._block(self._number(params[0]), params[1]),
+            "eth_getBlockByHash": lambda params: self._block(self._numbers.get(params[0]), params[1]),
+            "eth_getBlockReceipts": lambda params: self._receipts(params[0]),
+            "eth_getProof": lambda _: self._proof,
+        }
+        self.rpc = RpcMethods(methods, _variant)
+
+    def _number(self, label: str) -> int | None:
+        distances = {"latest": 0, "pending": 0, "safe": SAFE_DISTANCE, "finalized": FINALIZED_DISTANCE}
+        if label in distances:
+            return max(self._first, self._head - distances[label])
+        number = self._first if label == "earliest" else int(label, 16)
+        return number if self._first <= number <= self._head else None
+
+    def _block(self, number: int | None, full: bool) -> bytes:
+        return NULL if number is None else self._course.body(f"l1/{number}/{'full' if full else 'hashes'}")
+
+    def _receipts(self, name: str) -> bytes:
+        number = self._numbers.get(name) if len(name) == 66 else self._number(name)
+        return NULL if number is None else self._course.body(f"l1/{number}/receipts")
+
+
+class BeaconApi:
+    """The routes that rollup nodes use; `calls` and `sizes` by route."""
+
+    def __init__(self, course: CourseFiles) -> None:
+        self._course, facts = course, course.facts
+        self._blobs = {str(slot): hashes for slot, hashes in facts.blobs.items()}
+        self._constants = {
+            "/eth/v1/node/version": {"version": "course"},
+            "/eth/v1/beacon/genesis": {"genesis_time": str(facts.beacon_genesis_time)},
+            "/eth/v1/config/spec": {"SECONDS_PER_SLOT": str(facts.slot_seconds)},
+        }
+        self.requests = 0
+        self.calls: Counter[str] = Counter()
+        self.sizes: Counter[str] = Counter()
+
+    def respond(self, target: bytes, _body: bytes) -> Answer:
+        """The answer to a request of one of the routes; 404 for others."""
+        path, _, query = target.decode("ascii", "replace").partition("?")
+        path = "/" + path.lstrip("/")
+        route, slot = path.rsplit("/", 1) if path not in self._constants else (path, "")
+        answer = self._answer(path, route, slot, parse_qs(query))
+        self.requests += 1
+        self.calls[route] += 1
+        self.sizes[route] += sum(map(len, answer.parts))
+        return answer
+
+    def _answer(self, path: str, route: str, slot: str, query: dict[str, list[str]]) -> Answer:
+        if path in self._constants:
+            return Answer([orjson.dumps({"data": self._constants[path]})])
+        hashes = self._blobs.get(slot)
+        if hashes is None:
+            return _not_found()
+        if route == "/eth/v1/beacon/blobs":
+            wanted = _values(query, "versioned_hashes") or hashes
+            return self._list([f"blob/{name}" for name in hashes if name in wanted])
+        if route == "/eth/v1/beacon/blob_sidecars":
+            indices = _values(query, "indices") or list(map(str, range(len(hashes))))
+            return self._list([f"sidecar/{name}" for index, name in enumerate(hashes) if str(index) in indices])
+        if route == "/eth/v1/beacon/blinded_blocks":
+            return Answer([self._course.body(f"blinded/{slot}")])
+        return _not_found()
+
+    def _list(self, names: list[str]) -> Answer:
+        return Answer([b'{"data":[', b",".join(map(self._course.body, names)), b"]}"])
+
+
+def _constant(value: Any) -> Any:
+    result = orjson.dumps(value)
+    return lambda _: result
+
+
+def _variant(method: str, params: list[Any]) -> str:
+    if method not in ("eth_getBlockByNumber", "eth_getBlockByHash"):
+        return method
+    label = params[0] if not params[0].startswith("0x") else ""
+    kind = "full" if params[1] else "header"
+    return f"{method} {label} {kind}" if label else f"{method} {kind}"
+
+
+def _values(query: dict[str, list[str]], name: str) -> list[str]:
+    return [part for value in query.get(name, []) for part in value.split(",")]
+
+
+def _not_found() -> Answer:
+    return Answer([b'{"code":404,"message":"not found"}'], 404)

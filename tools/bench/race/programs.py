@@ -1,0 +1,64 @@
+"""The nodes that take part in a race, and how their users start them."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.server import Listening
+
+
+class Place(NamedTuple):
+    """Where a node runs: the servers, the port of its RPC server, and a folder of its own."""
+
+    servers: Listening
+    rpc_port: int
+    folder: Path
+
+
+class RaceProgram(NamedTuple):
+    """A node: its name, and its command line."""
+
+    name: str
+    command: Callable[[CourseFiles, Place], Sequence[str]]
+
+
+def _common(course: CourseFiles, place: Place) -> dict[str, str]:
+    """The options that both nodes have."""
+    return {
+        "l1": place.servers.l1,
+        "l1.beacon": place.servers.beacon,
+        "l1.trustrpc": "false",
+        "l1.rpckind": "standard",
+        "l2": place.servers.engine,
+        "l2.jwt-secret": str(course.jwt),
+        "rollup.config": str(course.rollup),
+        "syncmode": "consensus-layer",
+        "rpc.addr": "127.0.0.1",
+        "rpc.port": str(place.rpc_port),
+        "p2p.disable": "true",
+    }
+
+
+def _arguments(options: dict[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+def rollup_node(extra: Sequence[str]) -> RaceProgram:
+    """This node, with further arguments."""
+
+    def command(course: CourseFiles, place: Place) -> list[str]:
+        options = _common(course, place) | {"runtime.dir": str(place.folder / "run")}
+        return [sys.executable, "-m", "rollup_node.node", *_arguments(options), *extra]
+
+    return RaceProgram("rollup-node", command)
+
+
+def op_node(path: Path) -> RaceProgram:
+    """An op-node binary."""
+
+    def command(course: CourseFiles, place: Place) -> list[str]:
+        return [str(path), *_arguments(_common(course, place))]
+
+    return RaceProgram("op-node", command)

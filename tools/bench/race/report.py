@@ -1,0 +1,100 @@
+"""The figures of a race, as text with their bounds and as one JSON object."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rollup_node.tools.bench.measure import Figure, machine
+from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.runner import RaceRun
+
+Runs = Mapping[float, Sequence[RaceRun]]
+"""The runs of a node by latency in milliseconds."""
+
+FLOORS = {0.0: 500.0, 50.0: 480.0, 100.0: 400.0}
+BUSY_FLOORS = {50.0: 250.0}
+"""Of blocks per second by latency, with quiet cores and with two busy loops on them."""
+
+
+class Quantity(NamedTuple):
+    """A figure of a run: its name in JSON, its text, its unit, its bound, and how it is read."""
+
+    name: str
+    text: str
+    unit: str
+    bound: float | None
+    read: Callable[[RaceRun], float]
+
+
+QUANTITIES = (
+    Quantity("cpu_ms_per_block", "CPU a block, all processes", "ms", 2.2, lambda run: run.cpu_ms_per_block),
+    Quantity("engine_calls_per_block", "engine calls a block", "", 3.1, lambda run: run.engine_calls_per_block),
+    Quantity("l1_requests", "L1 requests", "", 400, lambda run: run.counted.l1_requests),
+    Quantity("l1_bytes", "L1 bytes", "B", 60e6, lambda run: run.counted.l1_bytes),
+    Quantity("beacon_requests", "Beacon API requests", "", None, lambda run: run.counted.beacon_requests),
+    Quantity("beacon_bytes", "Beacon API bytes", "B", None, lambda run: run.counted.beacon_bytes),
+    Quantity("pss_mb", "memory, all processes (PSS)", "MiB", 160, lambda run: run.pss_mb),
+    Quantity("first_l1_request_s", "start to first L1 request", "s", 0.3, lambda run: run.first_l1_request_s),
+    Quantity("ready_s", "start to ready", "s", 1.2, lambda run: run.ready_s),
+    Quantity("first_attributes_s", "start to first attributes", "s", None, lambda run: run.first_attributes_s),
+    Quantity("cpu_s", "CPU from start to end", "s", None, lambda run: run.cpu_s),
+    Quantity(
+        "server_cpu_ms_per_block", "CPU a block of the servers", "ms", 0.7, lambda run: run.server_cpu_ms_per_block
+    ),
+)
+
+
+def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool) -> list[Figure]:
+    """The figures of the runs with one latency. Bounds are of this node (`bounded`) on the default course; but for the
+    speed they are those of two quiet cores."""
+    bounded = bounded and size == CourseSize()
+    floor = (BUSY_FLOORS if busy else FLOORS).get(runs[0].latency_ms) if bounded else None
+    found = [Figure("blocks per second", "", tuple(run.blocks_per_second for run in runs), floor=floor)]
+    for each in QUANTITIES:
+        bound = each.bound if bounded and not busy else None
+        found.append(Figure(each.text, each.unit, tuple(map(each.read, runs)), bound))
+    for name, milliseconds in _by_process(runs).items():
+        found.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
+    return found
+
+
+def summary(runs: Runs) -> dict[str, Any]:
+    """The medians of a node's runs: of the blocks per second by latency, of all else over all latencies, and again by
+    latency with the least and the most. CPU in milliseconds a block, times in seconds from the start."""
+    every = [run for some in runs.values() for run in some]
+    found: dict[str, Any] = {"blocks_per_second": {f"{latency:g}": _speed(some) for latency, some in runs.items()}}
+    found |= {each.name: statistics.median(map(each.read, every)) for each in QUANTITIES}
+    found["cpu_ms_per_block_by_process"] = {
+        name: statistics.median(milliseconds) for name, milliseconds in _by_process(every).items()
+    }
+    for name in ("l1_calls", "beacon_calls", "engine_calls"):
+        found[name] = getattr(every[-1].counted, name)
+    found["by_latency"] = {f"{latency:g}": _ranges(some) for latency, some in runs.items()}
+    return found
+
+
+def report(size: CourseSize, busy: int, ours: Runs, theirs: Runs) -> dict[str, Any]:
+    """The whole object; `theirs` are the runs of op-node, empty without it. `pss_mb` is in MiB."""
+    course = {name: getattr(size, name) for name in size.__struct_fields__}
+    found = {"machine": machine(), "busy": busy, "course": course, **summary(ours)}
+    return {**found, "op_node": summary(theirs)} if theirs else found
+
+
+def _speed(runs: Sequence[RaceRun]) -> float:
+    return statistics.median(run.blocks_per_second for run in runs)
+
+
+def _ranges(runs: Sequence[RaceRun]) -> dict[str, Any]:
+    readers = {"blocks_per_second": lambda run: run.blocks_per_second, "load": lambda run: run.load}
+    found: dict[str, Any] = {"runs": len(runs)}
+    for name, read in {**readers, **{each.name: each.read for each in QUANTITIES}}.items():
+        values = [read(run) for run in runs]
+        found[name] = {"median": statistics.median(values), "least": min(values), "most": max(values)}
+    return found
+
+
+def _by_process(runs: Sequence[RaceRun]) -> dict[str, list[float]]:
+    """The CPU of each process that used any, the most first; one that a run lacks used none in it."""
+    names = {name for run in runs for name, spent in run.cpu_ms_per_block_by_process.items() if spent}
+    spent = {name: [run.cpu_ms_per_block_by_process.get(name, 0.0) for run in runs] for name in names}
+    return dict(sorted(spent.items(), key=lambda item: (-sum(item[1]), item[0])))

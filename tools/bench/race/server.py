@@ -1,0 +1,133 @@
+"""The server process of a race, on three free ports: L1, Beacon API, engine. It says as JSON, a line each, where it
+listens, when the first attributes come, and what it counted when the course's last block became safe. It ends with its
+standard input.
+
+    python -m rollup_node.tools.bench.race.server FOLDER --latency 50
+"""
+
+import argparse
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.engine import Engine
+from rollup_node.tools.bench.race.http_server import Answer, Handler, HttpConnection
+from rollup_node.tools.bench.race.l1_server import BeaconApi, L1Endpoint
+
+HOST = "127.0.0.1"
+
+
+class Listening(msgspec.Struct, tag=True):
+    """The URLs of the servers."""
+
+    l1: str
+    beacon: str
+    engine: str
+
+
+class FirstAttributes(msgspec.Struct, tag=True):
+    """The first attributes came; times are monotonic seconds, `first_l1_request` that of the first request to L1."""
+
+    time: float
+    first_l1_request: float
+
+
+class LastSafe(msgspec.Struct, tag=True):
+    """The course's last block became safe at `time`: what was counted until then. `cpu_ms` is this process's own CPU
+    since the first attributes, `mismatches` are attributes that were not the course's."""
+
+    time: float
+    cpu_ms: float
+    l1_requests: int
+    l1_bytes: int
+    l1_calls: dict[str, int]
+    l1_sizes: dict[str, int]
+    beacon_requests: int
+    beacon_bytes: int
+    beacon_calls: dict[str, int]
+    engine_calls: dict[str, int]
+    mismatches: int
+    mismatched_fields: list[str]
+
+
+Message = Listening | FirstAttributes | LastSafe
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serves until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the prepared course")
+    parser.add_argument("--latency", type=float, default=0.0, help="of L1 and Beacon API, in milliseconds")
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    asyncio.run(_serve(CourseFiles(given.folder), given.latency / 1000))
+    return 0
+
+
+async def _serve(course: CourseFiles, latency: float) -> None:
+    race = _Race(course)
+    handlers: tuple[tuple[Handler, float], ...] = (
+        (race.l1, latency),
+        (race.beacon.respond, latency),
+        (race.engine.rpc.respond, 0.0),
+    )
+    loop = asyncio.get_running_loop()
+    servers = [await loop.create_server(partial(HttpConnection, *each), HOST, 0) for each in handlers]
+    # What is loaded stays: collections would only walk over it.
+    gc.collect()
+    gc.freeze()
+    _say(Listening(*(f"http://{HOST}:{server.sockets[0].getsockname()[1]}" for server in servers)))
+    await asyncio.to_thread(sys.stdin.buffer.read)
+    for server in servers:
+        server.close()
+
+
+class _Race:
+    def __init__(self, course: CourseFiles) -> None:
+        self._l1 = L1Endpoint(course).rpc
+        self.beacon = BeaconApi(course)
+        self.engine = Engine(course, self._first_attributes, self._last_safe)
+        self._first_request = self._cpu = 0.0
+
+    def l1(self, target: bytes, body: bytes) -> Answer:
+        """Answers a request to L1."""
+        if not self._first_request:
+            self._first_request = time.monotonic()
+        return self._l1.respond(target, body)
+
+    def _first_attributes(self) -> None:
+        self._cpu = time.process_time()
+        _say(FirstAttributes(time.monotonic(), self._first_request))
+
+    def _last_safe(self) -> None:
+        _say(
+            LastSafe(
+                time=time.monotonic(),
+                cpu_ms=1000 * (time.process_time() - self._cpu),
+                l1_requests=self._l1.requests,
+                l1_bytes=self._l1.sizes.total(),
+                l1_calls=dict(self._l1.calls),
+                l1_sizes=dict(self._l1.sizes),
+                beacon_requests=self.beacon.requests,
+                beacon_bytes=self.beacon.sizes.total(),
+                beacon_calls=dict(self.beacon.calls),
+                engine_calls=dict(self.engine.rpc.calls),
+                mismatches=self.engine.mismatches,
+                mismatched_fields=self.engine.shown,
+            )
+        )
+
+
+def _say(message: Message) -> None:
+    sys.stdout.write(msgspec.json.encode(message).decode() + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
