@@ -29,7 +29,7 @@ from rollup_node.tools.bench.race.l1_events import (
     gas_limit_change,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
-from rollup_node.tools.bench.synthetic_chain import GENESIS_TIME, L1_BLOCK_TIME, L1_GENESIS
+from rollup_node.tools.bench.synthetic_chain import BLOCK_TIME, GENESIS_TIME, L1_BLOCK_TIME, L1_GENESIS
 from rollup_node.tools.bench.timed_engine import genesis_payload
 from rollup_node.tools.devnet.l1.sidecars import Blob
 
@@ -39,7 +39,7 @@ SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae
 """Of the unsafe block signer in the SystemConfig contract, which op-node reads at its start."""
 
 BLOCKS_WITH_DEPOSITS = 4
-"""One L1 block in so many has deposits."""
+"""One L1 block in so many has deposits, of those that are L1 origins."""
 
 
 def prepare(folder: Path, size: CourseSize) -> CourseFacts:
@@ -103,8 +103,8 @@ class _Builder:
 
     def _events(self, index: int) -> Iterator[Included]:
         group, rest = divmod(index, BLOCKS_WITH_DEPOSITS)
-        if rest == BLOCKS_WITH_DEPOSITS - 1:
-            groups = max(1, (self._size.l1_blocks + 1) // BLOCKS_WITH_DEPOSITS)
+        groups = (self._size.l2_blocks * BLOCK_TIME // L1_BLOCK_TIME + 1) // BLOCKS_WITH_DEPOSITS
+        if rest == BLOCKS_WITH_DEPOSITS - 1 and group < groups:
             for number in range(self._size.deposits * group // groups, self._size.deposits * (group + 1) // groups):
                 yield deposit(self._config, number)
         if index == self._size.l1_blocks // 2:

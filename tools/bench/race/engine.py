@@ -21,18 +21,23 @@ from rollup_node.tools.bench.race.l2_blocks import block_json
 from rollup_node.tools.bench.race.rpc_methods import Method, RpcMethods
 from rollup_node.tools.bench.timed_engine import sealed
 
-MAX_SHOWN = 5
 _SYNCING = b'{"payloadStatus":{"status":"SYNCING","latestValidHash":null,"validationError":null},"payloadId":null}'
 _NEW_PAYLOAD_SYNCING = b'{"status":"SYNCING","latestValidHash":null,"validationError":null}'
 
 
 class Engine:
-    """The Engine API over the course; `on_attributes` is called for the first attributes, `on_safe` when the course's
-    last block becomes safe. `mismatches` counts the attributes that differ from the course's, `shown` names fields."""
+    """The Engine API over the course. `on_attributes` is called for the first attributes, `on_mismatch` for each that
+    are not the course's, with the fields that differ, `on_safe` when the course's last block becomes safe."""
 
-    def __init__(self, course: CourseFiles, on_attributes: Callable[[], None], on_safe: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        course: CourseFiles,
+        on_attributes: Callable[[], None],
+        on_mismatch: Callable[[str], None],
+        on_safe: Callable[[], None],
+    ) -> None:
         self._course, facts = course, course.facts
-        self._on_attributes, self._on_safe = on_attributes, on_safe
+        self._on_attributes, self._on_mismatch, self._on_safe = on_attributes, on_mismatch, on_safe
         self._hashes = facts.l2_hashes
         self._expected = {name: number for number, name in enumerate(facts.l2_hashes)}
         self._attributes = [
@@ -43,8 +48,6 @@ class Engine:
         self._labels = dict.fromkeys(("latest", "pending", "safe", "finalized"), facts.l2_hashes[0])
         self._others: dict[str, tuple[bytes, bytes]] = {}
         self._begun = self._done = False
-        self.mismatches = 0
-        self.shown: list[str] = []
         chain_id = orjson.dumps(hex(course.config.l2_chain_id))
         methods: dict[str, Method] = {
             "eth_chainId": lambda _: chain_id,
@@ -63,11 +66,6 @@ class Engine:
         names = orjson.dumps([name for name in methods if name.startswith("engine_")])
         methods["engine_exchangeCapabilities"] = lambda _: names
         self.rpc = RpcMethods(methods)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the course's last block is safe."""
-        return self._done
 
     # --- engine ----------------------------------------------------------------------------------------------------
 
@@ -102,18 +100,16 @@ class Engine:
         on_course = number + 1 < len(self._hashes) and head == self._hashes[number]
         if on_course and attributes == self._attributes[number]:
             return f"0x{number + 1:016x}"
-        self._note(number + 1, attributes, on_course)
+        self._on_mismatch(self._difference(number + 1, attributes) if on_course else "not on a block of the course")
         payload = sealed(self._course.config, BlockId(number, from_hex(head)), attributes_from_json(attributes), ())
         name = to_hex(payload.block_hash)
         self._others[name] = (orjson.dumps(envelope_to_json(payload)), block_json(payload))
         return name[:18]
 
-    def _note(self, number: int, attributes: dict[str, Any], on_course: bool) -> None:
-        self.mismatches += 1
-        if len(self.shown) < MAX_SHOWN:
-            wanted = self._attributes[number - 1] if on_course else {}
-            fields = sorted(key for key in {*wanted, *attributes} if wanted.get(key) != attributes.get(key))
-            self.shown.append(f"block {number}: {', '.join(fields) if on_course else 'not on a block of the course'}")
+    def _difference(self, number: int, attributes: dict[str, Any]) -> str:
+        wanted = self._attributes[number - 1]
+        fields = sorted(key for key in {*wanted, *attributes} if wanted.get(key) != attributes.get(key))
+        return f"block {number} has other {', '.join(fields)}"
 
     def _payload(self, params: list[Any]) -> bytes:
         number = int(params[0], 16)

@@ -41,7 +41,7 @@ class FirstAttributes(msgspec.Struct, tag=True):
 
 class LastSafe(msgspec.Struct, tag=True):
     """The course's last block became safe at `time`: what was counted until then. `cpu_ms` is this process's own CPU
-    since the first attributes, `mismatches` are attributes that were not the course's."""
+    since the first attributes."""
 
     time: float
     cpu_ms: float
@@ -53,11 +53,15 @@ class LastSafe(msgspec.Struct, tag=True):
     beacon_bytes: int
     beacon_calls: dict[str, int]
     engine_calls: dict[str, int]
-    mismatches: int
-    mismatched_fields: list[str]
 
 
-Message = Listening | FirstAttributes | LastSafe
+class Mismatch(msgspec.Struct, tag=True):
+    """Attributes came that are not the course's; `text` says what differs."""
+
+    text: str
+
+
+Message = Listening | FirstAttributes | Mismatch | LastSafe
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -92,7 +96,7 @@ class _Race:
     def __init__(self, course: CourseFiles) -> None:
         self._l1 = L1Endpoint(course).rpc
         self.beacon = BeaconApi(course)
-        self.engine = Engine(course, self._first_attributes, self._last_safe)
+        self.engine = Engine(course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe)
         self._first_request = self._cpu = 0.0
 
     def l1(self, target: bytes, body: bytes) -> Answer:
@@ -118,8 +122,6 @@ class _Race:
                 beacon_bytes=self.beacon.sizes.total(),
                 beacon_calls=dict(self.beacon.calls),
                 engine_calls=dict(self.engine.rpc.calls),
-                mismatches=self.engine.mismatches,
-                mismatched_fields=self.engine.shown,
             )
         )
 
