@@ -3,6 +3,7 @@
     python -m rollup_node.tools.bench.race --course FOLDER            # builds the course there the first time
     python -m rollup_node.tools.bench.race --course FOLDER --latency 50 --busy 2
     python -m rollup_node.tools.bench.race --course FOLDER --json --op-node PATH
+    python -m rollup_node.tools.bench.race --course FOLDER --tip 20   # and five minutes at the tip
 
 The node is started as its users start it, without P2P. Its L1, Beacon API and engine are one process whose answers are
 prepared, and whose own CPU is printed. Only runs that end with the course's safe head count. With --op-node that binary
@@ -11,19 +12,21 @@ runs in turn with this node. The default course takes about half a minute to bui
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import orjson
 
-from rollup_node.tools.bench.measure import show
+from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course import prepare
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.programs import RaceProgram, op_node, rollup_node
-from rollup_node.tools.bench.race.report import figures, report
-from rollup_node.tools.bench.race.runner import RaceError, RaceRun, run_once
+from rollup_node.tools.bench.race.node_run import RaceError
+from rollup_node.tools.bench.race.programs import OURS, RaceProgram, op_node, rollup_node
+from rollup_node.tools.bench.race.report import Runs, figures, report, tip_figures
+from rollup_node.tools.bench.race.runner import RaceRun, run_once
+from rollup_node.tools.bench.race.tip import L1_BLOCK_SECONDS, TIP, TipRun, run_tip
 
 DEFAULT = CourseSize()
 
@@ -31,21 +34,28 @@ DEFAULT = CourseSize()
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
     given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
-    sizes = {name: getattr(given, name) for name in CourseSize.__struct_fields__}
+    size = CourseSize(**{name: getattr(given, name) for name in CourseSize.__struct_fields__})
+    programs = [rollup_node(given.node_option)] + ([] if given.op_node is None else [op_node(given.op_node)])
     with ExitStack() as stack:
         folder = given.course or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="race-course-")))
-        prepare(folder, CourseSize(**sizes))
-        course = CourseFiles(folder)
-        stack.callback(course.close)
-        programs = [rollup_node(given.node_option)]
-        if given.op_node is not None:
-            programs.append(op_node(given.op_node))
         try:
-            runs = _race(course, programs, given)
+            with _prepared(folder, size) as course:
+                runs = _race(course, programs, given)
+            tips: dict[str, TipRun] = {}
+            if given.tip:
+                with _prepared(folder / "tip", TIP) as course:
+                    tips = {each.name: run_tip(course, each, L1_BLOCK_SECONDS, given.tip) for each in programs}
         except RaceError as error:
             print(f"race: {error}", file=sys.stderr)
             return 1
-        return _show(course, runs, given)
+    return _show(size, runs, tips, given)
+
+
+@contextmanager
+def _prepared(folder: Path, size: CourseSize) -> Iterator[CourseFiles]:
+    prepare(folder, size)
+    with closing(CourseFiles(folder)) as course:
+        yield course
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, default=3, help="with each latency")
     parser.add_argument("--warm-up", type=int, default=1, help="runs with the first latency that are not counted")
     parser.add_argument("--busy", type=int, default=0, help="processes that keep cores busy during the runs")
+    parser.add_argument("--tip", type=int, default=0, help="measure also at the tip, over that many L1 blocks of 12 s")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds of a run")
     parser.add_argument("--op-node", type=Path, help="a binary of op-node, which runs in turn with this node")
     parser.add_argument("--node-option", action="append", default=[], help="a further argument of this node")
@@ -65,36 +76,39 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _race(
-    course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.Namespace
-) -> list[dict[float, list[RaceRun]]]:
+def _race(course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.Namespace) -> dict[str, Runs]:
     """The runs of each program by latency; the programs take turns."""
+    found: dict[str, dict[float, list[RaceRun]]] = {program.name: {} for program in programs}
     for program in programs:
         for _ in range(given.warm_up):
             run_once(course, program, given.latency[0], given.busy, given.timeout)
-    found: list[dict[float, list[RaceRun]]] = [{latency: [] for latency in given.latency} for _ in programs]
     for latency in given.latency:
         for _ in range(given.runs):
-            for program, runs in zip(programs, found, strict=True):
+            for program in programs:
                 run = run_once(course, program, latency, given.busy, given.timeout)
-                runs[latency].append(run)
+                found[program.name].setdefault(latency, []).append(run)
                 text = f"{program.name}, {latency:g} ms: {run.blocks_per_second:.0f} blocks/s, load {run.load:.1f}"
                 print(text, file=sys.stderr, flush=True)
-    return found
+    return {**found}
 
 
-def _show(course: CourseFiles, runs: Sequence[dict[float, list[RaceRun]]], given: argparse.Namespace) -> int:
-    size, failed = course.facts.size, 0
-    if given.json:
-        print(orjson.dumps(report(size, given.busy, runs[0], runs[1] if len(runs) > 1 else {})).decode())
-    for name, bounded, found in zip(("rollup-node", "op-node"), (True, False), runs, strict=False):
-        for latency, some in found.items():
-            shown = figures(some, size, given.busy, bounded)
+def _show(size: CourseSize, runs: dict[str, Runs], tips: dict[str, TipRun], given: argparse.Namespace) -> int:
+    shown: list[tuple[str, list[Figure]]] = []
+    for name, by_latency in runs.items():
+        is_ours = name == OURS
+        for latency, some in by_latency.items():
             title = f"{name}, {size.l2_blocks} L2 blocks over {size.l1_blocks} L1 blocks, L1 at {latency:g} ms"
-            if given.busy:
-                title += f", {given.busy} busy loops"
-            failed |= any(each.is_missed for each in shown) if given.json else show(title, shown)
-    return int(failed)
+            title += f", {given.busy} busy loops" if given.busy else ""
+            shown.append((title, figures(some, size, given.busy, is_ours)))
+        if name in tips:
+            tip = tips[name]
+            shown.append(
+                (f"{name} at the tip, {tip.l1_blocks} L1 blocks in {tip.seconds:.0f} s", tip_figures(tip, is_ours))
+            )
+    if given.json:
+        print(orjson.dumps(report(size, given.busy, runs, tips)).decode())
+        return int(any(figure.is_missed for _, some in shown for figure in some))
+    return max((show(title, some) for title, some in shown), default=0)
 
 
 if __name__ == "__main__":

@@ -16,22 +16,24 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
 
 
 class L1Endpoint:
-    """The methods that rollup nodes call; blocks are counted by what is asked for."""
+    """The methods that rollup nodes call; blocks are counted by what is asked for. The last `fresh` blocks are there
+    only after as many calls of `advance`."""
 
-    def __init__(self, course: CourseFiles) -> None:
+    def __init__(self, course: CourseFiles, fresh: int = 0) -> None:
         self._course, facts = course, course.facts
-        self._first, self._head = facts.l1_genesis, facts.l1_head
+        self.fresh = fresh
+        self._first, self.head = facts.l1_genesis, facts.l1_head - fresh
         self._numbers = {name: self._first + index for index, name in enumerate(facts.l1_hashes)}
         self._proof = facts.signer_proof.encode()
         constants = {
             "eth_chainId": hex(course.config.l1_chain_id),
             "net_version": str(course.config.l1_chain_id),
-            "eth_blockNumber": hex(self._head),
             "eth_syncing": False,
             "web3_clientVersion": "course",
         }
         methods = {name: _constant(value) for name, value in constants.items()}
         methods |= {
+            "eth_blockNumber": lambda _: orjson.dumps(hex(self.head)),
             "eth_getBlockByNumber": lambda params: self._block(self._number(params[0]), params[1]),
             "eth_getBlockByHash": lambda params: self._block(self._numbers.get(params[0]), params[1]),
             "eth_getBlockReceipts": lambda params: self._receipts(params[0]),
@@ -39,19 +41,28 @@ class L1Endpoint:
         }
         self.rpc = RpcMethods(methods, _variant)
 
+    def advance(self) -> None:
+        """Makes the next block the head."""
+        self.head += 1
+        self.fresh -= 1
+
     def _number(self, label: str) -> int | None:
         distances = {"latest": 0, "pending": 0, "safe": SAFE_DISTANCE, "finalized": FINALIZED_DISTANCE}
         if label in distances:
-            return max(self._first, self._head - distances[label])
+            return max(self._first, self.head - distances[label])
         number = self._first if label == "earliest" else int(label, 16)
-        return number if self._first <= number <= self._head else None
+        return number if self._first <= number <= self.head else None
 
     def _block(self, number: int | None, full: bool) -> bytes:
-        return NULL if number is None else self._course.body(f"l1/{number}/{'full' if full else 'hashes'}")
+        return (
+            NULL
+            if number is None or number > self.head
+            else self._course.body(f"l1/{number}/{'full' if full else 'hashes'}")
+        )
 
     def _receipts(self, name: str) -> bytes:
         number = self._numbers.get(name) if len(name) == 66 else self._number(name)
-        return NULL if number is None else self._course.body(f"l1/{number}/receipts")
+        return NULL if number is None or number > self.head else self._course.body(f"l1/{number}/receipts")
 
 
 class BeaconApi:

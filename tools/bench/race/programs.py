@@ -8,6 +8,8 @@ from typing import NamedTuple
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.server import Listening
 
+OURS, THEIRS = "rollup-node", "op-node"
+
 
 class Place(NamedTuple):
     """Where a node runs: the servers, the port of its RPC server, and a folder of its own."""
@@ -52,7 +54,7 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
         options = _common(course, place) | {"runtime.dir": str(place.folder / "run")}
         return [sys.executable, "-m", "rollup_node.node", *_arguments(options), *extra]
 
-    return RaceProgram("rollup-node", command)
+    return RaceProgram(OURS, command)
 
 
 def op_node(path: Path) -> RaceProgram:
@@ -61,4 +63,4 @@ def op_node(path: Path) -> RaceProgram:
     def command(course: CourseFiles, place: Place) -> list[str]:
         return [str(path), *_arguments(_common(course, place))]
 
-    return RaceProgram("op-node", command)
+    return RaceProgram(THEIRS, command)

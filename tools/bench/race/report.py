@@ -4,9 +4,13 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rollup_node.tools.bench.measure import Figure, machine
 from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.programs import OURS
 from rollup_node.tools.bench.race.runner import RaceRun
+from rollup_node.tools.bench.race.tip import TipRun
 
 Runs = Mapping[float, Sequence[RaceRun]]
 """The runs of a node by latency in milliseconds."""
@@ -14,6 +18,8 @@ Runs = Mapping[float, Sequence[RaceRun]]
 FLOORS = {0.0: 500.0, 50.0: 480.0, 100.0: 400.0}
 BUSY_FLOORS = {50.0: 250.0}
 """Of blocks per second by latency, with quiet cores and with two busy loops on them."""
+
+TIP_REQUESTS, TIP_CPU_PERCENT = 1.3, 1.5
 
 
 class Quantity(NamedTuple):
@@ -62,6 +68,8 @@ def summary(runs: Runs) -> dict[str, Any]:
     """The medians of a node's runs: of the blocks per second by latency, of all else over all latencies, and again by
     latency with the least and the most. CPU in milliseconds a block, times in seconds from the start."""
     every = [run for some in runs.values() for run in some]
+    if not every:
+        return {}
     found: dict[str, Any] = {"blocks_per_second": {f"{latency:g}": _speed(some) for latency, some in runs.items()}}
     found |= {each.name: statistics.median(map(each.read, every)) for each in QUANTITIES}
     found["cpu_ms_per_block_by_process"] = {
@@ -73,11 +81,27 @@ def summary(runs: Runs) -> dict[str, Any]:
     return found
 
 
-def report(size: CourseSize, busy: int, ours: Runs, theirs: Runs) -> dict[str, Any]:
-    """The whole object; `theirs` are the runs of op-node, empty without it. `pss_mb` is in MiB."""
-    course = {name: getattr(size, name) for name in size.__struct_fields__}
-    found = {"machine": machine(), "busy": busy, "course": course, **summary(ours)}
-    return {**found, "op_node": summary(theirs)} if theirs else found
+def report(size: CourseSize, busy: int, runs: Mapping[str, Runs], tips: Mapping[str, TipRun]) -> dict[str, Any]:
+    """The whole object: the figures of this node, and those of op-node in `op_node`, each with `tip` where that was
+    measured. `pss_mb` is in MiB."""
+    summaries = {
+        name: summary(some) | ({"tip": msgspec.structs.asdict(tips[name])} if name in tips else {})
+        for name, some in runs.items()
+    }
+    ours = summaries.pop(OURS)
+    found = {"machine": machine(), "busy": busy, "course": msgspec.structs.asdict(size), **ours}
+    return found | {name.replace("-", "_"): each for name, each in summaries.items()}
+
+
+def tip_figures(tip: TipRun, bounded: bool) -> list[Figure]:
+    """The figures at the tip; bounds are of this node (`bounded`)."""
+    requests, cpu = (TIP_REQUESTS, TIP_CPU_PERCENT) if bounded else (None, None)
+    return [
+        Figure("L1 requests for an L1 block", "", (tip.l1_requests_per_block,), requests),
+        Figure("L1 bytes for an L1 block", "B", (tip.l1_bytes_per_block,)),
+        Figure("Beacon API requests for an L1 block", "", (tip.beacon_requests_per_block,)),
+        Figure("CPU, all processes", "%", (tip.cpu_percent,), cpu),
+    ]
 
 
 def _speed(runs: Sequence[RaceRun]) -> float:

@@ -55,13 +55,23 @@ class LastSafe(msgspec.Struct, tag=True):
     engine_calls: dict[str, int]
 
 
+class NewHead(msgspec.Struct, tag=True):
+    """L1 has another head, and what was asked of it before."""
+
+    number: int
+    time: float
+    l1_requests: int
+    l1_bytes: int
+    beacon_requests: int
+
+
 class Mismatch(msgspec.Struct, tag=True):
     """Attributes came that are not the course's; `text` says what differs."""
 
     text: str
 
 
-Message = Listening | FirstAttributes | Mismatch | LastSafe
+Message = Listening | FirstAttributes | NewHead | Mismatch | LastSafe
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,13 +79,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the prepared course")
     parser.add_argument("--latency", type=float, default=0.0, help="of L1 and Beacon API, in milliseconds")
+    parser.add_argument("--fresh", type=int, default=0, help="L1 blocks that come one by one after the first request")
+    parser.add_argument("--interval", type=float, default=12.0, help="seconds between two of them")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    asyncio.run(_serve(CourseFiles(given.folder), given.latency / 1000))
+    asyncio.run(_serve(CourseFiles(given.folder), given))
     return 0
 
 
-async def _serve(course: CourseFiles, latency: float) -> None:
-    race = _Race(course)
+async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
+    race, latency = _Race(course, given.fresh, given.interval), given.latency / 1000
     handlers: tuple[tuple[Handler, float], ...] = (
         (race.l1, latency),
         (race.beacon.respond, latency),
@@ -93,8 +105,9 @@ async def _serve(course: CourseFiles, latency: float) -> None:
 
 
 class _Race:
-    def __init__(self, course: CourseFiles) -> None:
-        self._l1 = L1Endpoint(course).rpc
+    def __init__(self, course: CourseFiles, fresh: int, interval: float) -> None:
+        self._endpoint, self._interval = L1Endpoint(course, fresh), interval
+        self._l1 = self._endpoint.rpc
         self.beacon = BeaconApi(course)
         self.engine = Engine(course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe)
         self._first_request = self._cpu = 0.0
@@ -103,7 +116,18 @@ class _Race:
         """Answers a request to L1."""
         if not self._first_request:
             self._first_request = time.monotonic()
+            self._schedule_head()
         return self._l1.respond(target, body)
+
+    def _schedule_head(self) -> None:
+        if self._endpoint.fresh:
+            asyncio.get_running_loop().call_later(self._interval, self._new_head)
+
+    def _new_head(self) -> None:
+        self._endpoint.advance()
+        counts = self._l1.requests, self._l1.sizes.total(), self.beacon.requests
+        _say(NewHead(self._endpoint.head, time.monotonic(), *counts))
+        self._schedule_head()
 
     def _first_attributes(self) -> None:
         self._cpu = time.process_time()

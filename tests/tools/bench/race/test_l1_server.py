@@ -34,6 +34,18 @@ def test_blocks_by_number_label_and_hash(course: CourseFiles) -> None:
     }
 
 
+def test_fresh_blocks_come_one_by_one(course: CourseFiles) -> None:
+    endpoint, facts = L1Endpoint(course, fresh=2), course.facts
+    last = hex(facts.l1_head)
+    assert call(endpoint, "eth_getBlockByNumber", "latest", False)["hash"] == facts.l1_hashes[-3]
+    assert call(endpoint, "eth_getBlockByNumber", last, True) is None
+    assert call(endpoint, "eth_getBlockReceipts", facts.l1_hashes[-1]) is None
+    endpoint.advance()
+    endpoint.advance()
+    assert (endpoint.fresh, call(endpoint, "eth_blockNumber")) == (0, last)
+    assert call(endpoint, "eth_getBlockByNumber", "latest", False)["hash"] == facts.l1_hashes[-1]
+
+
 def test_receipts_proof_and_constants(course: CourseFiles) -> None:
     endpoint, facts = L1Endpoint(course), course.facts
     by_hash = call(endpoint, "eth_getBlockReceipts", facts.l1_hashes[5])

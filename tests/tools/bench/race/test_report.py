@@ -1,11 +1,13 @@
 """The figures of a race."""
 
+import msgspec
 import orjson
 
 from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.report import figures, report, summary
+from rollup_node.tools.bench.race.report import figures, report, summary, tip_figures
 from rollup_node.tools.bench.race.runner import RaceRun
 from rollup_node.tools.bench.race.server import LastSafe
+from rollup_node.tools.bench.race.tip import TipRun
 
 
 def run(latency: float, speed: float, engine: float = 1.0) -> RaceRun:
@@ -34,11 +36,19 @@ def test_processes_are_listed_by_what_they_use() -> None:
 
 def test_the_object() -> None:
     ours = {0.0: [run(0.0, 100.0), run(0.0, 300.0)], 50.0: [run(50.0, 40.0, engine=4.0)]}
-    found = orjson.loads(orjson.dumps(report(CourseSize(), 2, ours, {})))
+    found = orjson.loads(orjson.dumps(report(CourseSize(), 2, {"rollup-node": ours}, {})))
     assert found["blocks_per_second"] == {"0": 200, "50": 40}
     assert found["by_latency"]["0"]["blocks_per_second"] == {"median": 200, "least": 100, "most": 300}
     assert found["cpu_ms_per_block_by_process"] == {"engine": 1, "l1": 0.5}
     assert (found["busy"], found["course"]["l2_blocks"], found["l1_requests"]) == (2, 1770, 400)
     assert "op_node" not in found
-    with_both = report(CourseSize(), 0, ours, {0.0: [run(0.0, 9.0)]})
-    assert with_both["op_node"] == summary({0.0: [run(0.0, 9.0)]})
+    tip = TipRun(2.0, 9.0, 0.5, 1.2, 20, 240.0)
+    with_both = report(CourseSize(), 0, {"rollup-node": ours, "op-node": {0.0: [run(0.0, 9.0)]}}, {"op-node": tip})
+    assert with_both["op_node"] == summary({0.0: [run(0.0, 9.0)]}) | {"tip": msgspec.structs.asdict(tip)}
+    assert "tip" not in with_both
+
+
+def test_the_bounds_at_the_tip() -> None:
+    found = tip_figures(TipRun(1.4, 9.0, 0.5, 1.2, 20, 240.0), bounded=True)
+    assert [figure.is_missed for figure in found] == [True, False, False, False]
+    assert not any(figure.is_missed for figure in tip_figures(TipRun(9.0, 9.0, 0.5, 9.0, 20, 240.0), bounded=False))

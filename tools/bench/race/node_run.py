@@ -1,0 +1,181 @@
+"""One start of a node over a course, beside the process that serves it: messages, readiness, memory, and the end."""
+
+import contextlib
+import http.client
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.processes import CpuUsage, cpu_usage, memory_of_tree
+from rollup_node.tools.bench.race.programs import Place, RaceProgram
+from rollup_node.tools.bench.race.server import Listening, Message, Mismatch
+
+T = TypeVar("T")
+
+POLL_READY, SAMPLE_MEMORY = 0.01, 1.0
+CALL_SECONDS, STATUS_SECONDS, STOP_SECONDS = 1.0, 20.0, 30.0
+LOG_TAIL = 2000
+
+
+class RaceError(Exception):
+    """A run that gives no figures; the text says why, with the end of the node's log."""
+
+
+class ServerProcess:
+    """The server process of a run for the life of a `with` block, with further arguments, and its messages."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
+        self._command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), *arguments]
+        self._received = b""
+
+    def __enter__(self) -> "ServerProcess":
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._selector = selectors.DefaultSelector()
+        assert self._process.stdout is not None
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        message = self.wait(60.0)
+        if not isinstance(message, Listening):
+            raise RaceError("the servers of the race do not start")
+        self.urls = message
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        self._process.communicate(timeout=STOP_SECONDS)
+
+    def wait(self, seconds: float) -> Message | None:
+        """The next message, None when there is none for so long. Raises RaceError when the process has ended."""
+        # Read without a buffered reader, which would hold lines that the selector no longer sees.
+        while b"\n" not in self._received:
+            if not self._selector.select(max(0.0, seconds)):
+                return None
+            assert self._process.stdout is not None
+            data = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not data:
+                raise RaceError("the servers of the race have ended")
+            self._received += data
+        line, self._received = self._received.split(b"\n", 1)
+        message: Message = msgspec.json.decode(line, type=Message)
+        return message
+
+
+class NodeRun:
+    """A running node; `started` and `ready` in monotonic seconds, `memory` the most that was seen, in MiB."""
+
+    def __init__(
+        self, course: CourseFiles, program: RaceProgram, place: Place, servers: ServerProcess, deadline: float
+    ) -> None:
+        self._course, self._program, self._place = course, program, place
+        self._servers, self._deadline = servers, deadline
+        self._log = place.folder / "log"
+        self.ready: float | None = None
+        self.memory = 0.0
+        with self._log.open("wb") as log:
+            self.started = time.monotonic()
+            command = program.command(course, place)
+            self._node = subprocess.Popen(
+                command, cwd=place.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def cpu(self) -> CpuUsage:
+        """The CPU of its processes so far."""
+        return cpu_usage(self._node.pid)
+
+    def next(self, kind: type[T]) -> T:
+        """The next message of a kind, while readiness is polled until it comes and then memory sampled. Raises
+        RaceError when the node ends, is too late, or derives something that is not the course's."""
+        while True:
+            message = self._servers.wait(POLL_READY if self.ready is None else SAMPLE_MEMORY)
+            self._poll_ready()
+            if isinstance(message, kind):
+                return message
+            if isinstance(message, Mismatch):
+                raise self._error(f"{self._program.name} derives something else: {message.text}")
+            if self._node.poll() is not None:
+                raise self._error(f"{self._program.name} has ended with code {self._node.returncode}")
+            if time.monotonic() > self._deadline:
+                raise self._error(f"{self._program.name} has not reached the end of the course in time")
+            if self.ready is not None:
+                self.sample_memory()
+
+    def check_safe_head(self) -> None:
+        """Raises RaceError unless the node is ready and reports the course's last block as safe."""
+        until, found = time.monotonic() + STATUS_SECONDS, None
+        while time.monotonic() < until:
+            self._poll_ready()
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+                found = self._call("optimism_syncStatus")["safe_l2"]["hash"]
+                if self.ready is not None and found == self._course.facts.last_safe:
+                    return
+            time.sleep(0.05)
+        wanted = self._course.facts.last_safe
+        raise self._error(f"{self._program.name} reports the safe head {found}, not {wanted}, or is not ready")
+
+    def sample_memory(self) -> None:
+        """Reads the memory of its processes."""
+        self.memory = max(self.memory, memory_of_tree(self._node.pid))
+
+    def stop(self) -> None:
+        """Ends the node."""
+        self._node.send_signal(signal.SIGTERM)
+        try:
+            self._node.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._node.kill()
+            self._node.wait()
+
+    def _poll_ready(self) -> None:
+        """Notes when /readyz answers 200; a node without it is ready once its server answers."""
+        if self.ready is None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self._request("GET", "/readyz")[0] in (200, 404, 405):
+                    self.ready = time.monotonic()
+
+    def _call(self, method: str) -> Any:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []})
+        return json.loads(self._request("POST", "/", body)[1])["result"]
+
+    def _request(self, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._place.rpc_port, timeout=CALL_SECONDS)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def _error(self, text: str) -> RaceError:
+        tail = self._log.read_bytes()[-LOG_TAIL:].decode(errors="replace")
+        return RaceError(f"{text}; the end of its log:\n{tail}")
+
+
+@contextlib.contextmanager
+def running(course: CourseFiles, program: RaceProgram, arguments: Sequence[str], seconds: float) -> Iterator[NodeRun]:
+    """A node over a course for at most that many seconds; the arguments are for the server process."""
+    with (
+        tempfile.TemporaryDirectory(prefix="race-") as folder,
+        ServerProcess(course.rollup.parent, arguments) as servers,
+    ):
+        place = Place(servers.urls, _free_port(), Path(folder))
+        run = NodeRun(course, program, place, servers, time.monotonic() + seconds)
+        try:
+            yield run
+        finally:
+            run.stop()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
