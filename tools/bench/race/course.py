@@ -188,6 +188,12 @@ def _signer_state(system_config: bytes) -> tuple[bytes, str]:
         "codeHash": to_hex(EMPTY_CODE_HASH),
         "nonce": "0x1",
         "storageHash": to_hex(keccak256(storage)),
-        "storageProof": [{"key": to_hex(SIGNER_SLOT), "value": to_hex(BATCHER.address), "proof": [to_hex(storage)]}],
+        "storageProof": [
+            {
+                "key": to_hex(SIGNER_SLOT),
+                "value": hex(int.from_bytes(BATCHER.address, "big")),
+                "proof": [to_hex(storage)],
+            }
+        ],
     }
     return keccak256(state), orjson.dumps(proof).decode()

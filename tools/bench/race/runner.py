@@ -40,7 +40,7 @@ def run_once(course: CourseFiles, program: RaceProgram, latency_ms: float, busy:
     """One run of at most that many seconds, with so many busy loops beside it. Raises RaceError where the node ends,
     takes longer, derives anything that is not the course's, or reports another safe head."""
     load = os.getloadavg()[0]
-    with _busy_loops(busy), running(course, program, [f"--latency={latency_ms}"], seconds) as node:
+    with busy_loops(busy), running(course, program, [f"--latency={latency_ms}"], seconds) as node:
         first = node.next(FirstAttributes)
         before = node.cpu()
         last = node.next(LastSafe)
@@ -78,7 +78,7 @@ def _engine_calls(calls: dict[str, int]) -> int:
 
 
 @contextlib.contextmanager
-def _busy_loops(count: int) -> Iterator[None]:
+def busy_loops(count: int) -> Iterator[None]:
     """Other work on the cores; it ends with this process at the latest."""
     loops = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
     try:

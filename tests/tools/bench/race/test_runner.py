@@ -1,12 +1,15 @@
 """A race over a small course."""
 
 import json
+import os
 import subprocess
 import sys
 
 import msgspec
 
 from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.processes import process_tree
+from rollup_node.tools.bench.race.runner import busy_loops
 from tests.support.leftovers import Leftovers
 
 
@@ -35,3 +38,9 @@ def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:
     assert found["server_cpu_ms_per_block"] > 0
     assert found["ready_s"] > 0
     assert "op_node" not in found
+
+
+def test_busy_loops_end() -> None:
+    with busy_loops(2):
+        assert len(process_tree(os.getpid())) == 3
+    assert process_tree(os.getpid()) == [os.getpid()]
