@@ -17,7 +17,7 @@ from rollup_node.stages.io.http_transport import HttpTransport
 from rollup_node.stages.io.json_answers import Call, batch_limit, decode_answer, decode_batch
 from rollup_node.stages.io.json_answers import RpcFailure as RpcFailure
 from rollup_node.stages.io.plain_http import PlainHttpTransport, is_plain_http
-from rollup_node.stages.io.web_socket import WebSocketTransport, is_web_socket
+from rollup_node.stages.io.web_socket import MAX_MESSAGE, WebSocketTransport, is_web_socket
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 
@@ -77,7 +77,8 @@ class JsonRpcClient:
         self._http: HttpTransport | PlainHttpTransport | None = None
         self._socket: WebSocketTransport | None = None
         if is_web_socket(url):
-            self._socket = WebSocketTransport(url, self.name, headers, tls, on_notification)
+            max_message = MAX_MESSAGE if max_body is None else min(max_body, MAX_MESSAGE)
+            self._socket = WebSocketTransport(url, self.name, headers, tls, on_notification, max_message)
         elif tls is None and is_plain_http(url):
             self._http = PlainHttpTransport(url, self.name, headers)
         else:

@@ -31,6 +31,9 @@ FIRST_PAUSE, MAX_PAUSE = 0.1, 3.0
 MAX_UNREQUESTED = 100
 """So many answers to no request, with none to a request between them, end a connection."""
 
+MAX_GIVEN_UP = 10_000
+"""So many of the last requests that were given up are known, so that their answers may come late."""
+
 CLOSE_SECONDS = 1.0
 TOKEN_WINDOW = 60.0
 """An engine refuses a token made more seconds before or after its own time [OPT74]."""
@@ -45,21 +48,25 @@ class _Request:
 
 
 class _Connection:
-    """An open connection and the requests on it. `on_notification` is called for each notification, `on_lost` once."""
+    """An open connection and the requests on it. `max_message` are the bytes of a message, `on_notification` is called
+    for each notification, `on_lost` once."""
 
     def __init__(
         self,
         name: str,
         socket: aiohttp.ClientWebSocketResponse[bool],
+        max_message: int,
         on_notification: Callable[[], None],
         on_lost: Callable[["_Connection", str], None],
     ) -> None:
         self.name = name
         self.has_answered = False
-        self._socket = socket
+        self._socket, self._max_message = socket, max_message
         self._on_notification, self._on_lost = on_notification, on_lost
         self._requests: dict[bytes, _Request] = {}
+        self._given_up: dict[bytes, None] = {}
         self._unrequested = 0
+        self._received_too_much = False
         self._reader = asyncio.create_task(self._read())
 
     @property
@@ -80,9 +87,17 @@ class _Connection:
         finally:
             for key in keys:
                 self._requests.pop(key, None)
-            if not request.answer.cancel() and not request.answer.cancelled():
+            if request.answer.cancel() or request.answer.cancelled():
+                self._give_up(keys)
+            else:
                 # asyncio logs an exception that nobody has looked at.
                 request.answer.exception()
+
+    def _give_up(self, keys: Sequence[bytes]) -> None:
+        """Nobody waits for the answer any more; it may still come."""
+        self._given_up.update(dict.fromkeys(keys))
+        while len(self._given_up) > MAX_GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
 
     async def close(self) -> None:
         """Closes it within CLOSE_SECONDS."""
@@ -117,12 +132,19 @@ class _Connection:
                     await self._end(aiohttp.WSCloseCode.INVALID_TEXT)
                     return reason
             elif message.type is aiohttp.WSMsgType.ERROR:
-                if self._socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
-                    return f"a message is longer than {MAX_MESSAGE} bytes"
-                return f"protocol error, {type(message.data).__name__}"
+                return self._why_broken(message.data)
             else:
                 code = self._socket.close_code
                 return "closed by the endpoint" + (f", code {code}" if code else "")
+
+    def _why_broken(self, error: object) -> str:
+        # The close code does not tell: a peer may close with 1009 because our request is too large for it.
+        if isinstance(error, aiohttp.WebSocketError) and error.code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+            self._received_too_much = True
+            return f"a message is longer than {self._max_message} bytes"
+        if isinstance(error, aiohttp.ServerTimeoutError):
+            return f"no pong within {HEARTBEAT / 2:g} s"
+        return f"protocol error, {type(error).__name__}"
 
     async def _end(self, code: int) -> None:
         with suppress(TimeoutError):
@@ -130,8 +152,7 @@ class _Connection:
                 await self._socket.close(code=code)
 
     def _error(self, reason: str, requests: int) -> EndpointError:
-        too_large = self._socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG and requests == 1
-        kind = AnswerTooLargeError if too_large else EndpointError
+        kind = AnswerTooLargeError if self._received_too_much and requests == 1 else EndpointError
         return kind(self.name, f"the WebSocket connection was lost ({reason})")
 
     def _take(self, message: bytes) -> None:
@@ -146,6 +167,11 @@ class _Connection:
         # An error about a request that the endpoint could not read has no id.
         if request is None and ids == [b"null"] and waiting and all(each is waiting[0] for each in waiting):
             request = waiting[0]
+        if request is None and any(each in self._given_up for each in ids):
+            self.has_answered = True
+            for each in ids:
+                self._given_up.pop(each, None)
+            return
         if request is None or request.answer.done():
             self._unrequested += 1
             if self._unrequested > MAX_UNREQUESTED:
@@ -158,6 +184,7 @@ class _Connection:
 class WebSocketTransport:
     """Exchanges messages with one endpoint. `headers` and `tls` are called for every handshake; see JsonRpcClient.
 
+    `max_message` are the bytes of a message, of which one that is longer ends the connection.
     `on_notification` is called for each notification, and when a connection is lost over which a subscription was made.
     `subscribed` is set by the subscriber, and cleared when the connection is lost."""
 
@@ -168,10 +195,11 @@ class WebSocketTransport:
         headers: Callable[[], Mapping[str, str]] | None,
         tls: Callable[[], ssl.SSLContext] | None,
         on_notification: Callable[[], None] | None,
+        max_message: int = MAX_MESSAGE,
     ) -> None:
         self.name = name
         self.subscribed = False
-        self._url = url
+        self._url, self._max_message = url, max_message
         self._headers, self._tls = headers, tls
         self._on_notification = on_notification or (lambda: None)
         self._opening = asyncio.Lock()
@@ -184,8 +212,8 @@ class WebSocketTransport:
         """The message that answers the request with these ids. A request whose connection is lost is not sent again.
         Raises EndpointError, AnswerTooLargeError."""
         try:
-            async with asyncio.timeout(timeout):
-                connection = await self._open()
+            async with asyncio.timeout(timeout) as deadline:
+                connection = await self._open(deadline, timeout)
                 answer = await connection.ask(body, ids, limit)
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
@@ -209,7 +237,7 @@ class WebSocketTransport:
         if session is not None:
             await session.close()
 
-    async def _open(self) -> _Connection:
+    async def _open(self, deadline: asyncio.Timeout, timeout: float) -> _Connection:
         """The open connection, or another one, unless the last attempt was a moment ago."""
         async with self._opening:
             if self._connection is not None and self._connection.is_open:
@@ -222,7 +250,11 @@ class WebSocketTransport:
             except EndpointError as error:
                 self._failed(str(error).removeprefix(f"{self.name}: "))
                 raise
-            self._connection = _Connection(self.name, socket, self._notify, self._lost)
+            except asyncio.CancelledError:
+                if deadline.expired():
+                    self._failed(f"no WebSocket connection within {timeout:g} s")
+                raise
+            self._connection = _Connection(self.name, socket, self._max_message, self._notify, self._lost)
             return self._connection
 
     def _failed(self, failure: str) -> None:
@@ -255,7 +287,8 @@ class WebSocketTransport:
                 self._url,
                 headers=headers,
                 ssl=tls,
-                max_msg_size=MAX_MESSAGE,
+                # aiohttp refuses this length too.
+                max_msg_size=self._max_message + 1,
                 heartbeat=HEARTBEAT,
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
                 decode_text=False,
@@ -296,10 +329,15 @@ def _refusal(error: aiohttp.WSServerHandshakeError, now: float) -> str:
     if error.status not in (401, 403):
         return text
     text += ": the token is refused"
-    try:
-        ahead = now - parsedate_to_datetime(error.headers["Date"]).timestamp() if error.headers else 0.0
-    except (KeyError, ValueError):
-        return text
-    if abs(ahead) <= TOKEN_WINDOW:
+    ahead = _clock_difference(error.headers, now)
+    if ahead is None or abs(ahead) <= TOKEN_WINDOW:
         return text
     return f"{text}, our clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the endpoint"
+
+
+def _clock_difference(headers: Mapping[str, str] | None, now: float) -> float | None:
+    """By how many seconds `now` is ahead of the Date of a response; None if it has none that can be read."""
+    try:
+        return now - parsedate_to_datetime((headers or {})["Date"]).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return None

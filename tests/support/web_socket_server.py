@@ -14,6 +14,10 @@ Answer = Callable[["WebSocketServer", web.WebSocketResponse, Any], Awaitable[Non
 """Answers one message, decoded."""
 
 
+UNREADABLE_DATE = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"
+"""A Date header that Python cannot convert."""
+
+
 class WebSocketServer:
     """Its state: what it has received, and the connections that are open. `answer` replaces its answers."""
 

@@ -22,7 +22,7 @@ from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.web_socket import MAX_UNREQUESTED
 from tests.support.http_listener import app_for_every_path, listening
 from tests.support.stage_runner import run_within
-from tests.support.web_socket_server import Answer, WebSocketServer, web_socket_url
+from tests.support.web_socket_server import UNREADABLE_DATE, Answer, WebSocketServer, web_socket_url
 
 T = TypeVar("T")
 
@@ -163,6 +163,16 @@ def test_a_refused_handshake_names_status_and_clock(status: int, ahead: int, tex
     assert re.search(rf": HTTP status {status} in the WebSocket handshake{text}$", str(error))
 
 
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("date", [UNREADABLE_DATE, "?", ""])
+def test_a_date_that_cannot_be_read_is_left_out(status: int, date: str) -> None:
+    """[WSK4]"""
+    server = WebSocketServer()
+    server.refuse = lambda: web.Response(status=status, headers={"Date": date})
+    error = with_client(server, failure_of)
+    assert str(error).endswith(f": HTTP status {status} in the WebSocket handshake: the token is refused")
+
+
 def test_a_redirect_is_refused() -> None:
     server = WebSocketServer()
     server.refuse = lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"})
@@ -189,6 +199,65 @@ def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch)
     calls, attempts = with_client(server, use)
     # Pauses of 25 to 50 ms, doubled each time.
     assert 5 <= attempts <= 8 < calls
+
+
+def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK5]"""
+    monkeypatch.setattr(web_socket, "FIRST_PAUSE", 3.0)
+    accepted: list[asyncio.StreamWriter] = []
+
+    async def main() -> None:
+        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+        client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
+        assert "no answer within 0.2 s" in str(await failure_of(client))
+        assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
+        await client.close()
+        server.close()
+        for writer in accepted:
+            writer.close()
+
+    run_within(20, main)
+    assert len(accepted) == 1
+
+
+def test_a_call_that_is_cancelled_is_no_failed_attempt() -> None:
+    server = WebSocketServer()
+
+    async def use(client: JsonRpcClient) -> None:
+        call = asyncio.create_task(client.call("eth_x"))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert await client.call("eth_x") == ["eth_x", []]
+
+    with_client(server, use)
+
+
+def test_answers_that_come_late_do_not_end_the_connection() -> None:
+    """[WSK2] Each is excused once."""
+    held: list[Any] = []
+    late = MAX_UNREQUESTED + 20
+
+    async def hold(_: WebSocketServer, __: web.WebSocketResponse, request: Any) -> None:
+        held.append(request)
+
+    async def release(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        for each in [*held, request]:
+            await server.answer_properly(socket, each)
+
+    server = WebSocketServer(answer=hold)
+
+    async def use(client: JsonRpcClient) -> None:
+        calls = [client.call("eth_x") for _ in range(late)]
+        batches = [client.batch([("eth_y", []), ("eth_z", [])]) for _ in range(late)]
+        found = await asyncio.gather(*calls, *batches, return_exceptions=True)
+        assert all("no answer within" in str(each) for each in found)
+        server.answer = release
+        assert await client.call("eth_x", 1) == ["eth_x", [1]]
+        assert "more than 100 answers to no request" in str(await failure_of(client))
+
+    with_client(server, use, timeout=0.3, max_concurrency=2 * late)
+    assert len(server.handshakes) == 1
 
 
 def _sends(*messages: str) -> Answer:
@@ -277,6 +346,57 @@ def test_a_message_of_a_gigabyte_is_refused_by_its_length(fragmented: bool) -> N
         run_within(60, main)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < (3 * web_socket.MAX_MESSAGE // 2 if fragmented else 32 << 20)
+
+
+def test_no_message_is_longer_than_any_answer_of_the_client() -> None:
+    """[WSK2] The length alone ends the connection; an answer may have just the limit."""
+
+    async def announce(transport: Any) -> None:
+        transport.write(b"\x81\x7f" + struct.pack(">Q", 65_537))
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        async with _raw_server(announce) as url:
+            client = JsonRpcClient(url, timeout=5.0, max_body=65_536)
+            with pytest.raises(AnswerTooLargeError, match="a message is longer than 65536 bytes"):
+                await client.call("eth_x")
+            await client.close()
+
+    run_within(20, main)
+
+    async def answer(_: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        start = f'{{"id":{request["id"]},"result":"'
+        await socket.send_str(start + "x" * (65_536 - len(start) - 2) + '"}')
+
+    async def use(client: JsonRpcClient) -> None:
+        assert set(await client.call("eth_x")) == {"x"}
+
+    with_client(WebSocketServer(answer=answer), use, max_body=65_536)
+
+
+def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is() -> None:
+    """[WSK3] It closes with the code that this end has for an answer over the limit."""
+
+    async def answer(_: WebSocketServer, socket: web.WebSocketResponse, __: Any) -> None:
+        await socket.close(code=1009)
+
+    error = with_client(WebSocketServer(answer=answer), failure_of)
+    assert type(error) is EndpointError
+    assert "lost (closed by the endpoint, code 1009)" in str(error)
+
+
+def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK1]"""
+    monkeypatch.setattr(web_socket, "HEARTBEAT", 0.2)
+
+    async def main() -> None:
+        async with _raw_server(lambda _: asyncio.sleep(5)) as url:
+            client = JsonRpcClient(url, timeout=5.0)
+            with pytest.raises(EndpointError, match=r"was lost \(no pong within 0.1 s\)"):
+                await client.call("eth_x")
+            await client.close()
+
+    run_within(20, main)
 
 
 def test_an_answer_longer_than_the_limit_of_its_method_is_refused() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
@@ -20,7 +21,7 @@ from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.http_listener import Methods, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 from tests.support.stage_runner import run_within
-from tests.support.web_socket_server import WebSocketServer, web_socket_url
+from tests.support.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 
@@ -84,9 +85,21 @@ def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyP
             await server.drop_connections()
             assert await _interval_when_up(polled) == 0.0
             assert server.subscribers == []
+
+            server.refuse = lambda: web.Response(status=403, headers={"Date": UNREADABLE_DATE})
+            await server.drop_connections()
+            while "HTTP status 403 in the WebSocket handshake" not in await _failure(polled):
+                await asyncio.sleep(0.02)
             await endpoints.close()
 
     run_within(20, scenario)
+
+
+async def _failure(polled: PolledHeads) -> str:
+    """The error of a poll that fails."""
+    with pytest.raises(TemporaryError) as caught:
+        await polled.poller.poll_head()
+    return str(caught.value)
 
 
 async def _interval_when_up(polled: PolledHeads) -> float:

@@ -29,7 +29,7 @@ from tests.stages.engine.conftest import Play
 from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
 from tests.support.http_listener import listening
-from tests.support.web_socket_server import WebSocketServer, web_socket_url
+from tests.support.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
 
 
 def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:
@@ -104,7 +104,7 @@ def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutio
             assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
             assert await client.ask(GetBlock(1)) is None
 
-            server.refuse = lambda: web.Response(status=401)
+            server.refuse = lambda: web.Response(status=401, headers={"Date": UNREADABLE_DATE})
             await server.drop_connections()
             with pytest.raises(TemporaryError, match=r"127.0.0.1:\d+: HTTP status 401 in the WebSocket handshake"):
                 await client.ask(GetBlock(0))
