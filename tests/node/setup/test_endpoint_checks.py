@@ -249,25 +249,45 @@ def test_a_remote_signer_with_a_wrong_certificate_ends_the_start(server: Endpoin
     [
         (ROLLUP.genesis.l2.hash, None),
         (bytes(32), f"is on L2 chain {ROLLUP.l2_chain_id} with genesis 0x0000.*: check --l2.follow.source"),
-        (None, "the follow source cannot be used, .*HTTP status 404.*: check --l2.follow.source"),
     ],
 )
-def test_a_follow_source_has_to_be_of_the_chain(
-    server: EndpointsServer, genesis: bytes | None, text: str | None
-) -> None:
+def test_a_follow_source_has_to_be_of_the_chain(server: EndpointsServer, genesis: bytes, text: str | None) -> None:
     """[FSR8]"""
-    config = {"l2_chain_id": ROLLUP.l2_chain_id, "genesis": {"l2": {"hash": to_hex(genesis or b""), "number": 0}}}
-    server.responses["follow"] = {"optimism_rollupConfig": 404 if genesis is None else config}
-
-    async def use(base: str) -> None:
-        endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", follow=f"{base}/follow")
-        await check_endpoints(endpoints, SHORT)
-
+    config = {"l2_chain_id": ROLLUP.l2_chain_id, "genesis": {"l2": {"hash": to_hex(genesis), "number": 0}}}
+    server.responses["follow"] = {"optimism_rollupConfig": config}
     if text is None:
-        asyncio.run(server.serve(use))
+        check_with_follow_source(server)
         return
     with pytest.raises(SetupError, match=text):
-        asyncio.run(server.serve(use))
+        check_with_follow_source(server)
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        (404, "HTTP status 404"),
+        (503, "HTTP status 503"),
+        ({}, "the answer to optimism_rollupConfig"),
+        (None, "127.0.0.1:1: cannot connect (Connection refused)"),
+    ],
+)
+def test_a_follow_source_that_is_away_is_a_warning(
+    server: EndpointsServer, capsys: pytest.CaptureFixture[str], response: Any, text: str
+) -> None:
+    """[FSR8] At once: the node follows gossip without it."""
+    server.responses["follow"] = {"optimism_rollupConfig": response}
+    check_with_follow_source(server, UNREACHABLE if response is None else None)
+    log = capsys.readouterr().err
+    assert "the check of the follow source failed" in log and text in log
+
+
+def check_with_follow_source(server: EndpointsServer, url: str | None = None) -> None:
+    async def use(base: str) -> None:
+        follow = f"{base}/follow" if url is None else url
+        endpoints = Endpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", SECRET, "jwt.txt", follow=follow)
+        await check_endpoints(endpoints, LONG)
+
+    asyncio.run(server.serve(use))
 
 
 def test_an_endpoint_that_starts_late_is_retried(server: EndpointsServer) -> None:

@@ -13,6 +13,7 @@ from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.engine_node import EngineNode, chain_clock, follow
 from tests.support.fake_engine import FakeExecutionEngine
 from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.loopback import free_port, own_address
 
 
 def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
@@ -33,15 +34,17 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
     )
 
     async def scene() -> None:
-        source = Listener(app, 0)
-        await source.start()
+        source = Listener(app, free_port(), own_address())
         async with engine.serving():
             node = EngineNode(chain, engine, tmp_path, follow_url=source.url, follow_timeout=2.0)
             async with node.running():
-                await node.until(lambda: _heads(node) == (20, 12, 4))
+                name = source.url.removeprefix("http://").strip("/")
+                await node.until(lambda: node.has_problem(f"follow source: {name}: cannot connect"))
+                assert _heads(node) == (20, 0, 0), "a node starts without its source"
+                await source.start()
+                await node.until(lambda: _heads(node) == (20, 12, 4) and node.health == ())
                 await node.until(lambda: engine.safe == refs[12].hash and engine.finalized == refs[4].hash)
                 assert node.status is not None and node.status.current_l1 == chain.l1_ref(104)
-                assert node.health == ()
 
                 shown[0] = status(refs[12], refs[14], refs[4])
                 await node.until(
@@ -51,10 +54,9 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
                 await node.until(lambda: _heads(node) == (20, 14, 6) and node.health == ())
 
                 await source.stop()
-                name = source.url.removeprefix("http://").strip("/")
                 await node.until(lambda: node.has_problem(f"follow source: {name}: cannot connect"))
                 assert _heads(node) == (20, 14, 6)
-                again = Listener(app, int(name.rpartition(":")[2]))
+                again = Listener(app, source.port, source.host)
                 shown[0] = status(refs[16], refs[15], refs[8])
                 await again.start()
                 await node.until(lambda: _heads(node) == (20, 15, 8) and node.health == ())
