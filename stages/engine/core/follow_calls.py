@@ -10,7 +10,12 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.machines.follow_source import FollowCall, FollowError, FollowResult
+from rollup_node.stages.engine.machines.follow_source import (
+    FollowCall,
+    FollowError,
+    FollowResult,
+    MissingFollowedBlockError,
+)
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -52,6 +57,8 @@ class FollowCalls:
             if error.result is not None:
                 state.do(act.FollowSourceRead(error.result))
             state.follow.end_round(now.monotonic)
+            if isinstance(error, MissingFollowedBlockError):
+                state.controller.distrust()
             raise
 
     # --- heads -------------------------------------------------------------------------------------------------------

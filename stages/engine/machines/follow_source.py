@@ -47,6 +47,10 @@ class FollowError(TemporaryError):
         self.result = result
 
 
+class MissingFollowedBlockError(FollowError):
+    """The engine lacks a block of our own chain, as after a restart at an earlier one."""
+
+
 class FollowSource:
     """`status` is that of the present round; `ready`: its heads may be imported. `target` is the status whose local
     safe head our tip is to become first, `syncing` the target that the engine fetches the chain up to, as far as is
@@ -197,9 +201,10 @@ class FollowSource:
             raise FollowError(None, f"the execution engine does not say how far it is: {_reason(answer)}")
 
     def _take_l2(self, status: FollowStatus, number: object, answer: object, heads: Heads) -> None:
+        if answer is None:
+            raise MissingFollowedBlockError(None, f"block {number} of our chain is missing in the execution engine")
         if not isinstance(answer, L2BlockRef):
-            reason = "the execution engine does not have it" if answer is None else _reason(answer)
-            raise FollowError(None, f"block {number} of the source cannot be compared: {reason}")
+            raise FollowError(None, f"block {number} of the source cannot be compared: {_reason(answer)}")
         for ref, name in self._to_compare(status, heads):
             if ref.number != number or ref.hash == answer.hash:
                 continue

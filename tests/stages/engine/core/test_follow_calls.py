@@ -180,6 +180,34 @@ def test_a_source_that_is_lost_is_retried_with_pauses() -> None:
     assert [each.task for each in follower.harness.done(act.WorkRecovered)][-1] == "follow source"
 
 
+def test_an_engine_that_lost_blocks_has_its_own_heads_shown_and_is_pointed_at_the_source() -> None:
+    """[FSR3] As op-node, which sends the heads again: what the engine answers starts the search for others."""
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    follower.engine.lose(10)
+    follower.says(18, 17, 9)
+    assert "block 18 of our chain is missing in the execution engine" in follower.harness.failures
+    assert len(follower.harness.done(act.ResetStarted)) == 1
+    assert follower.heads == (10, 8, 8, 8)
+    follower.round()
+    assert follower.engine.syncing_to == 18
+    follower.engine.fetch()
+    follower.round()
+    assert follower.heads == (18, 18, 17, 9)
+
+
+def test_an_engine_that_was_rewound_gets_the_heads_again() -> None:
+    """[FSR3] It has the blocks still."""
+    follower = Follower(20)
+    follower.says(16, 14, 8)
+    follower.engine.head = follower.refs[10].hash
+    follower.says(18, 17, 9)
+    assert follower.engine.head == follower.refs[20].hash
+    follower.round()
+    assert follower.heads == (20, 18, 17, 9)
+    assert not follower.harness.done(act.ResetStarted)
+
+
 def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
     follower = Follower(20)
     follower.chain.reorg("b", 102)

@@ -9,7 +9,12 @@ import pytest
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, GetBlockRef, Unavailable
 from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
-from rollup_node.stages.engine.machines.follow_source import FollowError, FollowResult, FollowSource
+from rollup_node.stages.engine.machines.follow_source import (
+    FollowError,
+    FollowResult,
+    FollowSource,
+    MissingFollowedBlockError,
+)
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from tests.support.chain_fixture import chain_with
@@ -164,7 +169,9 @@ def test_heads_of_several_chains_are_refused(found: FollowStatus, text: str) -> 
 def test_an_engine_that_lacks_a_block_ends_the_round(answer: Any) -> None:
     played = Round()
     played.l2[16] = answer
-    assert played.refused(status()).result is None
+    error = played.refused(status())
+    assert error.result is None
+    assert isinstance(error, MissingFollowedBlockError) == (answer is None)
 
 
 def test_another_local_safe_block_is_moved_to() -> None:
