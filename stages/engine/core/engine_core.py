@@ -274,7 +274,7 @@ class EngineCore:
                 state.config.rollup,
                 skip_check=state.config.skip_sync_start_check,
                 find_l1_genesis=state.safe_heads.enabled,
-                heads=state.interop.start_heads or state.el_sync.heads,
+                heads=state.interop.start_heads or state.follow.start_heads or state.el_sync.heads,
                 offset=state.el_sync.offset,
             )
         elif self._needs_restart() and state.confirmed_heads is not None:

@@ -13,10 +13,11 @@ from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.machines.follow_source import (
     FollowCall,
     FollowError,
+    FollowResetError,
     FollowResult,
     MissingFollowedBlockError,
 )
-from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
 PROBLEM = "follow source"
@@ -86,8 +87,8 @@ class FollowCalls:
         return None if forkchoice is None else (Work.FOLLOW_HEAD, ForkchoiceUpdate(forkchoice))
 
     def answer_head(self, call: ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to that update. Raises TemporaryError when the engine refuses the block, and ResetError when
-        a sequencer has to start over on it [FSR3]."""
+        """Takes the answer to that update. Raises TemporaryError when the engine refuses the block, and
+        FollowResetError when a sequencer has to start over on it [FSR3]."""
         state, heads = self._state, self._state.confirmed_heads
         moved = None if heads is None else state.follow.moved(heads)
         if heads is None or moved is None:
@@ -104,7 +105,7 @@ class FollowCalls:
         state.controller.accept(call.forkchoice)
         self._succeed(now, now.monotonic)
         if state.config.sequencer_enabled:
-            raise ResetError(f"the follow source has the safe head {moved.unsafe}")
+            raise FollowResetError(moved)
         state.publish(now)
 
     def _wait_for_sync(self, tip: L2BlockRef, target: L2BlockRef, now: Instant) -> None:

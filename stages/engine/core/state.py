@@ -161,7 +161,7 @@ class CoreState:
         self.finality.reset()
         self.session.clear()
         self.el_sync.restart()
-        self.follow.clear()
+        self.follow.on_reset(error)
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
         self.do(act.ShowProblem("start", f"{SEARCHING}: {error}"))
         self.publish(now)

@@ -23,7 +23,7 @@ from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStat
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 FollowCall = GetFollowStatus | GetL1BlockRef | GetBlockRef
@@ -51,10 +51,19 @@ class MissingFollowedBlockError(FollowError):
     """The engine lacks a block of our own chain, as after a restart at an earlier one."""
 
 
+class FollowResetError(ResetError):
+    """A sequencer starts over with these heads, those after a move to the source's chain."""
+
+    def __init__(self, heads: Heads) -> None:
+        super().__init__(f"the follow source has the safe head {heads.unsafe}")
+        self.heads = heads
+
+
 class FollowSource:
     """`status` is that of the present round; `ready`: its heads may be imported. `target` is the status whose local
     safe head our tip is to become first, `syncing` the target that the engine fetches the chain up to, as far as is
-    known. `current_l1` is that of the last round that ended well. Times are monotonic seconds."""
+    known. `start_heads` are those to start over with. `current_l1` is that of the last round that ended well. Times are
+    monotonic seconds."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool) -> None:
         self.enabled = enabled
@@ -62,6 +71,7 @@ class FollowSource:
         self.ready = False
         self.target: FollowStatus | None = None
         self.syncing: FollowStatus | None = None
+        self.start_heads: Heads | None = None
         self.current_l1: L1BlockRef | None = None
         self.due_at = 0.0
         self._rollup = rollup
@@ -81,8 +91,9 @@ class FollowSource:
         self._l1.clear()
         self._compared.clear()
 
-    def clear(self) -> None:
+    def on_reset(self, error: ResetError) -> None:
         """There are no heads: what was compared with them does not hold."""
+        self.start_heads = error.heads if isinstance(error, FollowResetError) else None
         self.end_round(0.0)
         self.syncing = self._unreached = None
 

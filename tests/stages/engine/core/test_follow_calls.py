@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer
 from rollup_node.stages.engine.api.follow_api import FollowStatus
+from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.core.follow_calls import LAG_SECONDS
@@ -122,14 +123,39 @@ def test_another_chain_is_moved_to() -> None:
 
 
 def test_a_sequencer_starts_over_on_another_chain() -> None:
-    """[FSR3]"""
+    """[FSR3] With the source's heads: no search takes the safe head back meanwhile."""
     follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
     follower.says(10, 8, 4)
+    follower.harness.actions.clear()
     others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
     follower.says(14, 12, 4, others)
     follower.round()
     resets = [each.reason for each in follower.harness.done(act.ResetStarted)]
     assert resets == [f"the follow source has the safe head {others[14]}"]
+    assert follower.heads == (14, 14, 12, 4)
+    published = [each.status.safe for each in follower.harness.done(act.PublishStatus)]
+    assert {None if safe is None else safe.number for safe in published} == {None, 12}
+    starts = [each.heads for each in follower.harness.done(act.StartFound)]
+    assert starts == [Heads(others[14], others[14], others[12], others[4])]
+
+
+def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> None:
+    follower = Follower(20, sequencer_enabled=True, sequencer_stopped=True)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *_branch(follower, follower.refs[8], 8)]
+    follower.harness.source = FollowStatus(None, others[14], others[12], others[4])
+    follower.harness.wait(10.5)
+    follower.harness.run_others(Work.START)
+    follower.engine.lose(6)
+    for _ in range(3):
+        follower.round()
+    assert [str(each.reason) for each in follower.harness.done(act.ResetStarted)][1:2] == [
+        f"the engine does not have block {others[12]}, which is to be its safe head"
+    ]
+    assert follower.engine.syncing_to == 14
+    follower.engine.fetch()
+    for _ in range(3):
+        follower.round()
     assert follower.heads == (14, 14, 12, 4)
 
 
