@@ -247,6 +247,13 @@ class FollowSyncStarted(msgspec.Struct, frozen=True):
     block: L2BlockRef
 
 
+class FollowTargetDropped(msgspec.Struct, frozen=True):
+    """The engine, which lacks this block of a source that is away, is not waited for any more."""
+
+    block: L2BlockRef
+    reason: str
+
+
 class FollowMoved(msgspec.Struct, frozen=True):
     """The tip is another one: the source's local safe head."""
 
@@ -296,6 +303,7 @@ Action = (
     | FollowSourceRead
     | FollowSourceBehind
     | FollowSyncStarted
+    | FollowTargetDropped
     | FollowMoved
     | L1FinalityRegressed
 )

@@ -38,6 +38,7 @@ class Lane(Enum):
     START = "start"
     FINALITY = "finality"
     FOLLOW = "follow source"
+    FOLLOW_TARGET = "follow target"
     OVERLAP_BLOCKS = "overlap blocks"
     OUTPUTS = "outputs"
     SAFE_HEADS = "safe heads"
@@ -62,6 +63,7 @@ class Work(Enum):
     START = "start"
     FINALITY = "finality"
     FOLLOW = "follow source"
+    FOLLOW_TARGET = "follow target"
     OVERLAP_BLOCKS = "overlap blocks"
     OUTPUT = "output"
     SAFE_HEAD = "safe head"
@@ -86,6 +88,7 @@ _LANES = {
     Work.START: Lane.START,
     Work.FINALITY: Lane.FINALITY,
     Work.FOLLOW: Lane.FOLLOW,
+    Work.FOLLOW_TARGET: Lane.FOLLOW_TARGET,
     Work.OVERLAP_BLOCKS: Lane.OVERLAP_BLOCKS,
     Work.OUTPUT: Lane.OUTPUTS,
     Work.SAFE_HEAD: Lane.SAFE_HEADS,
@@ -100,6 +103,7 @@ _TASKS = {
     Work.REPLACEMENT: "replacement",
     Work.FINALITY: "finalize",
     Work.FOLLOW: "follow source",
+    Work.FOLLOW_TARGET: "follow target",
     Work.FOLLOW_HEAD: "follow source",
     Work.SAFE_HEAD_WRITE: "safe head database",
     Work.EL_SYNC: "EL sync",

@@ -23,6 +23,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
 | lane     | follow source  | every two blocks, with `l2.follow.source` [FSR1]         | see follow_source             |
+| lane     | follow target  | the engine fetches a chain whose source is away [FSR10]  | see follow_target             |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
 | lane     | output         | optimism_outputAtBlock, superroot_atTimestamp            | the request, by its response  |
 | lane     | safe head      | optimism_safeHeadAtL1Block, superroot_atTimestamp        | the request, by its response  |
@@ -107,6 +108,7 @@ class EngineCore:
             (Work.START, self._start),
             (Work.FINALITY, self._finality),
             (Work.FOLLOW, self._heads.follow.read_due),
+            (Work.FOLLOW_TARGET, self._heads.follow.target_due),
             (Work.OVERLAP_BLOCKS, lambda now: _oldest(Work.OVERLAP_BLOCKS, self._inbox.overlap_blocks)),
             (Work.SAFE_HEAD_WRITE, self._safe_head_write),
             (Work.OUTPUT, lambda now: _oldest(Work.OUTPUT, self._inbox.outputs)),
@@ -255,6 +257,7 @@ class EngineCore:
         yield state.finality_at
         yield state.unsafe.gap_at
         yield state.follow.due_at
+        yield from self._heads.follow.target_timers()
         yield self._sequencer_admin.ask_at
         yield from self._heads.el_sync.timers()
         if state.production.sequencer.enabled:
@@ -357,6 +360,8 @@ class EngineCore:
             self._take_start(answer)
         elif pending.work is Work.FINALITY:
             self._take_finality(pending, answer, now)
+        elif pending.work is Work.FOLLOW_TARGET:
+            self._heads.follow.answer_target(pending, answer, now)
         elif pending.work is Work.SAFE_HEAD_WRITE:
             if isinstance(answer, SafeHeadsWritten):
                 state.safe_head_written()

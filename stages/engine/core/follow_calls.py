@@ -1,10 +1,13 @@
-"""The calls that follow another node, and what becomes of their answers [FSR1 to FSR9]."""
+"""The calls that follow another node, and what becomes of their answers [FSR1 to FSR10]."""
+
+from collections.abc import Iterator
 
 from rollup_node.stages.engine.api.engine_api import (
     INVALID_FORKCHOICE,
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
+    GetBlockRef,
     is_syncing,
 )
 from rollup_node.stages.engine.core import actions as act
@@ -17,6 +20,8 @@ from rollup_node.stages.engine.machines.follow_source import (
     FollowResult,
     MissingFollowedBlockError,
 )
+from rollup_node.stages.engine.machines.follow_target import ASK_SECONDS, FollowTarget, StaleTargetError
+from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -27,15 +32,19 @@ SYNCING_SECONDS = 1.0
 LAG_SECONDS = 60
 """The engine may be so far behind the source before the node is not ready: without gossip it fetches every block so."""
 
+GIVE_UP_SECONDS = 300.0
+"""The engine has so long to fetch the chain of a source that fails, before our own chain goes on."""
+
 
 class FollowCalls:
-    """The lane of reads, and the row of the forkchoice update that moves to the source's chain. `_behind` is the
+    """The lanes of reads, and the row of the forkchoice update that moves to the source's chain. `_behind` is the
     source's safe head while it is below ours; `_lags`: the engine fetches a part of the chain that operators notice."""
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._behind: L2BlockRef | None = None
         self._lags = False
+        self._target = FollowTarget()
 
     # --- reads -------------------------------------------------------------------------------------------------------
 
@@ -57,10 +66,71 @@ class FollowCalls:
         except FollowError as error:
             if error.result is not None:
                 state.do(act.FollowSourceRead(error.result))
-            state.follow.end_round(now.monotonic)
+            state.follow.failed(error, now.monotonic)
             if isinstance(error, MissingFollowedBlockError):
                 state.controller.distrust()
             raise
+
+    # --- a source that is away while the engine fetches its chain ----------------------------------------------------
+
+    def target_due(self, now: Instant) -> tuple[Work, CoreCall] | None:
+        """The read that shows whether the engine has fetched that chain."""
+        state, follow = self._state, self._state.follow
+        if follow.syncing is None or follow.failing_since is None:
+            self._target.clear()
+            state.recover(Work.FOLLOW_TARGET.task)
+            return None
+        if state.confirmed_heads is None or follow.target is not None:
+            return None
+        if state.backoff.is_waiting(Work.FOLLOW_TARGET.task, now.monotonic):
+            return None
+        self._target.start(follow.syncing)
+        call = self._target.next(now.monotonic)
+        return None if call is None else (Work.FOLLOW_TARGET, call)
+
+    def answer_target(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Takes the answer to such a read. Raises TemporaryError when it is to be made again."""
+        state, follow, call = self._state, self._state.follow, pending.call
+        if follow.target is not None or not isinstance(call, GetBlockRef | GetL1BlockRef):
+            return
+        try:
+            may_move = self._target.answer(call, answer, now.monotonic)
+        except StaleTargetError as error:
+            self._give_up(str(error), now)
+            return
+        state.recover(Work.FOLLOW_TARGET.task)
+        if may_move and follow.syncing is not None:
+            follow.resume()
+
+    def target_timers(self) -> Iterator[float | None]:
+        """When something becomes due by time alone while a source is away."""
+        follow = self._state.follow
+        if follow.syncing is not None and follow.failing_since is not None:
+            yield self._target.due_at
+            yield follow.failing_since + GIVE_UP_SECONDS
+
+    def give_up_due(self, now: Instant) -> None:
+        """Our own chain goes on without the block that the engine does not reach: with the next block that is queued,
+        or for the sequencer after GIVE_UP_SECONDS [FSR10]. No head-moving call may be open."""
+        state, follow, heads = self._state, self._state.follow, self._state.confirmed_heads
+        if heads is None or follow.syncing is None or follow.failing_since is None or follow.target is not None:
+            return
+        if follow.syncing.local_safe.number <= heads.unsafe.number:
+            self._give_up("our own chain is as long", now)
+        elif self._target.is_missing and state.unsafe.queue.next(heads) is not None:
+            self._give_up("our own chain goes on", now)
+        elif now.monotonic >= follow.failing_since + GIVE_UP_SECONDS:
+            self._give_up(f"the execution engine did not reach it within {GIVE_UP_SECONDS:g} s", now)
+
+    def _give_up(self, reason: str, now: Instant) -> None:
+        state, syncing = self._state, self._state.follow.syncing
+        if syncing is None:
+            return
+        state.do(act.FollowTargetDropped(syncing.local_safe, reason))
+        self._end_sync()
+        # The engine was pointed at another chain than ours.
+        state.controller.distrust()
+        state.publish(now)
 
     # --- heads -------------------------------------------------------------------------------------------------------
 
@@ -75,13 +145,13 @@ class FollowCalls:
             state.do(act.FollowSourceBehind(behind, heads.safe))
         self._behind = behind
         state.controller.follow(state.follow.imported(heads))
-        self._succeed(now, now.monotonic + state.follow.interval)
+        self._succeed(now.monotonic + state.follow.interval)
         state.publish(now)
 
     def head_call(self, now: Instant) -> tuple[Work, CoreCall] | None:
         """The forkchoice update that moves to the source's local safe head."""
         state, heads = self._state, self._state.confirmed_heads
-        if heads is None or self._waits(now):
+        if heads is None or (self._waits(now) and not state.follow.resumed):
             return None
         forkchoice = state.follow.forkchoice(heads)
         return None if forkchoice is None else (Work.FOLLOW_HEAD, ForkchoiceUpdate(forkchoice))
@@ -98,36 +168,50 @@ class FollowCalls:
             return
         if not isinstance(answer, ForkchoiceAnswer) or answer.status != "VALID":
             # It may be what the source said earlier: the next round has what it says then.
-            state.follow.syncing = None
+            self._end_sync()
             raise TemporaryError(_refusal(moved.unsafe, answer))
         state.do(act.FollowMoved(heads.unsafe, moved.unsafe))
         state.controller.follow(moved)
         state.controller.accept(call.forkchoice)
-        self._succeed(now, now.monotonic)
+        self._succeed(now.monotonic)
         if state.config.sequencer_enabled:
             raise FollowResetError(moved)
         state.publish(now)
 
+    def end_move(self, retry_at: float, now: Instant) -> None:
+        """The update failed; it is tried again at that monotonic time, unless the engine has refused it."""
+        self._state.follow.end_round(now.monotonic)
+        self._target.retry(retry_at)
+
     def _wait_for_sync(self, tip: L2BlockRef, target: L2BlockRef, now: Instant) -> None:
         state = self._state
+        self._note_success()
+        self._target.retry(now.monotonic + ASK_SECONDS)
         state.follow.wait_for_sync(now.monotonic + SYNCING_SECONDS)
-        state.do(act.FollowSourceRead(FollowResult.SUCCESS))
         if target.timestamp > tip.timestamp + LAG_SECONDS and not self._lags:
             self._lags = True
             state.do(act.FollowSyncStarted(target))
         if self._lags:
             state.do(act.ShowProblem(PROBLEM, f"the execution engine fetches the chain up to {target}"))
-        state.recover(Work.FOLLOW.task)
         state.publish(now)
 
-    def _succeed(self, now: Instant, due_at: float) -> None:
-        state = self._state
-        state.do(act.FollowSourceRead(FollowResult.SUCCESS))
-        state.follow.succeeded(due_at)
-        state.follow.syncing = None
+    def _succeed(self, due_at: float) -> None:
+        self._note_success()
+        self._state.follow.succeeded(due_at)
+        self._end_sync()
+
+    def _note_success(self) -> None:
+        """A round with the source ended well. Of a move without one the source knows nothing."""
+        if not self._state.follow.resumed:
+            self._state.do(act.FollowSourceRead(FollowResult.SUCCESS))
+            self._state.recover(Work.FOLLOW.task)
+
+    def _end_sync(self) -> None:
+        """No block is waited for any more."""
+        self._state.follow.give_up()
+        self._target.clear()
         self._lags = False
-        state.do(act.ShowProblem(PROBLEM, None))
-        state.recover(Work.FOLLOW.task)
+        self._state.do(act.ShowProblem(PROBLEM, None))
 
     def _waits(self, now: Instant) -> bool:
         return self._state.backoff.is_waiting(Work.FOLLOW.task, now.monotonic)

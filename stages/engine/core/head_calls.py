@@ -53,6 +53,7 @@ class HeadCalls:
             state.apply_restart(state.restart, now)
         state.finalize_due(now)
         self.follow.import_heads(now)
+        self.follow.give_up_due(now)
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class HeadCalls:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or state.attributes.building or state.controller.restoring_backup:
             return None
-        # A block of our own chain would end the engine's sync to another one.
+        # A block of our own chain would end the engine's sync to another one; see FollowCalls.give_up_due.
         if state.follow.syncing is not None:
             return None
         if self._waits(Work.UNSAFE_BLOCK, now):
@@ -191,7 +192,7 @@ class HeadCalls:
         if work is Work.BUILD_API:
             self.build_api.fail_commit(str(error))
         if work is Work.FOLLOW_HEAD:
-            state.follow.end_round(now.monotonic)
+            self.follow.end_move(now.monotonic + seconds, now)
         elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             state.forkchoice_at = now.monotonic + seconds
 

@@ -62,7 +62,8 @@ class FollowResetError(ResetError):
 class FollowSource:
     """`status` is that of the present round; `ready`: its heads may be imported. `target` is the status whose local
     safe head our tip is to become first, `syncing` the target that the engine fetches the chain up to, as far as is
-    known. `start_heads` are those to start over with. `current_l1` is that of the last round that ended well. Times are
+    known. `resumed`: the engine has reached it without the source, which fails since `failing_since`, None if it works.
+    `start_heads` are those to start over with. `current_l1` is that of the last round that ended well. Times are
     monotonic seconds."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool) -> None:
@@ -71,6 +72,8 @@ class FollowSource:
         self.ready = False
         self.target: FollowStatus | None = None
         self.syncing: FollowStatus | None = None
+        self.resumed = False
+        self.failing_since: float | None = None
         self.start_heads: Heads | None = None
         self.current_l1: L1BlockRef | None = None
         self.due_at = 0.0
@@ -87,7 +90,7 @@ class FollowSource:
     def end_round(self, due_at: float) -> None:
         """Forgets the status; another one is read at that time."""
         self.status, self.target, self.due_at = None, None, due_at
-        self.ready = False
+        self.ready = self.resumed = False
         self._l1.clear()
         self._compared.clear()
 
@@ -95,7 +98,26 @@ class FollowSource:
         """There are no heads: what was compared with them does not hold."""
         self.start_heads = error.heads if isinstance(error, FollowResetError) else None
         self.end_round(0.0)
+        self.failing_since = None
+        self.give_up()
+
+    def give_up(self) -> None:
+        """No block is waited for."""
         self.syncing = self._unreached = None
+
+    def failed(self, error: FollowError, now: float) -> None:
+        """A round ended without heads. A move that needs no status stays due."""
+        if error.result is None:
+            self.failing_since = None
+        elif self.failing_since is None:
+            self.failing_since = now
+        if not self.resumed:
+            self.end_round(now)
+
+    def resume(self) -> None:
+        """The engine has fetched the chain that it was pointed at: it is moved to without a status."""
+        self.end_round(self.due_at)
+        self.target, self.resumed = self.syncing, True
 
     # --- a round ---------------------------------------------------------------------------------------------------
 
@@ -259,8 +281,10 @@ class FollowSource:
         self.succeeded(due_at)
 
     def succeeded(self, due_at: float) -> None:
-        """The round ended well."""
-        if self.status is not None:
+        """The round ended well, or a move without one."""
+        if not self.resumed:
+            self.failing_since = None
+        if self.status is not None and not self.resumed:
             current = self.status.current_l1
             known = None if current is None else self._l1.get(current.number)
             self.current_l1 = None if current is None else known or self.current_l1

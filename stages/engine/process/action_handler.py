@@ -79,6 +79,9 @@ class ActionHandler:
             act.FollowSyncStarted: lambda action: log.info(
                 "the execution engine fetches the chain of the follow source", block=action.block
             ),
+            act.FollowTargetDropped: lambda action: log.warn(
+                "going on without the block of the follow source", block=action.block, reason=action.reason
+            ),
             act.FollowMoved: self._follow_moved,
             act.L1FinalityRegressed: self._l1_finality_regressed,
         }

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer
+from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnswer, Unavailable
 from rollup_node.stages.engine.api.follow_api import FollowStatus
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core import actions as act
@@ -234,6 +234,111 @@ def test_an_engine_that_was_rewound_gets_the_heads_again() -> None:
     assert not follower.harness.done(act.ResetStarted)
 
 
+def test_the_engine_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
+    """[FSR10] The engine has it all by then, but nobody says so."""
+    follower = _waiting_for_a_lost_source()
+    follower.engine.fetch()
+    for number in (3, 4, 35, 36):
+        follower.harness.gossip(follower.chain.payloads[follower.refs[number].hash])
+    successes = follower.results().count(FollowResult.SUCCESS)
+    _run(follower, 5)
+    assert follower.heads == (36, 34, 34, 0)
+    assert follower.results().count(FollowResult.SUCCESS) == successes
+    assert [each.task for each in follower.harness.done(act.WorkRecovered)] == ["follow source"], "the one at the start"
+    assert follower.problem() is None
+    follower.says(36, 35, 12)
+    assert follower.heads == (36, 36, 35, 12)
+
+
+def test_our_own_chain_goes_on_without_a_source_that_is_away() -> None:
+    """[FSR10] What the engine has of the source's chain counts first."""
+    follower = _waiting_for_a_lost_source()
+    follower.harness.gossip(follower.chain.payloads[follower.refs[3].hash])
+    _run(follower, 5)
+    assert follower.heads[0] == 3
+    dropped = follower.harness.done(act.FollowTargetDropped)
+    assert [(each.block, each.reason) for each in dropped] == [(follower.refs[34], "our own chain goes on")]
+    assert follower.problem() is None
+    follower.says(34, 34, 8)
+    follower.engine.fetch()
+    follower.round()
+    assert follower.heads == (34, 34, 34, 8)
+
+
+def test_a_target_whose_l1_origin_is_reorged_is_given_up() -> None:
+    follower = _waiting_for_a_lost_source()
+    follower.chain.reorg("b", 102)
+    follower.engine.fetch()
+    _run(follower, 5)
+    assert follower.heads == (2, 0, 0, 0)
+    assert "is not canonical any more" in follower.harness.done(act.FollowTargetDropped)[0].reason
+    assert {each.task for each in follower.harness.done(act.WorkFailed)} == {"follow source"}
+
+
+def test_a_target_is_checked_on_an_l1_that_is_behind_until_it_has_its_origins() -> None:
+    follower = _waiting_for_a_lost_source()
+    follower.engine.fetch()
+    follower.harness.l1_head = 102
+    _run(follower, 5)
+    assert follower.heads == (2, 0, 0, 0)
+    assert "our L1 does not have L1 block 105" in follower.harness.failures[-1]
+    follower.harness.l1_head = 130
+    _run(follower, 12)
+    assert follower.heads == (34, 34, 34, 0)
+    assert "follow target" in {each.task for each in follower.harness.done(act.WorkRecovered)}
+
+
+def test_an_engine_that_has_the_target_and_still_syncs_is_asked_again() -> None:
+    follower = _waiting_for_a_lost_source()
+    follower.engine.fetch()
+    _run(follower, 2, hold=Work.FOLLOW_HEAD)
+    call = follower.harness.call(Work.FOLLOW_HEAD)
+    for answer in (Unavailable("away"), ForkchoiceAnswer("SYNCING")):
+        follower.harness.answer(follower.harness.call(Work.FOLLOW_HEAD), answer)
+        assert follower.heads[0] == 2
+        _run(follower, 5, hold=Work.FOLLOW_HEAD)
+        assert follower.harness.call(Work.FOLLOW_HEAD).call == call.call
+    follower.harness.run_until_idle()
+    assert follower.heads == (34, 34, 34, 0)
+
+
+def test_a_sequencer_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
+    """[FSR10] It starts over with the block that the engine has fetched, or goes on without it."""
+    for fetched in (True, False):
+        follower = _waiting_for_a_lost_source(sequencer_enabled=True)
+        tip = follower.heads[0]
+        if fetched:
+            follower.engine.fetch()
+            _run(follower, 70)
+            assert follower.heads[1:] == (34, 34, 0) and follower.heads[0] > 34
+        else:
+            _run(follower, 240)
+            assert follower.heads[0] == tip
+            _run(follower, 120)
+            assert follower.heads[0] > tip
+            reason = "the execution engine did not reach it within 300 s"
+            assert follower.harness.done(act.FollowTargetDropped)[0].reason == reason
+
+
+def _waiting_for_a_lost_source(**config: Any) -> Follower:
+    """A node at block 2, whose engine was pointed at block 34 by a source that is away since."""
+    follower = Follower(2, **config)
+    follower.says(34, 34, 8)
+    assert follower.heads[1] == 0 and follower.engine.syncing_to == 34
+    follower.harness.source = None
+    return follower
+
+
+def _run(follower: Follower, seconds: int, hold: Work | None = None) -> None:
+    """Lets time pass; calls of `hold` stay open."""
+    for _ in range(seconds):
+        follower.harness.wait(1.0)
+        if hold is None:
+            follower.harness.run_until_idle(2000)
+        else:
+            follower.harness.run_others(hold)
+
+
 def test_a_status_of_an_l1_that_is_not_ours_changes_nothing() -> None:
     follower = Follower(20)
     follower.chain.reorg("b", 102)
@@ -284,18 +389,27 @@ STEP = st.one_of(
 
 
 @settings(deadline=None, max_examples=100)
-@given(has=st.integers(0, 30), steps=st.lists(STEP, max_size=14))
-def test_no_source_breaks_the_heads(has: int, steps: list[tuple[str, Any]]) -> None:
-    """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final. An honest
-    source is followed in the end, unless what it says contradicts that."""
+@given(has=st.integers(0, 30), fetched=st.booleans(), steps=st.lists(STEP, max_size=14))
+def test_no_source_breaks_the_heads(has: int, fetched: bool, steps: list[tuple[str, Any]]) -> None:
+    """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final. Without
+    the source gossip goes on, and an honest source is followed in the end, unless what it says contradicts what is
+    final."""
     engine = ModelEngine(CHAIN)
     engine.head = MAIN[has].hash
     engine.lost = {ref.hash for ref in (*MAIN[has + 1 :], *SIDE[11:])}
     harness = CoreHarness(CHAIN, engine, follow_url="http://source")
     harness.move_l1(140)
     harness.run_until_idle()
-    final, heads = MAIN[0], harness.core.heads
-    for kind, value in [*steps, ("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]:
+    final, heads, tip = MAIN[0], harness.core.heads, 0
+    lost = [
+        ("away", None),
+        *([("fetch", None)] if fetched else []),
+        *[("wait", 11.0)] * 3,
+        ("child", None),
+        ("wait", 11.0),
+    ]
+    found = [("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]
+    for kind, value in [*steps, *lost, ("grown", None), *found]:
         if kind == "status":
             local_safe, safe, finalized = ((SIDE if side else MAIN)[number] for side, number in value)
             harness.source = FollowStatus(None, local_safe, safe, finalized)
@@ -310,6 +424,13 @@ def test_no_source_breaks_the_heads(has: int, steps: list[tuple[str, Any]]) -> N
             ref = (SIDE if value[0] else MAIN)[value[1]]
             if ref.hash in CHAIN.payloads:
                 harness.gossip(CHAIN.payloads[ref.hash])
+        elif kind == "child":
+            assert heads is not None
+            tip = heads.unsafe.number
+            if tip < 30:
+                harness.gossip(CHAIN.payloads[(SIDE if heads.unsafe in SIDE[11:] else MAIN)[tip + 1].hash])
+        elif kind == "grown":
+            assert heads is not None and heads.unsafe.number > min(tip, 29)
         else:
             harness.wait(value)
         harness.run_until_idle()

@@ -120,6 +120,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.FollowSourceRead(FollowResult.SUCCESS),
         act.FollowSourceBehind(chain.genesis, ref),
         act.FollowSyncStarted(ref),
+        act.FollowTargetDropped(ref, "our own chain goes on"),
         act.FollowMoved(ref, chain.genesis),
         act.L1FinalityRegressed(chain.l1_ref(99)),
     ]
