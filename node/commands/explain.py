@@ -99,7 +99,7 @@ def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
     command = parse(parser, arguments)
     flags, chain = command.flags, command.chain
     outputs = Outputs.open()
-    derivation = derivation_config(command.values, chain, drops_are_read=True)
+    derivation = derivation_config(command.values, chain, drops_are_read=True, ahead=0)
     replay = ReplayConfig(
         rollup=chain.config,
         first=flags.from_l2,

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
     outputs = Outputs.open()
     chain = command.chain
-    derivation = derivation_config(command.values, chain)
+    derivation = derivation_config(command.values, chain, ahead=0)
     replay = ReplayConfig(
         rollup=chain.config,
         first=flags.from_l2,

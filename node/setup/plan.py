@@ -171,7 +171,9 @@ def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
     return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server)
 
 
-def derivation_config(values: Values, chain: ChosenChain, *, drops_are_read: bool = False) -> DerivationConfig:
+def derivation_config(
+    values: Values, chain: ChosenChain, *, drops_are_read: bool = False, ahead: int = MAX_AHEAD
+) -> DerivationConfig:
     """The configuration of the derivation process."""
     return build_config(
         DerivationConfig,
@@ -179,7 +181,7 @@ def derivation_config(values: Values, chain: ChosenChain, *, drops_are_read: boo
         rollup=chain.config,
         l1_chain=chain.l1_chain,
         drops_are_read=drops_are_read,
-        ahead=0 if drops_are_read else MAX_AHEAD,
+        ahead=ahead,
         managed=is_managed(values) and not drops_are_read,
     )
 
