@@ -43,6 +43,7 @@ QUANTITIES = (
     Quantity("first_l1_request_s", "start to first L1 request", "s", 0.3, lambda run: run.first_l1_request_s),
     Quantity("ready_s", "start to ready", "s", 1.2, lambda run: run.ready_s),
     Quantity("first_attributes_s", "start to first attributes", "s", None, lambda run: run.first_attributes_s),
+    Quantity("end_s", "start to last safe block", "s", None, lambda run: run.end_s),
     Quantity("cpu_s", "CPU from start to end", "s", None, lambda run: run.cpu_s),
     Quantity(
         "server_cpu_ms_per_block", "CPU a block of the servers", "ms", 0.7, lambda run: run.server_cpu_ms_per_block

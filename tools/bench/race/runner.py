@@ -19,7 +19,8 @@ _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 class RaceRun(msgspec.Struct):
     """One catch-up. Times in seconds since the node's start, CPU in milliseconds per L2 block from the first attributes
-    on; `cpu_s` is the node's CPU from its start to the end. `pss_mb` is the most that was seen in all processes."""
+    on; `cpu_s` is the node's CPU from its start to the end, `end_s` when the last block was safe. `pss_mb` is the most
+    that was seen in all processes."""
 
     latency_ms: float
     blocks_per_second: float
@@ -31,6 +32,7 @@ class RaceRun(msgspec.Struct):
     first_l1_request_s: float
     ready_s: float
     first_attributes_s: float
+    end_s: float
     server_cpu_ms_per_block: float
     load: float
     counted: LastSafe
@@ -60,6 +62,7 @@ def run_once(course: CourseFiles, program: RaceProgram, latency_ms: float, busy:
         first_l1_request_s=first.first_l1_request - node.started,
         ready_s=node.ready - node.started,
         first_attributes_s=first.time - node.started,
+        end_s=last.time - node.started,
         server_cpu_ms_per_block=last.cpu_ms / blocks,
         load=load,
         counted=last,

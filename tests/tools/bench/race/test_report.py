@@ -13,7 +13,7 @@ from rollup_node.tools.bench.race.tip import TipRun
 def run(latency: float, speed: float, engine: float = 1.0) -> RaceRun:
     counted = LastSafe(0.0, 1.0, 400, 50_000_000, {"full": 300}, {"full": 1}, 20, 4_000_000, {}, {"new": 9})
     spent = {"engine": engine, "l1": 0.5, "idle": 0.0}
-    return RaceRun(latency, speed, 2.0, spent, 9.0, 3.0, 150.0, 0.2, 1.0, 2.0, 0.5, 0.1, counted)
+    return RaceRun(latency, speed, 2.0, spent, 9.0, 3.0, 150.0, 0.2, 1.0, 2.0, 8.0, 0.5, 0.1, counted)
 
 
 def test_bounds_are_those_of_the_default_course_with_quiet_cores() -> None:

@@ -32,9 +32,9 @@ def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:
     assert found["l1_bytes"] > 100_000
     assert found["beacon_calls"]["/eth/v1/beacon/blobs"] == 2
     assert found["pss_mb"] > 20
-    assert 0 < found["first_l1_request_s"] < found["first_attributes_s"]
+    assert 0 < found["first_l1_request_s"] < found["first_attributes_s"] < found["end_s"]
     assert found["cpu_s"] > 0.5
-    assert {"engine", "derivation"} <= found["cpu_ms_per_block_by_process"].keys()
+    assert "engine" in found["cpu_ms_per_block_by_process"]  # others may need less than a tick of the clock
     assert found["server_cpu_ms_per_block"] > 0
     assert found["ready_s"] > 0
     assert "op_node" not in found
