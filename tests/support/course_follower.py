@@ -1,4 +1,4 @@
-"""A program that takes a node's place in a race: it follows the L1 head, then inserts the whole course at once.
+"""A program that takes a node's place in a race: it inserts the whole course at once, then follows the L1 head.
 
 python -m tests.support.course_follower L1 ENGINE RPC_PORT COURSE
 """
@@ -44,13 +44,13 @@ def main() -> None:
     l1, engine, port, folder = sys.argv[1:]
     course = CourseFiles(Path(folder))
     facts = course.facts
-    while int(call(l1, "eth_getBlockByNumber", "latest", False)["number"], 16) < facts.l1_head:
-        time.sleep(0.05)
     for number in range(1, len(facts.l2_hashes)):
         envelope = json.loads(course.body(f"l2/{number}/envelope"))
         call(engine, "engine_newPayloadV4", envelope["executionPayload"], [], envelope["parentBeaconBlockRoot"], [])
     state = {f"{label}BlockHash": facts.last_safe for label in ("head", "safe", "finalized")}
     call(engine, "engine_forkchoiceUpdatedV3", state, None)
+    while int(call(l1, "eth_getBlockByNumber", "latest", False)["number"], 16) < facts.l1_head:
+        time.sleep(0.05)
     threading.Thread(target=serve_status, args=(int(port), facts.last_safe)).start()
 
 

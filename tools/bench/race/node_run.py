@@ -80,6 +80,7 @@ class NodeRun:
         self._course, self._program, self._place = course, program, place
         self._servers, self._deadline = servers, deadline
         self._log = place.folder / "log"
+        self._kept: list[Message] = []
         self.ready: float | None = None
         self.memory = 0.0
         with self._log.open("wb") as log:
@@ -94,8 +95,13 @@ class NodeRun:
         return cpu_usage(self._node.pid)
 
     def next(self, kind: type[T]) -> T:
-        """The next message of a kind, while readiness is polled until it comes and then memory sampled. Raises
-        RaceError when the node ends, is too late, or derives something that is not the course's."""
+        """The next message of a kind, while readiness is polled until it comes and then memory sampled; others are kept
+        for their time. Raises RaceError when the node ends, is too late, or derives something that is not the course's.
+        """
+        for kept in self._kept:
+            if isinstance(kept, kind):
+                self._kept.remove(kept)
+                return kept
         while True:
             message = self._servers.wait(POLL_READY if self.ready is None else SAMPLE_MEMORY)
             self._poll_ready()
@@ -103,6 +109,8 @@ class NodeRun:
                 return message
             if isinstance(message, Mismatch):
                 raise self._error(f"{self._program.name} derives something else: {message.text}")
+            if message is not None:
+                self._kept.append(message)
             if self._node.poll() is not None:
                 raise self._error(f"{self._program.name} has ended with code {self._node.returncode}")
             if time.monotonic() > self._deadline:

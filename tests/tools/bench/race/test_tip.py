@@ -1,4 +1,4 @@
-"""The figures at the tip, of a program that asks for the head and does nothing else."""
+"""The figures at the tip, of a program that is at the end of its course and asks for the head."""
 
 import sys
 
