@@ -10,6 +10,7 @@ prepared, and whose own CPU is printed. Only runs that end with the course's saf
 runs in turn with this node. The default course takes some ten seconds to build and 220 MB."""
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,10 @@ DEFAULT = CourseSize()
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures; 1 when a bound is exceeded, a floor missed, or a run gives no figures."""
-    given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+    parser = _parser()
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if given.op_node is not None and not os.access(given.op_node, os.X_OK):
+        parser.error(f"--op-node {given.op_node} is no program")
     size = CourseSize(**{name: getattr(given, name) for name in CourseSize.__struct_fields__})
     programs = [rollup_node(given.node_option)] + ([] if given.op_node is None else [op_node(given.op_node)])
     with ExitStack() as stack:

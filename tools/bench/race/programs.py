@@ -58,9 +58,10 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
 
 
 def op_node(path: Path) -> RaceProgram:
-    """An op-node binary."""
+    """An op-node binary. It runs in another directory, so its path is made absolute."""
+    binary = path.resolve()
 
     def command(course: CourseFiles, place: Place) -> list[str]:
-        return [str(path), *_arguments(_common(course, place))]
+        return [str(binary), *_arguments(_common(course, place))]
 
     return RaceProgram(THEIRS, command)
