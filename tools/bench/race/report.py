@@ -20,10 +20,11 @@ BUSY_FLOORS = {50.0: 250.0}
 """Of blocks per second by latency, with quiet cores and with two busy loops on them."""
 
 TIP_REQUESTS, TIP_CPU_PERCENT = 1.3, 1.5
+MEGABYTE = 1e6
 
 
 class Quantity(NamedTuple):
-    """A figure of a run: its name in JSON, its text, its unit, its bound, and how it is read."""
+    """A figure of a run: its name in JSON, its text, its unit, its bound, and how it is read. Bytes are shown in MB."""
 
     name: str
     text: str
@@ -36,9 +37,9 @@ QUANTITIES = (
     Quantity("cpu_ms_per_block", "CPU a block, all processes", "ms", 2.2, lambda run: run.cpu_ms_per_block),
     Quantity("engine_calls_per_block", "engine calls a block", "", 3.1, lambda run: run.engine_calls_per_block),
     Quantity("l1_requests", "L1 requests", "", 400, lambda run: run.counted.l1_requests),
-    Quantity("l1_bytes", "L1 bytes", "B", 60e6, lambda run: run.counted.l1_bytes),
+    Quantity("l1_bytes", "L1 bytes", "MB", 60e6, lambda run: run.counted.l1_bytes),
     Quantity("beacon_requests", "Beacon API requests", "", None, lambda run: run.counted.beacon_requests),
-    Quantity("beacon_bytes", "Beacon API bytes", "B", None, lambda run: run.counted.beacon_bytes),
+    Quantity("beacon_bytes", "Beacon API bytes", "MB", None, lambda run: run.counted.beacon_bytes),
     Quantity("pss_mb", "memory, all processes (PSS)", "MiB", 160, lambda run: run.pss_mb),
     Quantity("first_l1_request_s", "start to first L1 request", "s", 0.3, lambda run: run.first_l1_request_s),
     Quantity("ready_s", "start to ready", "s", 1.2, lambda run: run.ready_s),
@@ -58,8 +59,9 @@ def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool)
     floor = (BUSY_FLOORS if busy else FLOORS).get(runs[0].latency_ms) if bounded else None
     found = [Figure("blocks per second", "", tuple(run.blocks_per_second for run in runs), floor=floor)]
     for each in QUANTITIES:
-        bound = each.bound if bounded and not busy else None
-        found.append(Figure(each.text, each.unit, tuple(map(each.read, runs)), bound))
+        scale = MEGABYTE if each.unit == "MB" else 1.0
+        bound = each.bound / scale if each.bound is not None and bounded and not busy else None
+        found.append(Figure(each.text, each.unit, tuple(each.read(run) / scale for run in runs), bound))
     for name, milliseconds in _by_process(runs).items():
         found.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
     return found
@@ -99,7 +101,7 @@ def tip_figures(tip: TipRun, bounded: bool) -> list[Figure]:
     requests, cpu = (TIP_REQUESTS, TIP_CPU_PERCENT) if bounded else (None, None)
     return [
         Figure("L1 requests for an L1 block", "", (tip.l1_requests_per_block,), requests),
-        Figure("L1 bytes for an L1 block", "B", (tip.l1_bytes_per_block,)),
+        Figure("L1 bytes for an L1 block", "MB", (tip.l1_bytes_per_block / MEGABYTE,)),
         Figure("Beacon API requests for an L1 block", "", (tip.beacon_requests_per_block,)),
         Figure("CPU, all processes", "%", (tip.cpu_percent,), cpu),
     ]

@@ -22,6 +22,7 @@ def test_bounds_are_those_of_the_default_course_with_quiet_cores() -> None:
     assert found["blocks per second"].runs == (400.0, 510.0, 600.0)
     assert found["blocks per second"].floor == 500
     assert found["CPU a block, all processes"].bound == 2.2
+    assert (found["L1 bytes"].bound, found["L1 bytes"].median) == (60, 50)
     assert not any(figure.is_missed for figure in found.values())
     assert figures([run(0.0, 499.0)], CourseSize(), 0, bounded=True)[0].is_missed
     for size, busy, bounded in ((CourseSize(l1_blocks=9), 0, True), (CourseSize(), 2, True), (CourseSize(), 0, False)):
