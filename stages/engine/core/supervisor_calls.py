@@ -65,14 +65,15 @@ Decision = PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized | ForceStart
 
 
 class SupervisorCalls:
-    """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known."""
+    """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
+    `_number` counts replacements; `_called` is the number of the one that the last call was made for."""
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._replacing: Invalidate | None = None
         self._payload_id: bytes | None = None
         self._payload: ExecutionPayload | None = None
-        self._epoch = 0
+        self._epoch = self._number = self._called = 0
 
     def decide(self, decision: Decision, now: Instant) -> None:
         """Applies a decision. What concerns heads is ignored while there are none: the supervisor repeats it."""
@@ -85,7 +86,7 @@ class SupervisorCalls:
                 state.force_start(OrdinarySearch() if wanted is None else wanted, now)
             case Invalidate():
                 self._replacing, self._payload_id, self._payload = decision, None, None
-                self._epoch = state.epoch
+                self._epoch, self._number = state.epoch, self._number + 1
             case PromoteCrossUnsafe(block=block) if heads is not None:
                 state.controller.promote_cross(None, block)
             case PromoteCrossSafe(block=block, source=source) if heads is not None:
@@ -98,7 +99,8 @@ class SupervisorCalls:
     # --- replacement -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> tuple[Work, CoreCall] | None:
-        """The next call for the replacement, while no derived block is being built. A reset ends it."""
+        """The next call for the replacement, while no derived block is being built. A reset ends it. The caller makes
+        each call that is returned."""
         state, heads, replacing = self._state, self._state.confirmed_heads, self._replacing
         if replacing is None or heads is None or state.attributes.building:
             return None
@@ -107,6 +109,7 @@ class SupervisorCalls:
             return None
         if state.backoff.is_waiting(Work.REPLACEMENT.task, now.monotonic):
             return None
+        self._called = self._number
         if self._payload is not None:
             return Work.REPLACEMENT, NewPayload(self._payload)
         if self._payload_id is not None:
@@ -115,9 +118,10 @@ class SupervisorCalls:
         return Work.REPLACEMENT, ForkchoiceUpdate(forkchoice, replacing.attributes)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Takes the answer to a call. Raises ResetError when the block cannot be replaced."""
+        """Takes the answer to a call; one of a replacement whose place another has taken is ignored. Raises ResetError
+        when the block cannot be replaced."""
         replacing = self._replacing
-        if replacing is None:
+        if replacing is None or self._called != self._number:
             return
         if isinstance(pending.call, ForkchoiceUpdate):
             error = open_error(answer)

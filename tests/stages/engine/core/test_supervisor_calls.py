@@ -197,6 +197,28 @@ def test_an_invalid_block_is_replaced() -> None:
     assert payload.transactions == decision.attributes.transactions
 
 
+def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
+    """The supervisor invalidates an earlier block while each of the calls for the first replacement is open."""
+    for calls in range(3):
+        harness = managed(interop_chain())
+        _, refs = invalidate_last(harness)
+        for _ in range(calls):
+            harness.answer(harness.step()[0])
+        (late,) = harness.step()
+        attributes = replacement_attributes(harness.chain.payloads[refs[2].hash])
+        harness.core.decide(Invalidate(refs[2], refs[1], attributes), harness.now)
+        harness.answer(late)
+        (call,) = harness.step()
+        assert isinstance(call.call, ForkchoiceUpdate) and call.call.forkchoice.head == refs[1].hash
+        assert call.call.attributes == attributes
+        harness.answer(call)
+        harness.run_until_idle()
+        assert harness.status.unsafe is not None and harness.status.unsafe.number == 2
+        assert harness.chain.payloads[harness.status.unsafe.hash].transactions == attributes.transactions
+        (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
+        assert replaced.replacement == block_ref(harness.status.unsafe) and replaced.invalidated == refs[2].hash
+
+
 def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
     harness = managed(interop_chain())
     invalidate_last(harness)
