@@ -25,13 +25,14 @@ class EventStream:
         self._notify: Notify | None = None
 
     def add(self, number: int, event: InteropEvent) -> None:
-        """Takes an event, unless it was taken before."""
+        """Takes an event, unless it was taken before. The last one that waits is not queued again: a need that
+        is repeated while nobody pulls [IOP29] displaces no other event."""
         if number <= self.last:
             return
         self.last = number
         if self._notify is not None:
             self._notify({"data": shown_event(event)})
-        else:
+        elif not self._queue or self._queue[-1] != event:
             self._queue.append(event)
 
     def subscribe(self, notify: Notify) -> None:

@@ -118,9 +118,6 @@ class EngineCore:
         )
         self._open: dict[Lane, PendingCall] = {}
         self._calls = 0
-        if config.interop:
-            # As op-node, whose derivation begins with this error [IOP4].
-            self._state.interop.reset("cannot continue derivation until Engine has been reset", 0.0)
         self._state.do(act.PublishStatus(self.status()))
 
     # --- what can be seen ------------------------------------------------------------------------------------------
@@ -216,6 +213,7 @@ class EngineCore:
             self._heads.move_heads(now)
         self._state.finish_stops(now)
         self._state.request_gap(now)
+        self._state.interop.repeat_due(now.monotonic)
         calls = []
         for work, due in self._rows:
             if work.lane not in self._open and (found := self._evaluate(work, due, now)) is not None:
@@ -257,6 +255,7 @@ class EngineCore:
         yield state.finality_at
         yield state.unsafe.gap_at
         yield state.follow.due_at
+        yield state.interop.repeat_at
         yield from self._heads.follow.target_timers()
         yield self._sequencer_admin.ask_at
         yield from self._heads.el_sync.timers()

@@ -56,7 +56,7 @@ class Inbox:
         state = self._state
         match message:
             case L1Heads():
-                self._l1_heads(message)
+                self._l1_heads(message, now)
             case L1BlockResponse(block=block):
                 state.production.window.note_block(block)
             case DerivationStatus(reset=reset, current_l1=current) if reset == state.attributes.reset:
@@ -69,10 +69,11 @@ class Inbox:
             case UnsafeBlock(payload=payload):
                 state.add_unsafe(payload)
 
-    def _l1_heads(self, message: L1Heads) -> None:
+    def _l1_heads(self, message: L1Heads, now: Instant) -> None:
         state = self._state
         if message.head is not None:
             state.production.window.note_head(message.head)
+            state.interop.on_l1_head(message.head, now.monotonic)
         finalized = message.finalized
         if not state.finality.note_finalized_l1(finalized) and finalized is not None:
             state.do(act.L1FinalityRegressed(finalized))

@@ -33,6 +33,7 @@ FORKCHOICE_DELAY = 0.1
 the other share an update [ENG37]."""
 
 SEARCHING = "searching for the L2 heads to start with"
+AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
 
 
 class CoreState:
@@ -82,7 +83,7 @@ class CoreState:
         self._last_sequenced: Hash | None = None
         self._sequencer_problem: str | None = None
         self._shown_queue: tuple[int, int] = (0, 0)
-        self.do(act.ShowProblem("start", SEARCHING))
+        self.do(act.ShowProblem("start", self._start_problem))
 
     @property
     def confirmed_heads(self) -> Heads | None:
@@ -139,6 +140,10 @@ class CoreState:
 
     # --- starts ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _start_problem(self) -> str:
+        return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
+
     def reset(self, error: ResetError, now: Instant) -> None:
         """Clears what was built on the heads and searches for a new start, or has the supervisor choose it. Answers to
         open calls are ignored."""
@@ -147,7 +152,8 @@ class CoreState:
 
     def force_start(self, start: Heads | OrdinarySearch, now: Instant) -> None:
         """The supervisor has chosen another start [IOP20]."""
-        self.interop.start, self.interop.provided_l1, self.search_at = start, None, 0.0
+        self.interop.choose_start(start)
+        self.search_at = 0.0
         self._clear(ResetError("the supervisor has chosen a start"), now)
 
     def _clear(self, error: ResetError, now: Instant) -> None:
@@ -163,13 +169,15 @@ class CoreState:
         self.el_sync.restart()
         self.follow.on_reset(error)
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
-        self.do(act.ShowProblem("start", f"{SEARCHING}: {error}"))
+        self.do(act.ShowProblem("start", f"{self._start_problem}: {error}"))
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
-        """Resets, unless a start is being searched for."""
+        """Resets, unless a start is being searched for; a supervisor that has not chosen one yet is asked again."""
         if self.controller.heads is not None:
             self.reset(ResetError(reason), now)
+        elif not self.interop.may_start:
+            self.interop.reset(reason, now.monotonic)
 
     def start_found(self, found: FoundStart) -> None:
         """The end of a start search: heads are in force and to be confirmed, or derivation can restart."""
@@ -202,6 +210,7 @@ class CoreState:
         self.recover_drive()
 
     def _begin(self, start: PipelineStart) -> None:
+        self.interop.on_derivation_start()
         self.session.begin(start)
         self.send_start()
 

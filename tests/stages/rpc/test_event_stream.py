@@ -35,6 +35,19 @@ def test_the_oldest_events_are_dropped() -> None:
     assert stream.pull() == {"reset": "3"}
 
 
+def test_a_repeated_event_takes_one_place() -> None:
+    stream = EventStream()
+    stream.add(1, InteropEvent(unsafe_block=REF))
+    for number in range(2, 2 * MAX_QUEUED):
+        stream.add(number, reset("again"))
+    assert stream.last == 2 * MAX_QUEUED - 1
+    assert [stream.pull(), stream.pull()] == [{"unsafeBlock": SHOWN}, {"reset": "again"}]
+    with pytest.raises(JsonRpcError, match="out of events"):
+        stream.pull()
+    stream.add(2 * MAX_QUEUED, reset("again"))
+    assert stream.pull() == {"reset": "again"}, "it is sent again once it was taken"
+
+
 def test_a_subscriber_gets_what_comes_after() -> None:
     stream = EventStream()
     first: list[dict[str, Any]] = []

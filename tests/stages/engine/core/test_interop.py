@@ -68,7 +68,9 @@ def test_a_reset_waits_for_the_supervisor(chain: ChainFixture) -> None:
     assert not interop.may_start and interop.start_heads is None
     interop.start = OrdinarySearch()
     interop.provided_l1 = chain.l1_ref(101)
-    assert interop.may_start and interop.start_heads is None
+    assert interop.may_start and interop.start_heads is None and interop.repeat_at is None
     interop.reset("again", 0.0)
     assert not interop.may_start and interop.provided_l1 is None
-    assert Interop(chain.rollup, False).may_start
+    off = Interop(chain.rollup, False)
+    off.on_derivation(chain.l1_ref(101), True, chain.genesis, 0.0)
+    assert off.may_start and off.repeat_at is None

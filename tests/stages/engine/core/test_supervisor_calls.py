@@ -1,10 +1,13 @@
 """What a supervisor decides, in the engine core [IOP4, IOP7 to IOP14, IOP20, IOP24]."""
 
+from typing import Any
+
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceUpdate, GetPayload, NewPayload, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.replacement import replacement_attributes
+from rollup_node.stages.engine.core.actions import ShowProblem
 from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.core.interop import block_ref
+from rollup_node.stages.engine.core.interop import EXHAUSTED_SECONDS, RESET_SECONDS, block_ref
 from rollup_node.stages.engine.core.supervisor_calls import (
     Decision,
     ForceStart,
@@ -17,6 +20,7 @@ from rollup_node.stages.engine.core.supervisor_calls import (
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.rpc.event_stream import EventStream
 from tests.stages.engine.core.test_interop import FORKS
 from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.core_harness import CoreHarness
@@ -42,6 +46,7 @@ def take_events(harness: CoreHarness) -> list[InteropEvent]:
 def waiting(chain: ChainFixture) -> CoreHarness:
     """A node that waits for its supervisor."""
     harness = CoreHarness(chain, interop=True)
+    harness.run_until_idle()
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
     return harness
@@ -75,9 +80,10 @@ def blocks(harness: CoreHarness) -> list[L2BlockRef]:
 def test_the_supervisor_chooses_the_start() -> None:
     harness = waiting(interop_chain())
     assert take_events(harness) == [INITIAL]
-    harness.wait(60.0)
-    harness.run_until_idle()
-    assert harness.status.unsafe is None, "the node does not search by itself"
+    for _ in range(3):
+        harness.wait(60.0)
+        assert harness.step() == [], "the node does not search by itself"
+    assert harness.status.unsafe is None
     decide(harness, ForceStart(None))
     assert harness.status.unsafe == harness.status.safe == harness.chain.genesis
     assert harness.status.cross_unsafe == harness.chain.genesis
@@ -141,10 +147,11 @@ def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     refs = blocks(harness)
     take_events(harness)
     harness.request(ResetDerivationRequest(1))
+    assert harness.step() == [] and harness.status.unsafe is None
+    event = InteropEvent(reset="requested by admin_resetDerivationPipeline")
+    assert take_events(harness) == [event]
     harness.wait(10.0)
-    harness.run_until_idle()
-    assert harness.status.unsafe is None
-    assert take_events(harness) == [InteropEvent(reset="requested by admin_resetDerivationPipeline")]
+    assert harness.step() == [] and take_events(harness) == [event], "it is repeated until the supervisor resets"
     heads = Heads(refs[3], refs[2], refs[2], refs[0], refs[1], refs[2])
     decide(harness, ForceStart(heads))
     status = harness.status
@@ -241,6 +248,107 @@ def test_derivation_is_reported() -> None:
     traversal, exhausted = take_events(harness)
     assert traversal == InteropEvent(derivation_update=pair, derivation_origin_update=pair.source)
     assert exhausted == InteropEvent(exhaust_l1=pair)
+
+
+def elapse(harness: CoreHarness, seconds: float) -> None:
+    """The process sleeps as long as the core lets it, for so many seconds in all."""
+    end = harness.now.monotonic + seconds
+    while (pause := harness.core.wait_until(harness.now) - harness.now.monotonic) < end - harness.now.monotonic:
+        harness.wait(pause)
+        harness.run_until_idle()
+    harness.wait(end - harness.now.monotonic)
+
+
+def test_exhausted_l1_is_repeated_until_the_next_block_is_provided() -> None:
+    """Derivation publishes no other status at the tip, and the supervisor has no next L1 block yet [IOP29]."""
+    harness = managed(interop_chain())
+    refs = blocks(harness)
+    harness.report_idle()
+    origin = harness.chain.l1_ref(harness.l1_head)
+    again = InteropEvent(exhaust_l1=DerivedPair(origin, block_ref(refs[3])))
+    assert take_events(harness)[-1] == again
+    elapse(harness, EXHAUSTED_SECONDS - 0.1)
+    assert take_events(harness) == []
+    elapse(harness, 0.2)
+    assert take_events(harness) == [again], "by time"
+    elapse(harness, 1.0)
+    harness.move_l1(origin.number + 1)
+    harness.move_l1(origin.number + 1)
+    assert take_events(harness) == [again], "by each L1 head"
+    decide(harness, ProvideL1(origin))
+    elapse(harness, EXHAUSTED_SECONDS + 0.1)
+    assert take_events(harness) == [again], "another L1 block is no answer"
+    decide(harness, ProvideL1(harness.chain.l1_ref(origin.number + 1)))
+    elapse(harness, 12.0)
+    harness.move_l1(origin.number + 2)
+    assert take_events(harness) == []
+    harness.report_idle()
+    elapse(harness, EXHAUSTED_SECONDS + 0.1)
+    sources = [event.exhaust_l1.source for event in take_events(harness) if event.exhaust_l1]
+    assert sources == [harness.chain.l1_ref(origin.number + 2)] * 2
+
+
+def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
+    for restart in (CoreHarness.restart_derivation, lambda node: decide(node, ForceStart(None))):
+        harness = managed(interop_chain())
+        harness.report_idle()
+        take_events(harness)
+        restart(harness)
+        harness.derive()
+        harness.run_until_idle()
+        elapse(harness, 12.0)
+        assert not any(event.exhaust_l1 for event in take_events(harness))
+
+
+def pass_events(harness: CoreHarness, stream: EventStream) -> None:
+    """The rpc process gets the events."""
+    for number, event in harness.core.interop.events:
+        stream.add(number, event)
+
+
+def test_a_subscriber_that_comes_late_gets_the_reset() -> None:
+    harness, stream = waiting(interop_chain()), EventStream()
+    pass_events(harness, stream)
+    found: list[dict[str, Any]] = []
+    stream.subscribe(notify := found.append)
+    elapse(harness, RESET_SECONDS + 0.1)
+    pass_events(harness, stream)
+    assert found == [{"data": {"reset": INITIAL.reset}}]
+    harness.move_l1(harness.l1_head + 1)
+    pass_events(harness, stream)
+    assert found == [{"data": {"reset": INITIAL.reset}}], "not twice at once"
+    elapse(harness, 1.0)
+    harness.move_l1(harness.l1_head + 1)
+    pass_events(harness, stream)
+    assert len(found) == 2, "an L1 head repeats it too"
+    decide(harness, ForceStart(None))
+    elapse(harness, 12.0)
+    pass_events(harness, stream)
+    found.clear()
+    stream.unsubscribe(notify)
+    harness.request(ResetDerivationRequest(1))
+    pass_events(harness, stream)
+    stream.subscribe(found.append)
+    elapse(harness, RESET_SECONDS + 0.1)
+    pass_events(harness, stream)
+    assert found == [{"data": {"reset": "requested by admin_resetDerivationPipeline"}}]
+
+
+def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
+    harness = waiting(interop_chain())
+    problems = [action for action in harness.actions if isinstance(action, ShowProblem)]
+    text = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
+    assert problems == [ShowProblem("start", text)]
+    take_events(harness)
+    harness.wait(1.0)
+    harness.request(ResetDerivationRequest(1))
+    assert take_events(harness) == [InteropEvent(reset="requested by admin_resetDerivationPipeline")]
+    decide(harness, ForceStart(None))
+    assert [response.id for response in harness.responses] == [1]
+    assert harness.done(ShowProblem)[-1] == ShowProblem("start", None)
+    harness.request(ResetDerivationRequest(2))
+    reason = "requested by admin_resetDerivationPipeline"
+    assert harness.done(ShowProblem)[-1] == ShowProblem("start", f"{text}: {reason}")
 
 
 def test_without_the_option_nothing_changes(chain: ChainFixture) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,7 +13,10 @@ import orjson
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
 
+from rollup_node.stages.engine.core import interop
+from rollup_node.stages.engine.process.interop_server import shown_block
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import InteropEvent
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.config import RpcConfig
@@ -40,6 +44,7 @@ class Supervisor:
         self.refs = follow(self.chain, self.engine, 3)
         self._directory = directory
         self._last = 0
+        self._notifications: deque[Any] = deque()
 
     async def run(self, scenario: Callable[["Supervisor"], Awaitable[None]]) -> None:
         """Runs a scenario with engine and rpc process."""
@@ -77,12 +82,20 @@ class Supervisor:
         return await self.http.ws_connect(self.url + path, headers=bearer())
 
     async def call(self, socket: ClientWebSocketResponse, method: str, *params: Any) -> Any:
-        """The response object to a call by WebSocket; notifications before it are dropped."""
+        """The response object to a call by WebSocket; notifications before it are kept."""
         self._last += 1
         await socket.send_json({"jsonrpc": "2.0", "id": self._last, "method": f"interop_{method}", "params": params})
         while True:
             found = await socket.receive_json()
             if found.get("id") == self._last:
+                return found
+            self._notifications.append(found)
+
+    async def notification(self, socket: ClientWebSocketResponse, kind: str) -> Any:
+        """The next notification of an event of this kind; those before it are dropped."""
+        while True:
+            found = self._notifications.popleft() if self._notifications else await socket.receive_json()
+            if kind in found["params"]["result"]["data"]:
                 return found
 
 
@@ -102,7 +115,7 @@ def test_a_supervisor_manages_the_node_by_websocket(tmp_path: Path) -> None:
         subscription = response["result"]
         names = [{"hash": to_hex(refs[number].hash), "number": number} for number in (3, 3, 2, 1, 0)]
         assert (await supervisor.call(socket, "reset", *names))["result"] is None
-        notification = await socket.receive_json()
+        notification = await supervisor.notification(socket, "unsafeBlock")
         assert notification["method"] == "interop_subscription"
         assert notification["params"]["subscription"] == subscription
         assert notification["params"]["result"]["data"]["unsafeBlock"]["hash"] == to_hex(refs[3].hash)
@@ -121,6 +134,37 @@ def test_a_supervisor_manages_the_node_by_websocket(tmp_path: Path) -> None:
         assert (await socket.receive_json())["error"]["code"] == -32700
         await socket.send_json([{"jsonrpc": "2.0", "id": 7, "method": "interop_chainID"}, 5])
         assert [each["id"] for each in await socket.receive_json()] == [7, None]
+        await socket.close()
+
+    run(tmp_path, scenario)
+
+
+def test_a_supervisor_that_missed_an_event_gets_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that connects after the first event, and has no next L1 block when it is asked for it first [IOP29]."""
+    monkeypatch.setattr(interop, "RESET_SECONDS", 0.3)
+    monkeypatch.setattr(interop, "EXHAUSTED_SECONDS", 0.6)
+
+    async def scenario(supervisor: Supervisor) -> None:
+        node, refs, server = supervisor.node, supervisor.refs, supervisor.stage.interop_server
+        assert server is not None
+        await node.until(lambda: server.client.stream.last > 0)
+        assert node.has_problem("waiting for the supervisor to call interop_reset")
+        socket = await supervisor.connect()
+        await supervisor.call(socket, "subscribe", "events")
+        await supervisor.notification(socket, "reset")
+        names = [{"hash": to_hex(refs[number].hash), "number": number} for number in (3, 3, 2, 1, 0)]
+        assert (await supervisor.call(socket, "reset", *names))["result"] is None
+        await node.until(lambda: node.unsafe == 3)
+        assert node.status is not None
+        origin = supervisor.chain.l1_ref(105)
+        node.buses["derivation"].publish("status.derivation").set(DerivationStatus(node.status.reset, origin, True, 0))
+        first = await supervisor.notification(socket, "exhaustL1")
+        second = await supervisor.notification(socket, "exhaustL1")
+        assert first["params"]["result"] == second["params"]["result"]
+        assert second["params"]["result"]["data"]["exhaustL1"]["source"]["number"] == 105
+        provided = supervisor.chain.l1_ref(106)
+        assert (await supervisor.call(socket, "provideL1", shown_block(provided)))["result"] is None
+        await node.until(lambda: node.status is not None and node.status.provided_l1 == provided)
         await socket.close()
 
     run(tmp_path, scenario)
