@@ -20,7 +20,7 @@ _NO_TIMER = 60.0
 class Publisher:
     """The bound side: keeps the last state of each message type and repeats them all every second. A state that follows
     its predecessor within MIN_SECONDS is sent at their end, unless it is urgent or another has replaced it by then.
-    `wake` has `tick` called soon."""
+    `wake` has `tick` called soon; `on_send` gets each state when it is sent for the first time."""
 
     def __init__(
         self, socket: ChannelSocket, transport: Transport, down: Any, wake: Callable[[], None] = lambda: None
@@ -33,6 +33,7 @@ class Publisher:
         self._sequence = 0
         self._due = 0.0
         self._subscribed = False
+        self.on_send: Callable[[Any], object] | None = None
 
     def set(self, state: Any, urgent: bool = False) -> None:
         """Makes `state` the last of its type and sends it, unless it equals the one before."""
@@ -55,6 +56,8 @@ class Publisher:
         frames = [encode_header(Envelope(*self._transport.process_id, self._sequence, 0, None)), payload]
         self._sent[kind] = now, frames
         self._socket.send(frames)
+        if self.on_send is not None:
+            self.on_send(self._states[kind])
 
     def receive(self) -> bool:
         """Handles subscriptions: all states are sent at the next tick; True when there may be more."""

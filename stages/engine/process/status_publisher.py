@@ -16,6 +16,7 @@ class StatusPublisher:
 
     def __init__(self, bus: Bus, meter: Meter) -> None:
         self._publisher = bus.publish("status.engine")
+        self._publisher.on_send = self._show
         self._meter = meter
         self._runtime: tuple[str, ...] = ()
         self._failed: dict[str, str] = {}
@@ -24,16 +25,16 @@ class StatusPublisher:
         self._others: tuple[object, ...] = ()
 
     def publish(self, status: EngineStatus) -> None:
-        """Publishes heads and sequencer, and sets their metrics. Whatever is no head is published at once."""
-        others = (
-            status.reset,
-            status.sequencer_enabled,
-            status.sequencer_active,
-            status.provided_l1,
-            status.unsafe is None,
-        )
+        """Publishes heads and sequencer, with their metrics. Whatever is no head is published at once."""
+        has_heads = status.unsafe is not None
+        others = status.reset, status.sequencer_enabled, status.sequencer_active, status.provided_l1, has_heads
         self._publisher.set(status, urgent=others != self._others)
         self._others = others
+
+    def _show(self, status: EngineStatus | Halting | Health) -> None:
+        """Sets the metrics of what is published."""
+        if not isinstance(status, EngineStatus):
+            return
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
         for name, ref in (
             ("l2_unsafe", status.unsafe),
