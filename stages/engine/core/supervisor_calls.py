@@ -66,14 +66,16 @@ Decision = PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized | ForceStart
 
 class SupervisorCalls:
     """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
-    `_number` counts replacements; `_called` is the number of the one that the last call was made for."""
+    `_number` counts replacements; `_called` is the number of the one that the last call was made for. `_final` is a
+    block that becomes final once all safe heads are recorded."""
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self._replacing: Invalidate | None = None
         self._payload_id: bytes | None = None
         self._payload: ExecutionPayload | None = None
-        self._epoch = self._number = self._called = 0
+        self._final: PromoteFinalized | None = None
+        self._epoch = self._final_epoch = self._number = self._called = 0
 
     def decide(self, decision: Decision, now: Instant) -> None:
         """Applies a decision. What concerns heads is ignored while there are none: the supervisor repeats it."""
@@ -92,9 +94,21 @@ class SupervisorCalls:
             case PromoteCrossSafe(block=block, source=source) if heads is not None:
                 state.controller.promote_cross(block, None)
                 state.safe_heads.note_safe(block, source)
-            case PromoteFinalized(block=block) if heads is not None:
-                state.controller.finalize(block)
+            case PromoteFinalized() if heads is not None:
+                self._final, self._final_epoch = decision, state.epoch
+                self.finalize_due(now)
         state.publish(now)
+
+    def finalize_due(self, now: Instant) -> None:
+        """Finalizes the block that the supervisor has named, once all safe heads are recorded [SDB13]. A reset ends
+        it."""
+        state, final = self._state, self._final
+        if final is None or (state.safe_heads.pending and self._final_epoch == state.epoch):
+            return
+        self._final = None
+        if self._final_epoch == state.epoch:
+            state.controller.finalize(final.block)
+            state.publish(now)
 
     # --- replacement -----------------------------------------------------------------------------------------------
 
