@@ -57,7 +57,7 @@ FIRST_PAUSE = 0.05
 class EngineNode:
     """What its neighbours receive is kept by kind: `results`, `starts` and `overlap_blocks` by derivation, `responses`,
     `status` and `health` by rpc, `published`, `requested` and `peer_payloads` by p2p. `l1_error` is what L1's endpoint
-    answers."""
+    answers; requests for L1 references down from `held_l1` are counted and not answered."""
 
     def __init__(
         self,
@@ -71,6 +71,8 @@ class EngineNode:
         self.chain, self.engine = chain, engine
         self.l1_head = 105
         self.l1_error: str | None = None
+        self.held_l1: int | None = None
+        self.held_requests = 0
         self.results: list[AttributesResult] = []
         self.starts: list[PipelineStart] = []
         self.overlap_blocks: list[L2BlocksResponse] = []
@@ -105,6 +107,9 @@ class EngineNode:
     # --- the neighbours --------------------------------------------------------------------------------------------
 
     def _serve_l1(self, peer: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
+        if isinstance(request, L1RefsRequest) and request.last == self.held_l1:
+            self.held_requests += 1
+            return
         if isinstance(request, L1RefsRequest):
             there = request.last <= self.l1_head and self.l1_error is None
             first = max(0, request.last - request.count + 1)

@@ -163,10 +163,15 @@ class EngineCore:
                 return False
         return None
 
-    def decide(self, decision: Decision, now: Instant) -> None:
-        """Takes a decision of the supervisor."""
+    def decide(self, decision: Decision, now: Instant, epoch: int | None = None) -> None:
+        """Takes a decision of the supervisor, for which blocks were read from `epoch` on; None: from now on."""
         self._state.log.add(now.unix, "supervisor", decision)
-        self._heads.supervisor.decide(decision, now)
+        self._heads.supervisor.decide(decision, now, self.epoch if epoch is None else epoch)
+
+    @property
+    def epoch(self) -> int:
+        """How many resets there were."""
+        return self._state.epoch
 
     @property
     def interop(self) -> Interop:

@@ -77,9 +77,13 @@ class SupervisorCalls:
         self._final: PromoteFinalized | None = None
         self._epoch = self._final_epoch = self._number = self._called = 0
 
-    def decide(self, decision: Decision, now: Instant) -> None:
-        """Applies a decision. What concerns heads is ignored while there are none: the supervisor repeats it."""
+    def decide(self, decision: Decision, now: Instant, epoch: int) -> None:
+        """Applies a decision for which blocks were read from that epoch on. What concerns heads is ignored while there
+        are none: the supervisor repeats it. So are blocks that were read before a reset [IOP28]: they may be of another
+        chain, and the supervisor has gone on from the start that it chose."""
         state, heads = self._state, self._state.confirmed_heads
+        if epoch != state.epoch and not isinstance(decision, ForceStart | ProvideL1):
+            return
         match decision:
             case ProvideL1(block=block):
                 state.interop.provided_l1 = block
@@ -92,12 +96,22 @@ class SupervisorCalls:
             case PromoteCrossUnsafe(block=block) if heads is not None:
                 state.controller.promote_cross(None, block)
             case PromoteCrossSafe(block=block, source=source) if heads is not None:
-                state.controller.promote_cross(block, None)
-                state.safe_heads.note_safe(block, source)
+                self._promote_safe(heads.verified_safe, block, source)
             case PromoteFinalized() if heads is not None:
                 self._final, self._final_epoch = decision, state.epoch
                 self.finalize_due(now)
         state.publish(now)
+
+    def _promote_safe(self, verified: L2BlockRef, block: L2BlockRef, source: L1BlockRef) -> None:
+        """Ignores an older promotion: recorded, it would delete what came after it [SDB11, SDB14]."""
+        state, last = self._state, self._state.safe_heads.last_l1
+        if block.number < verified.number or (last is not None and source.number < last):
+            return
+        if block != verified:
+            state.controller.promote_cross(block, None)
+        # The engine refuses another block of the same height, and the reset that follows decides between the two.
+        if block == verified or block.number > verified.number:
+            state.safe_heads.note_safe(block, source)
 
     def finalize_due(self, now: Instant) -> None:
         """Finalizes the block that the supervisor has named, once all safe heads are recorded [SDB13]. A reset ends

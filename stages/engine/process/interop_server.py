@@ -59,7 +59,8 @@ class InteropError(Exception):
 
 
 class InteropServer:
-    """`decide` applies a decision. A repeated call gets the first response again."""
+    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. A repeated
+    call gets the first response again."""
 
     def __init__(
         self,
@@ -69,10 +70,11 @@ class InteropServer:
         reader: Reader,
         l1: L1Client,
         interop: Interop,
-        decide: Callable[[Decision], None],
+        decide: Callable[[Decision, int], None],
+        epoch: Callable[[], int],
     ) -> None:
         self._rollup, self._client, self._reader, self._l1 = config.rollup, client, reader, l1
-        self._interop, self._decide = interop, decide
+        self._interop, self._decide, self._epoch = interop, decide, epoch
         self._subscriber: ProcessId | None = None
         self._sent = 0
         self._responses: OrderedDict[tuple[ProcessId, int], InteropResponse] = OrderedDict()
@@ -145,36 +147,40 @@ class InteropServer:
     # --- decisions -------------------------------------------------------------------------------------------------
 
     async def _update_cross_unsafe(self, request: InteropRequest) -> None:
-        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)))
+        epoch = self._epoch()
+        self._decide(PromoteCrossUnsafe(await self._block(request.blocks[0].hash)), epoch)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
+        epoch = self._epoch()
         block = await self._block(request.blocks[0].hash)
-        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])))
+        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), epoch)
 
     async def _update_finalized(self, request: InteropRequest) -> None:
-        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)))
+        epoch = self._epoch()
+        self._decide(PromoteFinalized(await self._block(request.blocks[0].hash)), epoch)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
+        epoch = self._epoch()
         payload = await self._payload(request.blocks[0].hash, "failed to get block")
         try:
             parent = await self._ref(payload.parent_hash)
         except InteropError as error:
             raise InteropError(f"failed to get parent of invalidated block: {error}") from None
         invalidated = l2_ref_of_payload(self._rollup, payload)
-        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)))
+        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), epoch)
 
     async def _provide_l1(self, request: InteropRequest) -> None:
         if request.l1 is not None:
-            self._decide(ProvideL1(request.l1))
+            self._decide(ProvideL1(request.l1), self._epoch())
 
     async def _reset_pre_interop(self, request: InteropRequest) -> None:
-        self._decide(ForceStart(None))
+        self._decide(ForceStart(None), self._epoch())
 
     async def _reset(self, request: InteropRequest) -> None:
         found = [await self._target(*each) for each in zip(request.blocks, RESET_TARGETS, strict=True)]
         unsafe, cross_unsafe, safe, cross_safe, finalized = found
         await self._check_depth(unsafe)
-        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)))
+        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._epoch())
 
     async def _target(self, block: BlockId, name: str) -> L2BlockRef:
         """A block to reset to, which must be canonical."""

@@ -111,7 +111,7 @@ class EngineStage:
         self._interop: InteropServer | None = None
         if config.interop:
             server = InteropServer(
-                config, bus, self._reading_client, self._reader, self._l1, self.core.interop, self._decide
+                config, bus, self._reading_client, self._reader, self._l1, self.core.interop, self._decide, lambda: self.core.epoch
             )
             self._interop = server
         if self._p2p is not None:
@@ -171,9 +171,9 @@ class EngineStage:
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
-    def _decide(self, decision: Decision) -> None:
+    def _decide(self, decision: Decision, epoch: int) -> None:
         with stimuli_logged(self.core.log):
-            self.core.decide(decision, self._clock())
+            self.core.decide(decision, self._clock(), epoch)
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 

@@ -9,10 +9,12 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
 
 class SafeHeadRecorder:
-    """Writes in their order, one at a time. Nothing is ever due unless the database is `enabled` [SDB1]."""
+    """Writes in their order, one at a time. Nothing is ever due unless the database is `enabled` [SDB1]. `last_l1` is
+    the number of the L1 block of the last safe head since a reset, whether or not it is recorded."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
+        self.last_l1: int | None = None
         self._due: deque[SafeHeadWrite] = deque()
 
     @property
@@ -26,6 +28,7 @@ class SafeHeadRecorder:
 
     def note_safe(self, safe: L2BlockRef, derived_from: L1BlockRef) -> None:
         """A block became safe while this L1 block was derived [SDB2]."""
+        self.last_l1 = derived_from.number
         if self.enabled:
             self._due.append(RecordSafeHead(SafeHeadEntry(derived_from.id, safe.id)))
 
@@ -41,3 +44,4 @@ class SafeHeadRecorder:
     def clear(self) -> None:
         """Derivation is reset: what is due is part of what it derives again."""
         self._due.clear()
+        self.last_l1 = None

@@ -1,7 +1,15 @@
 """The record of safe heads where a supervisor promotes them [IOP28, SDB13]."""
 
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.api.replacement import replacement_attributes
 from rollup_node.stages.engine.core.calls import Work
-from rollup_node.stages.engine.core.supervisor_calls import ForceStart, PromoteCrossSafe, PromoteFinalized
+from rollup_node.stages.engine.core.supervisor_calls import (
+    ForceStart,
+    Invalidate,
+    PromoteCrossSafe,
+    PromoteCrossUnsafe,
+    PromoteFinalized,
+)
 from tests.stages.engine.core.test_supervisor_calls import blocks, decide, interop_chain
 from tests.support.core_harness import CoreHarness
 
@@ -60,3 +68,44 @@ def test_a_reset_drops_a_finality_that_waits() -> None:
     harness.core.decide(PromoteFinalized(refs[3]), harness.now)
     decide(harness, ForceStart(None))
     assert harness.status.finalized == refs[0]
+
+
+def test_an_older_or_repeated_promotion_changes_nothing() -> None:
+    """[SDB14]: what is recorded after it stays, and so do the heads."""
+    harness = recording()
+    refs = blocks(harness)
+    for number, source in ((1, 103), (1, 106), (0, 100), (2, 104), (2, 103), (3, 103)):
+        promote(harness, number, source)
+        assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+        assert harness.status.safe == refs[2] and harness.engine.safe == refs[2].hash
+    promote(harness, 2, 105)
+    promote(harness, 3, 105)
+    assert recorded(harness) == [(0, 0), (103, 1), (104, 2), (105, 3)] and harness.status.safe == refs[3]
+
+
+def test_after_an_l1_reorg_a_promotion_may_have_a_lower_l1_block() -> None:
+    """[SDB11, SDB14]"""
+    harness = recording()
+    refs = blocks(harness)
+    decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
+    promote(harness, 3, 103)
+    assert recorded(harness) == [(0, 0), (103, 3)] and harness.status.safe == refs[3]
+
+
+def test_blocks_that_were_read_before_a_reset_are_not_promoted() -> None:
+    """[IOP28]"""
+    harness = recording()
+    refs, before = blocks(harness), harness.core.epoch
+    decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
+    status = harness.status
+    invalidated = harness.chain.payloads[refs[3].hash]
+    for decision in (
+        PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)),
+        PromoteCrossUnsafe(refs[3]),
+        PromoteFinalized(refs[1]),
+        Invalidate(refs[3], refs[2], replacement_attributes(invalidated)),
+    ):
+        harness.core.decide(decision, harness.now, before)
+        harness.drain()
+        assert harness.step() == [] and harness.status == status
+    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]

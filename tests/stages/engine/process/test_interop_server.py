@@ -1,5 +1,6 @@
 """A supervisor's calls to the engine process, with op-node's results and errors [IOP5 to IOP20]."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -108,6 +109,34 @@ def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecutionEn
         assert result(await node.supervise("resetPreInterop")) is None
         await node.until(lambda: node.status is not None and node.status.cross_unsafe == node.status.unsafe == refs[3])
         assert node.status is not None and node.status.safe == node.status.local_safe
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_a_block_that_was_read_before_a_reset_is_not_promoted(
+    chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn
+) -> None:
+    """[IOP28] The L1 block of the promotion arrives after the reset."""
+    refs = follow(chain, engine, 3)
+    good = tuple(refs[number].id for number in (3, 2, 2, 1, 0))
+
+    async def scene(node: EngineNode) -> None:
+        assert result(await node.supervise("reset", blocks=good)) is None
+        await node.until(lambda: node.status is not None and node.status.safe == refs[1])
+        assert node.status is not None
+        before, node.held_l1 = node.status.reset, 104
+        promotion = (refs[2].id, chain.l1_ref(104).id)
+        late = asyncio.create_task(node.supervise("updateCrossSafe", blocks=promotion))
+        await node.until(lambda: node.held_requests > 0)
+        assert result(await node.supervise("reset", blocks=good)) is None
+        await node.until(lambda: node.status is not None and node.status.reset > before)
+        node.held_l1 = None
+        assert result(await late) is None
+        assert result(await node.supervise("updateCrossUnsafe", blocks=(refs[3].id,))) is None
+        await node.until(lambda: node.status is not None and node.status.cross_unsafe == refs[3])
+        assert node.status.safe == refs[1] and engine.safe == refs[1].hash
+        assert result(await node.supervise("updateCrossSafe", blocks=promotion)) is None
+        await node.until(lambda: engine.safe == refs[2].hash)
 
     run_on(engine)(scene, interop=True)
 
