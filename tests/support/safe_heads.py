@@ -61,7 +61,8 @@ class SafeHeadModel:
             if had_earlier:
                 self.entries.append(SafeHeadEntry(each.l1_block, write.safe.id))
             return
-        self.entries = []  # a start above the record: what became safe in between is not known
+        if not write.supervised:
+            self.entries = []  # a start above the record: what became safe in between is not known
 
     def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
         """The entries at which derivation may resume."""

@@ -50,7 +50,8 @@ class CoreState:
         self.controller = EngineController()
         self.attributes = AttributesHandler(config.rollup, self.controller)
         self.production = BlockProduction(config, stopped)
-        self.safe_heads = SafeHeadRecorder(config.safedb_path is not None and config.follow_url is None)
+        records = config.safedb_path is not None and config.follow_url is None
+        self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.unsafe = UnsafeChain(config.rollup)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)

@@ -44,8 +44,9 @@ class SafeHeadDatabase:
         except StoreError as error:
             raise TemporaryError(str(error)) from None
         if ended_at is not None and isinstance(write, ResetSafeHeads):
+            what = "has a gap" if write.supervised else "is cleared"
             log.warn(
-                "the safe head database is cleared: blocks became safe since its last entry that it lacks",
+                f"the safe head database {what}: blocks became safe since its last entry that it lacks",
                 last=ended_at.safe_head,
                 derived_from=ended_at.l1_block,
                 safe=write.safe,
@@ -66,6 +67,8 @@ class SafeHeadDatabase:
         except StoreError as error:
             text = f"failed to get safe head at l1 block {hex(request.number)}: {error}"
             return SafeHeadResponse(request.id, text, _NO_BLOCK, _NO_BLOCK)
+        except HistoryUnavailableError as error:
+            return SafeHeadResponse(request.id, str(error), _NO_BLOCK, _NO_BLOCK)
         if found is None:
             return SafeHeadResponse(request.id, NOT_FOUND, _NO_BLOCK, _NO_BLOCK)
         return SafeHeadResponse(request.id, None, found.l1_block, found.safe_head)

@@ -111,7 +111,14 @@ class EngineStage:
         self._interop: InteropServer | None = None
         if config.interop:
             server = InteropServer(
-                config, bus, self._reading_client, self._reader, self._l1, self.core.interop, self._decide, lambda: self.core.epoch
+                config,
+                bus,
+                self._reading_client,
+                self._reader,
+                self._l1,
+                self.core.interop,
+                self._decide,
+                lambda: self.core.epoch,
             )
             self._interop = server
         if self._p2p is not None:

@@ -19,10 +19,12 @@ class RecordSafeHead(msgspec.Struct, frozen=True):
 
 
 class ResetSafeHeads(msgspec.Struct, frozen=True):
-    """Derivation starts over at the safe head `safe`; `l1_genesis` is L1 block 0 where that is the L2 genesis."""
+    """Derivation starts over at the safe head `safe`; `l1_genesis` is L1 block 0 where that is the L2 genesis. A
+    supervisor may have gone on with another node: nothing is deleted then because of a gap [SDB15]."""
 
     safe: L2BlockRef
     l1_genesis: BlockId | None
+    supervised: bool = False
 
 
 class KeepSafeHeads(msgspec.Struct, frozen=True):
@@ -51,32 +53,59 @@ class SafeHeadsWritten(msgspec.Struct, frozen=True):
     """The answer to a write: it is on disk."""
 
 
+class Gap(msgspec.Struct, frozen=True):
+    """It is not known with which L1 blocks the L2 blocks from `first` to `last` became safe, and so not which was safe
+    from L1 block `after` on, before L1 block `until`; None until there is an entry after the gap [SDB15]."""
+
+    after: int
+    until: int | None
+    first: int
+    last: int
+
+
 class EntriesChange(msgspec.Struct, frozen=True):
-    """A change of the entries, made as one: those from L1 number `delete_from` on are deleted, then `put` are
-    written."""
+    """A change of the entries, made as one: those from L1 number `delete_from` on are deleted, then `put` are written.
+    The record reaches L2 number `end` then, and has the gap `gap` at its end."""
 
     delete_from: int
     put: tuple[SafeHeadEntry, ...]
+    end: int
+    gap: Gap | None = None
 
 
 def record(entry: SafeHeadEntry) -> EntriesChange:
     """The change by a new safe head: it takes the place of an entry for the same L1 block, and entries of higher L1
     blocks, which are of another chain, go [SDB2, SDB11]."""
-    return EntriesChange(entry.l1_block.number, (entry,))
+    return EntriesChange(entry.l1_block.number, (entry,), entry.safe_head.number)
 
 
 def keep(write: KeepSafeHeads) -> EntriesChange:
     """The change by an EL sync [SDB9]."""
-    return EntriesChange(0 if write.last is None else write.last.l1_block.number + 1, ())
+    if write.last is None:
+        return EntriesChange(0, (), 0)
+    return EntriesChange(write.last.l1_block.number + 1, (), write.last.safe_head.number)
 
 
-def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, has_earlier: bool) -> EntriesChange:
+def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, earlier: SafeHeadEntry | None) -> EntriesChange:
     """The change by a reset. `first` is the first entry at or above the safe head's L1 origin that has an L2 number of
-    at least the safe head's; `has_earlier`: there is an entry before it. Without `first` the record has a gap below the
-    safe head, and all entries go [SDB7, SDB8]."""
+    at least the safe head's; `earlier` the one before it, the last one without `first`. Without `first` the record has
+    a gap below the safe head, and all entries go, unless there is a supervisor [SDB7, SDB8, SDB15]."""
     put: list[SafeHeadEntry] = []
-    if first is not None and has_earlier:
+    if first is not None and earlier is not None:
         put.append(SafeHeadEntry(first.l1_block, write.safe.id))
     if write.l1_genesis is not None:
         put.append(SafeHeadEntry(write.l1_genesis, write.safe.id))
-    return EntriesChange(0 if first is None else first.l1_block.number, tuple(put))
+    if first is not None:
+        delete_from = first.l1_block.number
+    else:
+        delete_from = earlier.l1_block.number + 1 if write.supervised and earlier is not None else 0
+    gap = _gap(write.safe, earlier) if write.supervised and not put else None
+    return EntriesChange(delete_from, tuple(put), write.safe.number, gap)
+
+
+def _gap(safe: L2BlockRef, earlier: SafeHeadEntry | None) -> Gap:
+    """The gap below a safe head. Without an earlier entry the first one will show which block is safe from then on,
+    though not since when."""
+    if earlier is None:
+        return Gap(0, 0, 1, safe.number)
+    return Gap(earlier.l1_block.number, None, earlier.safe_head.number + 1, safe.number)

@@ -12,8 +12,8 @@ class SafeHeadRecorder:
     """Writes in their order, one at a time. Nothing is ever due unless the database is `enabled` [SDB1]. `last_l1` is
     the number of the L1 block of the last safe head since a reset, whether or not it is recorded."""
 
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
+    def __init__(self, enabled: bool, supervised: bool = False) -> None:
+        self.enabled, self._supervised = enabled, supervised
         self.last_l1: int | None = None
         self._due: deque[SafeHeadWrite] = deque()
 
@@ -33,9 +33,9 @@ class SafeHeadRecorder:
             self._due.append(RecordSafeHead(SafeHeadEntry(derived_from.id, safe.id)))
 
     def note_reset(self, safe: L2BlockRef, l1_genesis: BlockId | None) -> None:
-        """Derivation starts over at a safe head, after a search for it [SDB7, SDB8]."""
+        """Derivation starts over at a safe head, after a search for it [SDB7, SDB8, SDB15]."""
         if self.enabled:
-            self._due.append(ResetSafeHeads(safe, l1_genesis))
+            self._due.append(ResetSafeHeads(safe, l1_genesis, self._supervised))
 
     def done(self) -> None:
         """The write that was due is on disk."""

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 from rollup_node.stages.engine.safedb.entries import (
     EntriesChange,
     FindSafeHeads,
@@ -25,12 +27,15 @@ from rollup_node.stages.protocol.types import BlockId
 WHAT, OPTION = "safe head database", "safedb.path"
 MAX_NUMBER = 2**63 - 1
 """SQLite's integers end here."""
+UNAVAILABLE = "l1 at safe head history unavailable"
 
 _APPLICATION = 0x52505344
 _SCHEMA = """
 create table if not exists safe_heads
   (l1_number integer primary key, l1_hash blob not null, l2_number integer not null, l2_hash blob not null);
 create index if not exists safe_heads_by_l2 on safe_heads (l2_number);
+create table if not exists gaps
+  (l1_after integer not null, l1_until integer, l2_first integer not null, l2_last integer not null);
 create table if not exists chain (chain_id integer not null, genesis blob not null);
 insert into chain select {chain_id}, x'{genesis}' where not exists (select 1 from chain);
 """
@@ -41,8 +46,12 @@ _L1_OF = f"{_SELECT} where l2_number >= ? order by l2_number, l1_number limit 1"
 _FIRST_OF_RESET = f"{_SELECT} not indexed where l1_number >= ? and l2_number >= ? order by l1_number limit 1"
 
 
+_IN_GAP_OF_L1 = "select 1 from gaps where l1_after <= ? and (l1_until is null or l1_until > ?)"
+_IN_GAP_OF_L2 = "select 1 from gaps where l2_first <= ? and l2_last >= ?"
+
+
 class HistoryUnavailableError(Exception):
-    """The block became safe before the record begins."""
+    """The block became safe before the record begins, or in a gap of it."""
 
 
 class SafeHeadStore:
@@ -73,7 +82,7 @@ class SafeHeadStore:
 
     def write(self, write: SafeHeadWrite) -> SafeHeadEntry | None:
         """Makes the change that a write asks for, in one transaction; it is on disk when this returns [SDB3]. Returns
-        the entry where the record ended if it is cleared because of a gap [SDB7]."""
+        the entry where the record ended if it has a gap now, or is cleared because of one [SDB7, SDB15]."""
         ended_at: SafeHeadEntry | None = None
         with self._errors(), self._transaction():
             match write:
@@ -81,16 +90,19 @@ class SafeHeadStore:
                     self._apply(record(entry))
                 case ResetSafeHeads(safe=safe):
                     first = self._find(_FIRST_OF_RESET, safe.l1_origin.number, safe.number)
+                    earlier = self._find(_AT_L1, MAX_NUMBER if first is None else first.l1_block.number - 1)
                     if first is None and write.l1_genesis is None:
-                        ended_at = self._find(_AT_L1, MAX_NUMBER)
-                    self._apply(reset(write, first, first is not None and self._has_earlier(first)))
+                        ended_at = earlier
+                    self._apply(reset(write, first, earlier))
                 case KeepSafeHeads():
                     self._apply(keep(write))
         return ended_at
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
-        """The last entry at or below an L1 block; None if there is none [SDB5]."""
+        """The last entry at or below an L1 block; None if there is none [SDB5]. Raises HistoryUnavailableError in a gap
+        [SDB15]."""
         with self._errors():
+            self._raise_in_gap(_IN_GAP_OF_L1, number, "safe head history unavailable")
             return self._find(_AT_L1, min(number, MAX_NUMBER))
 
     def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
@@ -100,11 +112,12 @@ class SafeHeadStore:
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:
         """The first entry whose safe head has reached an L2 block; None if it is above the last entry. Raises
-        HistoryUnavailableError for a block that was safe before the first entry [SDB6]."""
+        HistoryUnavailableError for a block that was safe before the first entry or in a gap [SDB6, SDB15]."""
         with self._errors():
+            self._raise_in_gap(_IN_GAP_OF_L2, number, UNAVAILABLE)
             found = self._find(_L1_OF, min(number, MAX_NUMBER))
             if found is not None and found.safe_head.number > number and not self._has_earlier(found):
-                raise HistoryUnavailableError("l1 at safe head history unavailable")
+                raise HistoryUnavailableError(UNAVAILABLE)
             return found
 
     # --- rows ------------------------------------------------------------------------------------------------------
@@ -112,11 +125,26 @@ class SafeHeadStore:
     def _has_earlier(self, entry: SafeHeadEntry) -> bool:
         return self._find(_AT_L1, entry.l1_block.number - 1) is not None
 
+    def _raise_in_gap(self, query: str, number: int, text: str) -> None:
+        wanted = min(number, MAX_NUMBER)
+        if self._connection.execute(query, (wanted, wanted)).fetchone() is not None:
+            raise HistoryUnavailableError(text)
+
     def _apply(self, change: EntriesChange) -> None:
-        self._connection.execute("delete from safe_heads where l1_number >= ?", (change.delete_from,))
+        execute = self._connection.execute
+        execute("delete from safe_heads where l1_number >= ?", (change.delete_from,))
+        execute("delete from gaps where l1_after > ? or l2_first > ?", (change.delete_from, change.end))
+        execute("update gaps set l2_last = ? where l2_last > ?", (change.end, change.end))
         for entry in change.put:
-            row = (entry.l1_block.number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash)
-            self._connection.execute("insert or replace into safe_heads values (?, ?, ?, ?)", row)
+            number = entry.l1_block.number
+            row = (number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash)
+            execute("insert or replace into safe_heads values (?, ?, ?, ?)", row)
+            # What became safe after an L1 block, and not after it, became safe with it.
+            execute("delete from gaps where l1_after = ? and l1_until is null", (number,))
+            execute("update gaps set l1_until = ? where coalesce(l1_until, ?) > ?", (number, MAX_NUMBER, number))
+        if change.gap is not None:
+            execute("delete from gaps where l1_until is null")
+            execute("insert into gaps values (?, ?, ?, ?)", msgspec.structs.astuple(change.gap))
 
     def _find(self, query: str, *values: int) -> SafeHeadEntry | None:
         row = self._connection.execute(query, values).fetchone()

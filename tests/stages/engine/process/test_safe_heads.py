@@ -95,6 +95,10 @@ def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, play: Play, tmp_p
         await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None))
         assert [line.level for line in lines] == [Level.WARN]
         assert (await safe_heads.at_l1(SafeHeadRequest(1, 9))).error == "not found"
+        await safe_heads.write(RecordSafeHead(entry(5, 9)))
+        await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None, supervised=True))
+        assert len(lines) == 2 and "has a gap" in lines[1].message
+        assert (await safe_heads.at_l1(SafeHeadRequest(2, 9))).error == "safe head history unavailable"
         await safe_heads.close(5.0)
 
     log.configure("engine", Level.INFO, lines.append)

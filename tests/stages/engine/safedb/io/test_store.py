@@ -1,5 +1,6 @@
 """The file of safe heads: equal to a model after any writes, and what is refused at the opening."""
 
+import contextlib
 import json
 import os
 import random
@@ -112,6 +113,74 @@ def test_a_start_above_the_record_clears_it(tmp_path: Path) -> None:
     assert store.at_l1(515) is None and store.at_l1(520) == entry(520, 1001)
     with pytest.raises(HistoryUnavailableError):
         store.l1_of(1000)
+    store.close()
+
+
+def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap() -> None:
+    """[SDB15]: another node kept the supervisor going; only what became safe meanwhile is unavailable."""
+    store = store_at(MEMORY)
+    for l1, l2 in ((100, 0), (103, 1), (104, 2)):
+        store.write(RecordSafeHead(entry(l1, l2)))
+    assert store.write(ResetSafeHeads(l2_ref(6, origin=101), None, supervised=True)) == entry(104, 2)
+    for write in (None, RecordSafeHead(entry(107, 6)), RecordSafeHead(entry(108, 7))):
+        if write is not None:
+            store.write(write)
+        for number, l2 in ((102, 0), (103, 1)):
+            found = store.at_l1(number)
+            assert found is not None and found.safe_head.number == l2
+        for number in (104, 105, 106):
+            with pytest.raises(HistoryUnavailableError):
+                store.at_l1(number)
+        assert [store.l1_of(number) for number in (1, 2)] == [entry(103, 1), entry(104, 2)]
+        for number in (3, 4, 5, 6):
+            with pytest.raises(HistoryUnavailableError):
+                store.l1_of(number)
+    assert (store.at_l1(107), store.l1_of(7)) == (entry(107, 6), entry(108, 7))
+    store.write(ResetSafeHeads(l2_ref(1, origin=100), None, supervised=True))
+    store.write(RecordSafeHead(entry(104, 3)))
+    assert (store.at_l1(106), store.l1_of(2)) == (entry(104, 3), entry(104, 3)), "the gap is derived again"
+    store.close()
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
+    """[SDB14, SDB15]: blocks become safe while the node is there or away; each return, and each reset by the
+    supervisor, is a start at the true safe head. An answer about a past L1 block is the true one or an error."""
+    store = store_at(MEMORY)
+    truth: list[tuple[int, int]] = [(0, 0)]
+    store.write(RecordSafeHead(entry(0, 0)))
+    l1, present = 1, data.draw(st.booleans())
+    if not present:
+        store.write(KeepSafeHeads(None))
+    for _ in range(data.draw(st.integers(1, 25))):
+        kind = data.draw(st.sampled_from(["promote"] * 5 + ["repeat", "away", "reset"]))
+        safe = truth[-1][1]
+        if kind == "away":
+            present = False
+        elif kind == "reset":
+            safe = data.draw(st.sampled_from([safe, safe, data.draw(st.integers(0, safe))]))
+            truth = [each for each in truth if each[1] <= safe]
+            l1 = data.draw(st.integers(max(1, truth[-1][0]), l1))
+            origin = max(0, truth[-1][0] - data.draw(st.integers(0, 3)))
+            store.write(ResetSafeHeads(l2_ref(safe, origin), L1_GENESIS if safe == 0 else None, supervised=True))
+            present = True
+        else:
+            l1 += data.draw(st.integers(0, 2))
+            if kind == "promote":
+                truth.append((l1, safe + 1))
+            if present:
+                store.write(RecordSafeHead(entry(l1, truth[-1][1])))
+        for number in range(l1 if present else 0):
+            with contextlib.suppress(HistoryUnavailableError):
+                found = store.at_l1(number)
+                wanted = max(l2 for source, l2 in truth if source <= number)
+                assert found is None or found.safe_head.number == wanted, (truth, number)
+        for number in range(truth[-1][1] + 1):
+            with contextlib.suppress(HistoryUnavailableError):
+                found = store.l1_of(number)
+                wanted = next(source for source, l2 in truth if l2 >= number)
+                assert found is None or found.l1_block.number == wanted, (truth, number)
     store.close()
 
 
