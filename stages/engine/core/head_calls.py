@@ -52,6 +52,7 @@ class HeadCalls:
         if state.restart is not None and free:
             state.apply_restart(state.restart, now)
         state.finalize_due(now)
+        self.supervisor.promote_due(now)
         self.supervisor.finalize_due(now)
         self.follow.import_heads(now)
         self.follow.give_up_due(now)

@@ -64,10 +64,15 @@ class Invalidate(msgspec.Struct, frozen=True):
 Decision = PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized | ForceStart | ProvideL1 | Invalidate
 
 
+MAX_EARLY = 1000
+"""Promotions that are kept while a start is searched for."""
+
+
 class SupervisorCalls:
     """`_replacing` is the block under replacement, with the payload id and the payload as far as they are known.
     `_number` counts replacements; `_called` is the number of the one that the last call was made for. `_final` is a
-    block that becomes final once all safe heads are recorded."""
+    block that becomes final once all safe heads are recorded. `_early` are promotions that wait for the heads of the
+    start that the supervisor chose before, with their epochs."""
 
     def __init__(self, state: CoreState) -> None:
         self._state = state
@@ -75,20 +80,26 @@ class SupervisorCalls:
         self._payload_id: bytes | None = None
         self._payload: ExecutionPayload | None = None
         self._final: PromoteFinalized | None = None
+        self._early: list[tuple[Decision, int]] = []
         self._epoch = self._final_epoch = self._number = self._called = 0
 
     def decide(self, decision: Decision, now: Instant, epoch: int) -> None:
-        """Applies a decision for which blocks were read from that epoch on. What concerns heads is ignored while there
-        are none: the supervisor repeats it. So are blocks that were read before a reset [IOP28]: they may be of another
-        chain, and the supervisor has gone on from the start that it chose."""
+        """Applies a decision for which blocks were read from that epoch on; a promotion once there are heads. Ignored
+        are blocks that were read before a reset [IOP28]: they may be of another chain, and the supervisor has gone on
+        from the start that it chose."""
         state, heads = self._state, self._state.confirmed_heads
         if epoch != state.epoch and not isinstance(decision, ForceStart | ProvideL1):
+            return
+        if heads is None and isinstance(decision, PromoteCrossUnsafe | PromoteCrossSafe | PromoteFinalized):
+            if len(self._early) < MAX_EARLY:
+                self._early.append((decision, epoch))
             return
         match decision:
             case ProvideL1(block=block):
                 state.interop.provided_l1 = block
             case ForceStart(heads=wanted):
                 self._replacing = None
+                self._early.clear()
                 state.force_start(OrdinarySearch() if wanted is None else wanted, now)
             case Invalidate():
                 self._replacing, self._payload_id, self._payload = decision, None, None
@@ -112,6 +123,14 @@ class SupervisorCalls:
         # The engine refuses another block of the same height, and the reset that follows decides between the two.
         if block == verified or block.number > verified.number:
             state.safe_heads.note_safe(block, source)
+
+    def promote_due(self, now: Instant) -> None:
+        """Applies the promotions that came before the heads. The supervisor repeats none, and a safe head that is not
+        recorded would make the record wrong [SDB2]."""
+        if self._early and self._state.confirmed_heads is not None:
+            early, self._early = self._early, []
+            for decision, epoch in early:
+                self.decide(decision, now, epoch)
 
     def finalize_due(self, now: Instant) -> None:
         """Finalizes the block that the supervisor has named, once all safe heads are recorded [SDB13]. A reset ends

@@ -134,3 +134,28 @@ def test_a_reset_above_the_last_entry_deletes_none() -> None:
     decide(harness, ForceStart(Heads(refs[4], refs[4], refs[4], refs[0], refs[4], refs[4])))
     assert harness.status.safe == refs[4]
     assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+
+
+def test_promotions_during_a_start_wait_for_its_heads() -> None:
+    """[IOP28, SDB2]: the supervisor does not repeat them."""
+    harness = recording()
+    refs = blocks(harness)
+    harness.core.decide(ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2])), harness.now)
+    harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
+    harness.core.decide(PromoteCrossSafe(refs[4], harness.chain.l1_ref(106)), harness.now)
+    assert harness.core.heads is None
+    harness.drain()
+    harness.run_until_idle()
+    assert recorded(harness) == [(0, 0), (103, 1), (104, 2), (105, 3), (106, 4)]
+    assert harness.status.safe == refs[4] and harness.engine.safe == refs[4].hash
+
+
+def test_another_start_drops_the_promotions_that_wait() -> None:
+    """[IOP28]"""
+    harness = recording()
+    refs = blocks(harness)
+    start = ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2]))
+    harness.core.decide(start, harness.now)
+    harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
+    decide(harness, start)
+    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)] and harness.status.safe == refs[2]
