@@ -8,6 +8,20 @@ from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 BlockRef = L1BlockRef
 """The reference of any block without what is special to L2 [IOP21]."""
 
+DECISIONS = frozenset(
+    (
+        "updateCrossUnsafe",
+        "updateCrossSafe",
+        "updateFinalized",
+        "invalidateBlock",
+        "reset",
+        "resetPreInterop",
+        "provideL1",
+    )
+)
+"""The methods that change the node's state, one after another in the order of their arrival; the others read
+[IOP29]."""
+
 
 class DerivedPair(msgspec.Struct, frozen=True, array_like=True):
     """An L2 block and the L1 block that it was derived from."""
@@ -48,7 +62,8 @@ class InteropEvents(Message, frozen=True, tag="InteropEvents"):
 
 
 class InteropRequest(Message, frozen=True, tag="InteropRequest"):
-    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp."""
+    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp. A repeated id of a
+    decision gets the first response; a read is done again."""
 
     id: int
     method: str

@@ -190,5 +190,22 @@ class FakeExecutionEngine(ModelEngine):
             await runner.cleanup()
 
 
+class SlowEngine(FakeExecutionEngine):
+    """Answers reads of a block's receipts, and of blocks by hash, only when `ready` is set; `slow` lists these."""
+
+    def __init__(self, chain: ChainFixture) -> None:
+        super().__init__(chain)
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.slow: list[str] = []
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if isinstance(body, dict) and body["method"] in ("eth_getBlockReceipts", "eth_getBlockByHash"):
+            self.slow.append(body["method"])
+            await self.ready.wait()
+        return await super().handle(request)
+
+
 def _shown(payload: ExecutionPayload | None) -> Any:
     return None if payload is None else block_json(payload)

@@ -2,7 +2,6 @@
 IOP20]."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -27,8 +26,10 @@ from rollup_node.stages.engine.core.supervisor_calls import (
 from rollup_node.stages.engine.machines.start_search import MAX_REORG_LOOKBACKS, sync_lookback
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.reads import Reader
+from rollup_node.stages.engine.process.response_cache import ResponseCache
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (
+    DECISIONS,
     BlockRef,
     InteropEvents,
     InteropEventsRequest,
@@ -46,7 +47,17 @@ BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002
 INTEROP_INACTIVE = -39003
 MAX_CALLS = 64
+MAX_READS = 48
+"""Reads begin only while fewer calls run: those that nobody waits for any more must not keep decisions out."""
+
+MAX_RECEIPTS = 4
+"""Calls for the receipts of a block at the same time; an answer may have many megabytes."""
+
 MAX_RESPONSES = 128
+MAX_RESPONSE_BYTES = 1 << 20
+RESPONSE_BYTES = 256
+"""What a response takes without its texts."""
+
 RESET_TARGETS = ("unsafe", "cross-unsafe", "safe", "cross-safe", "finalized")
 
 
@@ -59,8 +70,9 @@ class InteropError(Exception):
 
 
 class InteropServer:
-    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. A repeated
-    call gets the first response again."""
+    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. Decisions run
+    one after another in the order of their arrival, and a repeated one gets the first response again; reads run at the
+    same time and are not kept [IOP29]."""
 
     def __init__(
         self,
@@ -77,7 +89,9 @@ class InteropServer:
         self._interop, self._decide, self._epoch = interop, decide, epoch
         self._subscriber: ProcessId | None = None
         self._sent = 0
-        self._responses: OrderedDict[tuple[ProcessId, int], InteropResponse] = OrderedDict()
+        self.responses: ResponseCache[InteropResponse] = ResponseCache(MAX_RESPONSES, MAX_RESPONSE_BYTES)
+        self._in_order = asyncio.Lock()
+        self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
             "updateCrossUnsafe": self._update_cross_unsafe,
@@ -117,19 +131,21 @@ class InteropServer:
             self.send_events()
             return
         key = (peer, message.id)
-        if (response := self._responses.get(key)) is not None:
+        if (response := self.responses.get(key)) is not None:
             self._server.send(peer, response)
-        elif key not in self._calls and len(self._calls) < MAX_CALLS:
+        elif key not in self._calls and len(self._calls) < (MAX_CALLS if message.method in DECISIONS else MAX_READS):
             self._calls[key] = asyncio.create_task(self._call(key, message), name=f"interop_{message.method}")
 
     async def _call(self, key: tuple[ProcessId, int], request: InteropRequest) -> None:
         try:
-            response = await self._answer(request)
+            if request.method in DECISIONS:
+                async with self._in_order:
+                    response = await self._answer(request)
+                self.responses.add(key, response, _size(response))
+            else:
+                response = await self._answer(request)
         finally:
             del self._calls[key]
-        self._responses[key] = response
-        if len(self._responses) > MAX_RESPONSES:
-            self._responses.popitem(last=False)
         self._server.send(key[0], response)
 
     async def _answer(self, request: InteropRequest) -> InteropResponse:
@@ -218,7 +234,8 @@ class InteropServer:
         return {"source": shown_block(source), "derived": shown_block(block_ref(derived))}
 
     async def _fetch_receipts(self, request: InteropRequest) -> Any:
-        receipts = await self._client.receipts(request.blocks[0].hash)
+        async with self._receipts:
+            receipts = await self._client.receipts(request.blocks[0].hash)
         if receipts is None:
             raise InteropError("querying block: not found")
         return receipts
@@ -297,6 +314,10 @@ class InteropServer:
         if found is None or found.hash != block.hash:
             raise InteropError("failed to get L1BlockRef: not found")
         return found
+
+
+def _size(response: InteropResponse) -> int:
+    return RESPONSE_BYTES + len(response.result) + len(response.error or "") + len(response.data or b"")
 
 
 def shown_block(ref: BlockRef) -> dict[str, Any]:

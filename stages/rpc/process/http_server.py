@@ -150,9 +150,9 @@ class RpcServer:
                 await sent.add(orjson.dumps(response))
         return await sent.finish()
 
-    async def call(self, request: JsonRpcRequest) -> Response:
-        """One call that did not come by HTTP."""
-        return await self._call(request, time.monotonic() + CALL_SECONDS, 0, None)
+    async def call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
+        """One call that did not come by HTTP; `deadline` is monotonic, `size` that of the batch's responses so far."""
+        return await self._call(request, deadline, size, None)
 
     async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
         """One call; `size` is that of the batch's responses so far, `admin_error` why the admin API is not for this
@@ -164,7 +164,10 @@ class RpcServer:
             if admin_error is not None and request.method.startswith(GUARDED):
                 text = f"unauthorized: {admin_error}; it needs a JWT signed with rpc.jwt-secret"
                 raise JsonRpcError(SERVER_ERROR, text)
-            async with asyncio.timeout(max(0.0, deadline - start)):
+            if start >= deadline:
+                # A timeout of 0 would still run the method until it first waits.
+                raise TimeoutError
+            async with asyncio.timeout(deadline - start):
                 result = await self._run(request)
             self._count(request.method, start, "<nil>")
             return success_response(request.id, result)

@@ -4,6 +4,8 @@ import asyncio
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import orjson
@@ -11,18 +13,21 @@ from aiohttp import WSMsgType, web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.interop import DECISIONS
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import (
+    VALUE_BYTES,
     JsonRpcError,
     JsonRpcRequest,
     ParsedBody,
     Response,
+    count_values,
     error_response,
     parse_body,
     success_response,
 )
 from rollup_node.stages.rpc.jwt_token import token_error
-from rollup_node.stages.rpc.process.http_server import RpcServer
+from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
@@ -32,9 +37,17 @@ MAX_MESSAGE = 5 << 20
 MAX_WAITING = 512
 """Messages that wait to be sent to one client; a client that is slower is disconnected."""
 
+MAX_WAITING_BYTES = 64 << 20
+"""The same in bytes, without the last one: the receipts of a block have no limit of their own."""
+
+MAX_CALLS = 16
+"""Messages of one connection that are answered at the same time; beyond that the next waits, and none is read."""
+
 SEND_SECONDS = 10.0
 PING_SECONDS = 30.0
 LABEL = "interop_indexing"
+ORDERED = frozenset(f"interop_{name}" for name in (*DECISIONS, "subscribe", "unsubscribe", "pullEvent"))
+"""Methods that one connection may count on to be run in the order in which it called them [IOP29]."""
 
 log = get_logger("rpc")
 
@@ -58,6 +71,11 @@ class InteropServer:
             return await self._serve_websocket(request, exchange)
         return await self._http.handle(request, exchange)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes that wait to be sent to all clients by WebSocket."""
+        return sum(session.waiting_bytes for session in self._sessions)
+
     async def close(self) -> None:
         """Ends the WebSocket connections."""
         for session in list(self._sessions):
@@ -79,7 +97,7 @@ class InteropServer:
 
 
 class _Session:
-    """One WebSocket connection: calls are answered in their order, notifications in between."""
+    """One WebSocket connection: a task answers each message, notifications come in between [IOP29]."""
 
     def __init__(
         self,
@@ -92,7 +110,12 @@ class _Session:
         self._socket, self._transport, self._exchange = socket, transport, exchange
         self._http, self._stream = http, stream
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
+        self.waiting_bytes = 0
         self._subscriptions: dict[str, Any] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(MAX_CALLS)
+        self._in_order = asyncio.Lock()
+        self._held = 0
 
     async def run(self) -> None:
         """Serves until the connection ends."""
@@ -101,33 +124,64 @@ class _Session:
             async for message in self._socket:
                 if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
                     break
-                data = message.data.encode() if isinstance(message.data, str) else message.data
-                await self._answer(data)
-                self._exchange.release()
+                await self._take(message.data.encode() if isinstance(message.data, str) else message.data)
         finally:
             for notify in self._subscriptions.values():
                 self._stream.unsubscribe(notify)
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)
+            tasks = (sender, *self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Ends the connection."""
         await self._socket.close()
 
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    async def _take(self, data: bytes) -> None:
+        """Starts to answer a message, once fewer than MAX_CALLS are under way."""
+        size = len(data) + count_values(data) * VALUE_BYTES
+        self._held += size
+        self._exchange.release(self._held)
+        await self._free.acquire()
+        task = asyncio.create_task(self._answer(data), name="interop call")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._answered, size))
+
+    def _answered(self, size: int, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._held -= size
+        self._exchange.hold(-size)
+        self._free.release()
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            log.crash("interop call crashed", bug)
+            self._disconnect("a call crashed")
+
     async def _answer(self, data: bytes) -> None:
+        deadline = time.monotonic() + CALL_SECONDS
         try:
             body = parse_body(data)
         except JsonRpcError as error:
-            self._put(error_response(None, error))
+            self._put(orjson.dumps(error_response(None, error)))
             return
-        responses = [response for item in body.items if (response := await self._respond(item)) is not None]
-        if body.is_batch and responses:
-            self._put(responses)
-        elif responses:
-            self._put(responses[0])
+        # Tasks start in the order of their messages, and a lock is taken in the order of its waiters.
+        async with self._in_order if _is_ordered(body) else nullcontext():
+            await self._answer_body(body, deadline)
+
+    async def _answer_body(self, body: ParsedBody, deadline: float) -> None:
+        responses: list[bytes] = []
+        size = 0
+        for item in body.items:
+            response = await self._respond(item, deadline, size)
+            if response is not None:
+                responses.append(orjson.dumps(response))
+                size += len(responses[-1])
+        if responses:
+            self._put(b"[" + b",".join(responses) + b"]" if body.is_batch else responses[0])
         self._begin(body)
 
-    async def _respond(self, item: JsonRpcRequest | Response) -> Response | None:
+    async def _respond(self, item: JsonRpcRequest | Response, deadline: float, size: int) -> Response | None:
         if not isinstance(item, JsonRpcRequest):
             return item
         if item.method == "interop_subscribe" and item.params == ["events"]:
@@ -138,8 +192,10 @@ class _Session:
             if notify is None:
                 return error_response(item.id, JsonRpcError(-32000, "subscription not found"))
             return success_response(item.id, True)
-        response = await self._http.call(item)
+        response = await self._http.call(item, deadline, size)
         return None if item.is_notification else response
+
+    # --- notifications ---------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> str:
         """A new subscription; it begins with the events after the response."""
@@ -147,7 +203,7 @@ class _Session:
 
         def notify(result: Mapping[str, Any]) -> None:
             params = {"subscription": subscription, "result": result}
-            self._put({"jsonrpc": "2.0", "method": "interop_subscription", "params": params})
+            self._put(orjson.dumps({"jsonrpc": "2.0", "method": "interop_subscription", "params": params}))
 
         self._subscriptions = {subscription: notify}
         return subscription
@@ -157,18 +213,24 @@ class _Session:
             for notify in self._subscriptions.values():
                 self._stream.subscribe(notify)
 
-    def _put(self, message: Any) -> None:
-        try:
-            self._waiting.put_nowait(orjson.dumps(message))
-        except asyncio.QueueFull:
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    def _put(self, message: bytes) -> None:
+        if self._transport.is_closing():
+            return
+        if self._waiting.full() or self.waiting_bytes > MAX_WAITING_BYTES:
             self._disconnect("the supervisor reads too slowly")
+            return
+        self._waiting.put_nowait(message)
+        self.waiting_bytes += len(message)
 
     async def _send(self) -> None:
         while True:
             message = await self._waiting.get()
+            self.waiting_bytes -= len(message)
             try:
                 async with asyncio.timeout(SEND_SECONDS):
-                    await self._socket.send_str(message.decode())
+                    await self._socket.send_frame(message, WSMsgType.TEXT)
             except (TimeoutError, ConnectionError):
                 self._disconnect("the supervisor does not read")
                 return
@@ -178,3 +240,7 @@ class _Session:
         for notify in self._subscriptions.values():
             self._stream.unsubscribe(notify)
         self._transport.abort()
+
+
+def _is_ordered(body: ParsedBody) -> bool:
+    return any(isinstance(item, JsonRpcRequest) and item.method in ORDERED for item in body.items)

@@ -60,9 +60,9 @@ class Exchange:
         """Counts bytes that are held until the response is sent, or releases them if `size` is negative."""
         self._listener.hold(self._connection, size)
 
-    def release(self) -> None:
-        """Nothing that was received so far is held any more, on a connection whose response has no end."""
-        self._listener.hold(self._connection, -self._connection.held)
+    def release(self, kept: int) -> None:
+        """Of all that was received so far `kept` bytes are still held, on a connection whose response has no end."""
+        self._listener.hold(self._connection, kept - self._connection.held)
 
     async def read_body(self, longest: int) -> bytes:
         """The body. Raises BodyTooLargeError beyond `longest` bytes, whatever its headers claim, and one of MALFORMED

@@ -6,8 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.process.interop_server import shown_block, shown_l2
-from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropResponse
+from rollup_node.stages.engine.process.interop_server import (
+    MAX_CALLS,
+    MAX_RECEIPTS,
+    MAX_RESPONSES,
+    shown_block,
+    shown_l2,
+)
+from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import output_root
 from rollup_node.stages.protocol.types import BlockId
@@ -15,7 +21,7 @@ from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.core.test_interop import FORKS
 from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.engine_node import EngineNode, follow
-from tests.support.fake_engine import EngineFailure, FakeExecutionEngine
+from tests.support.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
 
 ABSENT = BlockId(9, b"\x99" * 32)
 NOT_FOUND = f"failed to determine block-hash of hash {to_hex(ABSENT.hash)}, could not get payload: not found"
@@ -202,5 +208,81 @@ def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExec
         client.send(InteropEventsRequest(first))
         await node.supervise("resetPreInterop")
         await node.until(lambda: numbers() == [first + 1])
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
+    """A supervisor fetches the receipts of each block."""
+    refs = follow(chain, engine, 3)
+    engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 200
+
+    async def scene(node: EngineNode) -> None:
+        server, client = node.stage._interop, node.interop
+        assert server is not None and client is not None
+
+        async def ask(ids: range, method: str, block: BlockId) -> list[InteropResponse]:
+            """The responses to calls that are sent at once."""
+            node.interop_messages.clear()
+            for number in ids:
+                client.send(InteropRequest(number, method, (block,)))
+
+            def found() -> list[InteropResponse]:
+                return [each for each in node.interop_messages if isinstance(each, InteropResponse)]
+
+            await node.until(lambda: len(found()) == len(ids))
+            return found()
+
+        for first in range(0, 200, 40):
+            responses = await ask(range(first, first + 40), "fetchReceipts", refs[2].id)
+            assert all(len(each.result) > 1_000_000 for each in responses)
+        assert (len(server.responses), server.responses.size) == (0, 0)
+        for first in range(1000, 1000 + MAX_RESPONSES + 50, 50):
+            await ask(range(first, first + 50), "updateFinalized", ABSENT)
+        assert len(server.responses) == MAX_RESPONSES and server.responses.size < 100_000
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
+    chain: ChainFixture, run_on: RunOn
+) -> None:
+    engine = SlowEngine(chain)
+    refs = follow(chain, engine, 3)
+
+    async def scene(node: EngineNode) -> None:
+        assert node.interop is not None
+        engine.ready.clear()
+        requests = [InteropRequest(number, "fetchReceipts", (refs[2].id,)) for number in range(101, 110)]
+        requests.append(InteropRequest(201, "updateFinalized", (ABSENT,)))
+        requests.append(InteropRequest(202, "provideL1", l1=chain.l1_ref(105)))
+        for request in requests:
+            node.interop.send(request)
+        await node.until(lambda: len(engine.slow) == MAX_RECEIPTS + 1)
+        assert result(await node.supervise("l2BlockRefByNumber", number=2)) == shown_l2(refs[2])
+
+        def answered() -> list[int]:
+            return [each.id for each in node.interop_messages if isinstance(each, InteropResponse) and each.id > 100]
+
+        assert not answered() and len(engine.slow) == MAX_RECEIPTS + 1
+        engine.ready.set()
+        await node.until(lambda: len(answered()) == len(requests))
+        assert answered().index(201) < answered().index(202)
+
+    run_on(engine)(scene, interop=True)
+
+
+def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> None:
+    engine = SlowEngine(chain)
+    refs = follow(chain, engine, 3)
+
+    async def scene(node: EngineNode) -> None:
+        assert node.interop is not None
+        engine.ready.clear()
+        for number in range(101, 102 + MAX_CALLS):
+            node.interop.send(InteropRequest(number, "fetchReceipts", (refs[2].id,)))
+        assert result(await node.supervise("provideL1", l1=chain.l1_ref(105))) is None
+        engine.ready.set()
+        assert isinstance(result(await node.supervise("l2BlockRefByNumber", number=2)), dict)
 
     run_on(engine)(scene, interop=True)

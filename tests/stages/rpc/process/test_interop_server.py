@@ -25,7 +25,7 @@ from rollup_node.stages.rpc.process.stage import RpcStage
 from tests.stages.engine.core.test_interop import FORKS
 from tests.support.chain_fixture import chain_with
 from tests.support.engine_node import EngineNode, follow
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.fake_engine import FakeExecutionEngine, SlowEngine
 from tests.support.p2p_hosts import running_tasks
 
 SECRET = b"\x33" * 32
@@ -232,5 +232,112 @@ def test_what_is_received_is_released(tmp_path: Path) -> None:
             await supervisor.call(socket, "chainID", *["x" * 1000])
         assert supervisor.stage.interop is not None
         assert supervisor.stage.interop.held < 5000
+
+    run(tmp_path, scenario)
+
+
+def run_slow(directory: Path, scenario: Callable[[Supervisor, SlowEngine], Awaitable[None]]) -> None:
+    """Runs a scenario on an engine that answers when the test says so."""
+    supervisor = Supervisor(directory)
+    engine = SlowEngine(supervisor.chain)
+    supervisor.refs = follow(supervisor.chain, engine, 3)
+    supervisor.engine = engine
+    asyncio.run(supervisor.run(lambda supervisor: scenario(supervisor, engine)))
+
+
+def request(number: int, method: str, *params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": f"interop_{method}", "params": params}
+
+
+def calls_under_way() -> int:
+    return sum(task.get_name() == "interop call" for task in asyncio.all_tasks())
+
+
+def test_calls_are_answered_at_the_same_time_and_decisions_in_order(tmp_path: Path) -> None:
+    async def scenario(supervisor: Supervisor, engine: SlowEngine) -> None:
+        socket = await supervisor.connect()
+        engine.ready.clear()
+        l1 = supervisor.chain.l1_ref(105)
+        provided = {
+            "hash": to_hex(l1.hash),
+            "number": 105,
+            "parentHash": to_hex(l1.parent_hash),
+            "timestamp": l1.timestamp,
+        }
+        absent = {"hash": "0x" + "99" * 32, "number": 9}
+        await socket.send_json(request(1, "fetchReceipts", to_hex(supervisor.refs[2].hash)))
+        await socket.send_json(request(2, "updateFinalized", absent))
+        await socket.send_json([request(3, "chainID"), request(4, "provideL1", provided)])
+        await socket.send_json(request(5, "chainID"))
+        assert (await socket.receive_json())["id"] == 5, "it does not wait for those before it"
+        await supervisor.node.until(lambda: len(engine.slow) == 2)
+        await socket.ping(b"now")
+        await socket.send_json(request(6, "chainID"))
+        assert (await socket.receive_json())["id"] == 6
+        engine.ready.set()
+        found = [await socket.receive_json() for _ in range(3)]
+        ids = [each[0]["id"] if isinstance(each, list) else each["id"] for each in found]
+        assert sorted(ids) == [1, 2, 3] and ids.index(2) < ids.index(3), "decisions keep their order"
+
+    run_slow(tmp_path, scenario)
+
+
+def test_a_connection_has_sixteen_calls_under_way_and_leaves_none(tmp_path: Path) -> None:
+    async def scenario(supervisor: Supervisor, engine: SlowEngine) -> None:
+        wanted = to_hex(supervisor.refs[2].hash)
+        engine.ready.clear()
+        socket, other = await supervisor.connect(), await supervisor.connect()
+        for number in range(1, 17):
+            await socket.send_json(request(number, "fetchReceipts", wanted))
+        await supervisor.node.until(lambda: calls_under_way() == 16)
+        await socket.send_json(request(17, "chainID"))
+        assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
+        assert calls_under_way() == 16
+        engine.ready.set()
+        answered = [(await socket.receive_json())["id"] for _ in range(17)]
+        assert answered[0] != 17 and sorted(answered) == list(range(1, 18))
+        engine.ready.clear()
+        async with ClientSession() as leaving:
+            gone = await leaving.ws_connect(supervisor.url, headers=bearer())
+            for number in range(20):
+                await gone.send_json(request(number, "fetchReceipts", wanted))
+            await supervisor.node.until(lambda: calls_under_way() == 16)
+        await supervisor.node.until(lambda: calls_under_way() == 0)
+        listener = supervisor.stage.interop
+        assert listener is not None
+        await supervisor.node.until(lambda: listener.held < 5000)
+        engine.ready.set()
+
+    run_slow(tmp_path, scenario)
+
+
+def test_a_batch_ends_at_25_megabytes(tmp_path: Path) -> None:
+    async def scenario(supervisor: Supervisor) -> None:
+        supervisor.engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 100
+        socket = await supervisor.http.ws_connect(supervisor.url, headers=bearer(), max_msg_size=0)
+        wanted = to_hex(supervisor.refs[2].hash)
+        await socket.send_json([request(number, "fetchReceipts", wanted) for number in range(100)])
+        found = await socket.receive_json()
+        assert len(found) == 100 and all("result" in each for each in found[:25])
+        assert {each["error"]["code"] for each in found[26:]} == {-32003}
+        assert len(supervisor.engine.answers["eth_getBlockReceipts"]) > 70, "nothing is read for those"
+
+    run(tmp_path, scenario)
+
+
+def test_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes(tmp_path: Path) -> None:
+    async def scenario(supervisor: Supervisor) -> None:
+        socket = await supervisor.connect()
+        await supervisor.call(socket, "subscribe", "events")
+        server = supervisor.stage.interop_server
+        assert server is not None
+        event = InteropEvent(reset="x" * 1_000_000)
+        for number in range(1, 200):
+            server.client.stream.add(number << 40, event)
+            assert server.waiting_bytes < interop_server.MAX_WAITING_BYTES + 1_001_000
+        assert server.client.stream.pull() == {"reset": event.reset}, "it has no subscriber any more"
+        await supervisor.node.until(lambda: server.waiting_bytes == 0)
+        other = await supervisor.connect()
+        assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
 
     run(tmp_path, scenario)
