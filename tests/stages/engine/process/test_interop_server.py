@@ -282,6 +282,7 @@ def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> N
         for number in range(101, 102 + MAX_CALLS):
             node.interop.send(InteropRequest(number, "fetchReceipts", (refs[2].id,)))
         assert result(await node.supervise("provideL1", l1=chain.l1_ref(105))) is None
+        assert len(engine.slow) <= MAX_RECEIPTS, "no read has ended"
         engine.ready.set()
         assert isinstance(result(await node.supervise("l2BlockRefByNumber", number=2)), dict)
 
