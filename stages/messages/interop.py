@@ -20,7 +20,7 @@ DECISIONS = frozenset(
     )
 )
 """The methods that change the node's state, one after another in the order of their arrival; the others read
-[IOP29]."""
+[IOP31]."""
 
 
 class DerivedPair(msgspec.Struct, frozen=True, array_like=True):

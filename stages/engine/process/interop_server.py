@@ -72,7 +72,7 @@ class InteropError(Exception):
 class InteropServer:
     """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. Decisions run
     one after another in the order of their arrival, and a repeated one gets the first response again; reads run at the
-    same time and are not kept [IOP29]."""
+    same time and are not kept [IOP31]."""
 
     def __init__(
         self,

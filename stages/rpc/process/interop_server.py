@@ -47,7 +47,7 @@ SEND_SECONDS = 10.0
 PING_SECONDS = 30.0
 LABEL = "interop_indexing"
 ORDERED = frozenset(f"interop_{name}" for name in (*DECISIONS, "subscribe", "unsubscribe", "pullEvent"))
-"""Methods that one connection may count on to be run in the order in which it called them [IOP29]."""
+"""Methods that one connection may count on to be run in the order in which it called them [IOP31]."""
 
 log = get_logger("rpc")
 
@@ -97,7 +97,7 @@ class InteropServer:
 
 
 class _Session:
-    """One WebSocket connection: a task answers each message, notifications come in between [IOP29]."""
+    """One WebSocket connection: a task answers each message, notifications come in between [IOP31]."""
 
     def __init__(
         self,
