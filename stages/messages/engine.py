@@ -7,6 +7,9 @@ from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockContent, L2BlockRef
 
+EL_SYNC = "EL sync"
+"""How the engine process's problem begins while the execution engine fetches the chain by itself [ELS1]."""
+
 
 class StartRequest(Message, frozen=True, tag="StartRequest"):
     """Derivation is empty and requests its start. With a `reason` the engine process searches for a new start first;

@@ -65,7 +65,7 @@ class ActionHandler:
                 "leader overridden, blocks are not committed to the conductor"
             ),
             act.SequencerWaits: lambda action: log.warn("sequencer cannot build a block", reason=action.reason),
-            act.BlockFinalized: lambda action: log.info("finalized L2 block", block=action.block),
+            act.BlockFinalized: lambda action: log.debug("finalized L2 block", block=action.block),
             act.ELSyncStarted: self._el_sync_started,
             act.ELSyncSkipped: lambda action: log.info("skipping EL sync", reason=action.reason),
             act.ELSyncFinished: self._el_sync_finished,

@@ -33,7 +33,6 @@ from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError
 from rollup_node.stages.rpc.process.method import Method
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
-from rollup_node.stages.rpc.readiness import not_ready_reasons
 
 GUARDED = ("admin_", "opstack_")
 """Methods that need a token where there is a secret [RPC88]."""
@@ -104,7 +103,7 @@ class RpcServer:
         return response
 
     def _readyz(self) -> web.Response:
-        reasons = not_ready_reasons(self._node.health, self._node.ages(), self._node.l1, self._node.engine)
+        reasons = self._node.not_ready_reasons()
         return _json({"ready": False, "reasons": reasons}, 503) if reasons else _json({"ready": True})
 
     # --- JSON-RPC --------------------------------------------------------------------------------------------------

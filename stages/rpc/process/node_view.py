@@ -11,13 +11,15 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.drops_client import DropsClient
 from rollup_node.stages.rpc.process.process_client import ProcessClient
+from rollup_node.stages.rpc.readiness import not_ready_reasons
 
 STATUS_SECONDS = 1.0
 
@@ -30,6 +32,8 @@ class NodeView:
         self.l1: L1Heads | None = None
         self.engine: EngineStatus | None = None
         self.derivation: DerivationStatus | None = None
+        self.peer_status: PeerStatus | None = None
+        self.drops_total: int | None = None
         self.health: dict[str, tuple[str, ...]] = {}
         self.on_halt: Callable[[], None] = lambda: None
         self._engine_changed = asyncio.Event()
@@ -46,6 +50,10 @@ class NodeView:
         now = time.monotonic()
         last_seen = {process: subscriber.last_seen for process, subscriber in self._subscribers.items()}
         return {process: None if at is None else now - at for process, at in last_seen.items()}
+
+    def not_ready_reasons(self) -> list[str]:
+        """The reasons of `/readyz` at this moment [RPC2]."""
+        return not_ready_reasons(self.health, self.ages(), self.l1, self.engine)
 
     def sync_status(self) -> dict[str, Any]:
         """The result of optimism_syncStatus at this moment."""
@@ -73,6 +81,10 @@ class NodeView:
                 self.on_halt()
             elif isinstance(message, DerivationStatus):
                 self.derivation = message
+            elif isinstance(message, Drops):
+                self.drops_total = message.total
+            elif isinstance(message, PeerStatus):
+                self.peer_status = message
 
         return bus.subscribe(f"status.{process}", on_status)
 

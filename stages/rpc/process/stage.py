@@ -18,6 +18,7 @@ from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
+from rollup_node.stages.rpc.process.progress_log import ProgressLog
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
@@ -33,10 +34,9 @@ INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, resp
 class RpcStage:
     """Serves until it is closed."""
 
-    periodic_tasks: Sequence[PeriodicTask] = ()
-
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
+        self.periodic_tasks: Sequence[PeriodicTask] = (ProgressLog(self.node).periodic_task,)
         descriptors = free_descriptors()
         limits = RPC_LIMITS.within(descriptors * 4 // 5)
         self.rpc = Listener(
@@ -61,7 +61,7 @@ class RpcStage:
         self.interop_server: InteropServer | None = None
         if config.interop_addr:
             client = InteropClient(bus)
-            self.periodic_tasks = (client.periodic_task,)
+            self.periodic_tasks = (*self.periodic_tasks, client.periodic_task)
             self.interop_server = InteropServer(self.node, client, config.interop_jwt, meter)
             limits = INTEROP_LIMITS.within(descriptors // 5)
             handler = self.interop_server.handle
@@ -100,7 +100,7 @@ class RpcStage:
         """Does nothing: there is no state to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Does nothing: the task of the interop server does not fail."""
+        """Does nothing: its tasks do not fail."""
 
 
 def build(config: RpcConfig, bus: Bus, meter: Meter) -> RpcStage:

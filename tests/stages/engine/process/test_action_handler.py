@@ -130,6 +130,11 @@ def of_kind(actions: list[act.Action], kind: type[Any]) -> Any:
     return next(action for action in actions if isinstance(action, kind))
 
 
+def test_a_finalized_block_is_logged_at_debug(handled: Handled, chain: ChainFixture) -> None:
+    """[LOG10] The progress line has it at info."""
+    assert handled.line(act.BlockFinalized(chain.build(1)[1])).startswith("DEBUG finalized L2 block block=1:")
+
+
 def test_following_another_node_is_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     """[FSR4] Blocks on top of ours are everyday; others are a reorg."""
     ref = chain.build(1)[1]

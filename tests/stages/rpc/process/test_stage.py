@@ -95,6 +95,6 @@ def test_resets_and_reports_change_nothing(with_rpc: RunWithRpc) -> None:
         rpc.stage.reset(ResetError("reorg"))
         rpc.stage.report(("l1: away",))
         assert await rpc.call("optimism_version") == "v1.2.3-dev"
-        assert list(rpc.stage.periodic_tasks) == []
+        assert [task.name for task in rpc.stage.periodic_tasks] == ["progress"]
 
     with_rpc(scenario)
