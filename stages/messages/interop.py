@@ -62,8 +62,8 @@ class InteropEvents(Message, frozen=True, tag="InteropEvents"):
 
 
 class InteropRequest(Message, frozen=True, tag="InteropRequest"):
-    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp. A repeated id of a
-    decision gets the first response; a read is done again."""
+    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp. A repeated id of
+    a decision gets the first response; a read is done again."""
 
     id: int
     method: str

@@ -97,6 +97,8 @@ class Progress:
         if state is not State.SYNCED or self._sync_began is None:
             return None
         (began, first), self._sync_began = self._sync_began, None
+        if ended - began < LINE_SECONDS:
+            return None
         return Line("caught up", _caught_up(ended - began, first, None if safe is None else safe.number))
 
     def _current(self, seen: Snapshot, now: float) -> State:

@@ -42,7 +42,13 @@ from rollup_node.stages.messages.l1 import (
     L1RefsRequest,
     L1RefsResponse,
 )
-from rollup_node.stages.messages.p2p import PayloadResponse, PublishRequest, UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.messages.p2p import (
+    PayloadResponse,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlock,
+    UnsafeBlocksRequest,
+)
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -80,6 +86,7 @@ class EngineNode:
         self.status: EngineStatus | None = None
         self.health: tuple[str, ...] = ()
         self.published: list[PublishRequest] = []
+        self.publish_error: str | None = None
         self.requested: list[UnsafeBlocksRequest] = []
         self.peer_payloads: list[PayloadResponse] = []
         self.engine_process: ProcessId | None = None
@@ -143,6 +150,7 @@ class EngineNode:
             self.requested.append(message)
         else:
             self.published.append(message)
+            self.peers.send(peer, PublishResponse(message.id, self.publish_error))
 
     def move_l1(self, head: int, finalized: int | None = None) -> None:
         """L1 has other heads."""

@@ -50,6 +50,7 @@ MAX_CALLS = 64
 MAX_READS = 48
 """Reads begin only while fewer calls run: those that nobody waits for any more must not keep decisions out."""
 
+RESETS = ("reset", "resetPreInterop")
 MAX_RECEIPTS = 4
 """Calls for the receipts of a block at the same time; an answer may have many megabytes."""
 
@@ -70,9 +71,9 @@ class InteropError(Exception):
 
 
 class InteropServer:
-    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. Decisions run
-    one after another in the order of their arrival, and a repeated one gets the first response again; reads run at the
-    same time and are not kept [IOP31]."""
+    """`decide` applies a decision for which blocks were read from an epoch on; `epoch` is the present one. Decisions
+    run one after another in the order of their arrival, resets at once, and a repeated one gets the first response
+    again; reads run at the same time and are not kept [IOP31]."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class InteropServer:
         self._subscriber: ProcessId | None = None
         self._sent = 0
         self.responses: ResponseCache[InteropResponse] = ResponseCache(MAX_RESPONSES, MAX_RESPONSE_BYTES)
-        self._in_order = asyncio.Lock()
+        self._in_order, self._resets = asyncio.Lock(), asyncio.Lock()
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
@@ -139,14 +140,23 @@ class InteropServer:
     async def _call(self, key: tuple[ProcessId, int], request: InteropRequest) -> None:
         try:
             if request.method in DECISIONS:
-                async with self._in_order:
-                    response = await self._answer(request)
+                response = await self._answer_in_order(request)
                 self.responses.add(key, response, _size(response))
             else:
                 response = await self._answer(request)
         finally:
             del self._calls[key]
         self._server.send(key[0], response)
+
+    async def _answer_in_order(self, request: InteropRequest) -> InteropResponse:
+        """A reset does not wait for decisions whose blocks are still being read: it makes them void [IOP28]."""
+        if request.method in RESETS:
+            async with self._resets:
+                return await self._answer(request)
+        async with self._in_order:
+            async with self._resets:
+                pass
+            return await self._answer(request)
 
     async def _answer(self, request: InteropRequest) -> InteropResponse:
         method = self._methods.get(request.method)

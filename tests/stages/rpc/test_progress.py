@@ -96,6 +96,15 @@ def test_a_sync_from_start_to_tip() -> None:
     )
 
 
+def test_a_short_sync_is_not_announced() -> None:
+    """Each start begins with one."""
+    node = Node()
+    node.run(NOTHING, 6)
+    node.run(snapshot(0, 2, 487), 10)
+    messages = [line.message for line in node.run(snapshot(40, 487, 487), 30)]
+    assert messages[-1] == "synced" and "caught up" not in messages
+
+
 def test_the_state_changes_only_after_a_while() -> None:
     node = Node()
     node.run(TIP, 6)
