@@ -286,18 +286,20 @@ class CoreHarness:
         self.request(self.waiting, self.derivation)
 
     def derive_ahead(self, count: int, *users: bytes, concluding: bool = False) -> None:
-        """Derivation derives some more blocks of the span of the block that it waits for; the last may conclude it."""
+        """Derivation derives some more blocks of the span of the block that it waits for; the last may conclude it,
+        from Holocene on each does."""
         last = self.ahead[-1] if self.ahead else self.waiting
+        holocene = "holocene" in self.chain.rollup.fork_times
         fresh = []
         for index in range(count):
-            if last is None or last.concluding:
+            if last is None:
                 break
             output = AttributesWithParent(last.parent, last.attributes, last.derived_from, last.concluding)
             built = block_of(self.chain.rollup, output)
             assert built is not None
             parent, config = built
             attributes = self.chain.attributes(parent, parent.l1_origin.number, users, config)
-            ends = concluding and index == count - 1
+            ends = concluding and (holocene or index == count - 1)
             last = AttributesReady(
                 last.reset, last.sequence + 1, parent, attributes, last.derived_from, ends, parent_config=config
             )

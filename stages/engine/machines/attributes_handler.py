@@ -71,7 +71,7 @@ class ProcessedAttributes(msgspec.Struct, frozen=True):
 
 class AttributesJob(msgspec.Struct):
     """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only. `inserted`
-    is their block, `following` the attributes that the update to it carries."""
+    is their block, `following` the attributes that the update to it carries, unless the two are asked `apart`."""
 
     derived: AttributesReady
     attributes: PayloadAttributes
@@ -80,6 +80,7 @@ class AttributesJob(msgspec.Struct):
     payload: ExecutionPayload | None = None
     inserted: L2BlockInfo | None = None
     following: AttributesReady | None = None
+    apart: bool = False
     replaced: bool = False
     reason: str | None = None
 
@@ -145,7 +146,9 @@ class AttributesHandler:
     def join(self) -> None:
         """Has the update that makes the inserted block the head carry the attributes that follow, if they wait."""
         job = self.job
-        if job is not None and job.step is AttributesStep.CHOOSE and job.inserted is not None and not job.replaced:
+        if job is None or job.step is not AttributesStep.CHOOSE or job.replaced or job.apart:
+            return
+        if job.inserted is not None:
             job.following = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
 
     def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
@@ -272,7 +275,7 @@ class AttributesHandler:
     ) -> ProcessedAttributes | None:
         """The update made the inserted block the head, and perhaps began to build the next one. After any other answer
         the two are asked apart, which shows what is wrong."""
-        job.following = None
+        job.following, job.apart = None, True
         if build_start_result(answer).status is not CallStatus.DONE:
             return None
         if not isinstance(answer, ForkchoiceAnswer) or answer.payload_id is None:

@@ -14,10 +14,17 @@ from rollup_node.stages.engine.api.engine_api import (
     GetPayload,
     PayloadAnswer,
 )
+from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.core.actions import AttributesProcessed
+from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.protocol.attributes import is_deposits_only
+from rollup_node.stages.protocol.payloads import PayloadAttributes
 from tests.support.attributes_jobs import BUILD, TAKEN, VALID, at_step, step_through
 from tests.support.chain_fixture import ChainFixture
+from tests.support.core_harness import started as started_core
+from tests.support.model_engine import ModelEngine
 
 
 def ahead_of(chain: ChainFixture, handler: AttributesHandler, users: Sequence[bytes] = ()) -> AttributesReady:
@@ -63,8 +70,9 @@ def test_after_any_other_answer_the_calls_are_made_apart(chain: ChainFixture, an
     following = ahead_of(chain, handler)
     handler.join()
     assert step_through(handler, answer) is None
+    handler.join()
     call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None, "the same answer would come again"
     first = step_through(handler, VALID)
     assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
     handler.begin_ahead()
@@ -98,3 +106,56 @@ def test_results_wait_while_a_run_goes_on(chain: ChainFixture) -> None:
     assert not handler.result_due
     handler.clear()
     assert handler.result_due
+
+
+class RefusingEngine(ModelEngine):
+    """Finds the attributes of one time invalid, unless they have deposits alone."""
+
+    refused = 0
+
+    def update_forkchoice(
+        self, state: Forkchoice, attributes: PayloadAttributes | None
+    ) -> ForkchoiceAnswer | ErrorAnswer:
+        if attributes is None or attributes.timestamp != self.refused or is_deposits_only(attributes):
+            return super().update_forkchoice(state, attributes)
+        super().update_forkchoice(state, None)
+        return ErrorAnswer(-38003, "invalid attributes")
+
+
+@pytest.mark.parametrize("bad", [1, 3])
+def test_invalid_attributes_in_a_run_are_replaced_once(chain: ChainFixture, bad: int) -> None:
+    """The engine chooses the block before and refuses the attributes, however often they are sent."""
+    engine = RefusingEngine(chain)
+    harness = started_core(chain, engine)
+    assert harness.start is not None
+    engine.refused = harness.start.safe_head.timestamp + chain.rollup.block_time * (bad + 1)
+    harness.derive(chain.user, concluding=True)
+    for _ in range(6):
+        harness.derive_ahead(1, chain.user, concluding=True)
+    harness.run_until_idle()
+    outcomes = [action.processed.outcome for action in harness.done(AttributesProcessed)]
+    assert outcomes == [AttributesOutcome.ACCEPTED] * bad + [AttributesOutcome.REPLACED_BY_DEPOSITS]
+    assert harness.waiting is None and not harness.ahead, "derivation knows of it"
+    heads = harness.core.heads
+    assert heads is not None and heads.safe.number == harness.start.safe_head.number + bad + 1
+    harness.derive(chain.user)
+    harness.run_until_idle()
+    assert harness.core.heads is not None and harness.core.heads.safe.number == heads.safe.number + 1
+
+
+def test_a_run_takes_three_calls_a_block(chain: ChainFixture) -> None:
+    harness = started_core(chain)
+    harness.derive(chain.user)
+    for _ in range(10):
+        harness.derive_ahead(1, chain.user, concluding=True)
+    assert harness.start is not None
+    calls = 0
+    for _ in range(100):
+        harness.step()
+        calls += len([pending for pending in harness.open if pending.work is Work.ATTRIBUTES])
+        if not harness.open:
+            break
+        harness.answer(harness.open[0])
+    heads = harness.core.heads
+    assert heads is not None and heads.safe.number == harness.start.safe_head.number + 11
+    assert calls == 3 * 11 + 1
