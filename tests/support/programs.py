@@ -139,7 +139,7 @@ class Program:
         self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *words],
+                [*self._start_of_command(module), *words],
                 stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -153,6 +153,10 @@ class Program:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    @staticmethod
+    def _start_of_command(module: str) -> tuple[str, ...]:
+        return (sys.executable, "-m", module)
 
     @property
     def pid(self) -> int:
