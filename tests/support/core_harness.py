@@ -21,6 +21,7 @@ from rollup_node.stages.engine.core.actions import (
     SendToDerivation,
     SendToRpc,
     WorkFailed,
+    WorkRecovered,
 )
 from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, PendingCall, Work
 from rollup_node.stages.engine.core.engine_core import EngineCore
@@ -334,6 +335,17 @@ class CoreHarness:
     def failures(self) -> list[str]:
         """The errors of failed work."""
         return [action.error for action in self.done(WorkFailed)]
+
+    @property
+    def failing(self) -> set[str]:
+        """The tasks that have failed and not recovered."""
+        tasks: set[str] = set()
+        for action in self.actions:
+            if isinstance(action, WorkFailed):
+                tasks.add(action.task)
+            elif isinstance(action, WorkRecovered):
+                tasks.discard(action.task)
+        return tasks
 
 
 def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> CoreHarness:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,8 +27,6 @@ from rollup_node.stages.engine.core.actions import (
     ResetStarted,
     SendToP2P,
     StartFound,
-    WorkFailed,
-    WorkRecovered,
 )
 from rollup_node.stages.engine.core.calls import Lane, PendingCall, Work
 from rollup_node.stages.engine.core.inbox import AdminRequest
@@ -65,6 +64,8 @@ class Walk(RuleBasedStateMachine):
     """All times are virtual. What a rule does to the core goes through `watched`, which checks the heads' moves."""
 
     roles: tuple[Role, ...] = tuple(Role)
+    records = False
+    """Whether there is a safe head database."""
     recorded = 0
     """Walks in which safe heads were recorded."""
 
@@ -75,13 +76,9 @@ class Walk(RuleBasedStateMachine):
         el_sync=st.sampled_from(["", "", "geth", "reth"]),
         length=st.integers(0, 8),
         safe=st.integers(0, 8),
-        records=st.sampled_from([False, False, True]),
     )
-    def begin(
-        self, role: int, holocene: bool, running: bool, el_sync: str, length: int, safe: int, records: bool
-    ) -> None:
-        """With EL sync the engine lacks the blocks above the safe one, and perhaps has no finalized block. `records`:
-        there is a safe head database."""
+    def begin(self, role: int, holocene: bool, running: bool, el_sync: str, length: int, safe: int) -> None:
+        """With EL sync the engine lacks the blocks above the safe one, and perhaps has no finalized block."""
         self.role = self.roles[role % len(self.roles)]
         forks = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", *(("holocene",) if holocene else ()))
         self.chain = chain_with(dict.fromkeys(forks, 0), l1_step=4)
@@ -95,7 +92,7 @@ class Walk(RuleBasedStateMachine):
             el_sync=bool(el_sync),
             engine_kind=el_sync or "geth",
             offset_el_safe=OFFSET if el_sync else 0.0,
-            safedb_path="safe" if records else None,
+            safedb_path="safe" if self.records else None,
         )
         self.conducted = self.role is Role.CONDUCTED
         refs = self.chain.build(length, per_epoch=2)
@@ -459,7 +456,7 @@ class Walk(RuleBasedStateMachine):
                 built = heads.unsafe.number + 1 if built is None else built
                 sequenced = heads.unsafe.number >= built or not harness.status.sequencer_active
                 safe = heads.safe.number >= goal and harness.engine.safe == heads.safe.hash
-                if safe and sequenced and not self.unanswered() and not self.failing():
+                if safe and sequenced and not self.unanswered() and not harness.failing:
                     type(self).recorded += bool(harness.record.entries)
                     break
             if goal is None or heads is None or heads.safe.number < goal:
@@ -472,7 +469,7 @@ class Walk(RuleBasedStateMachine):
                 if harness.now.unix > self.chain.l1(harness.l1_head).header.timestamp:
                     harness.move_l1(harness.l1_head + 1)
         else:
-            left = f"requests {self.unanswered()}, failures {self.failing()}"
+            left = f"requests {self.unanswered()}, failures {harness.failing}"
             raise AssertionError("\n".join((f"no way on: {left}", *harness.core.log.lines()[-60:])))
 
     def unanswered(self) -> set[int]:
@@ -482,18 +479,15 @@ class Walk(RuleBasedStateMachine):
             self.payload_requests - payloads
         )
 
-    def failing(self) -> set[str]:
-        """The tasks that have failed and not recovered."""
-        tasks: set[str] = set()
-        for action in self.harness.actions:
-            if isinstance(action, WorkFailed):
-                tasks.add(action.task)
-            elif isinstance(action, WorkRecovered):
-                tasks.discard(action.task)
-        return tasks
+
+class RecordingWalk(Walk):
+    """With a safe head database."""
+
+    records = True
 
 
-def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on() -> None:
-    walk = settings(max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
-    run_state_machine_as_test(Walk, settings=walk)
-    assert Walk.recorded > 0
+@pytest.mark.parametrize(("walk", "examples"), [(Walk, 100), (RecordingWalk, 50)])
+def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on(walk: type[Walk], examples: int) -> None:
+    limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
+    run_state_machine_as_test(walk, settings=limits)
+    assert (walk.recorded > 0) == walk.records
