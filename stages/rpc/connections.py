@@ -26,22 +26,27 @@ class Phase(Enum):
 
 class Limits(msgspec.Struct, frozen=True):
     """How many connections a server keeps, in all and of one address, and how many bytes it holds for all of them:
-    what they have sent and nobody has read, requests and responses. `backlog` connections are accepted at once. A
-    response may take `response_seconds`, by default as long as the phase says."""
+    what they have sent and nobody has read, requests and responses. A response may take `response_seconds`, by default
+    as long as the phase says."""
 
     connections: int
     per_address: int
     held_bytes: int
-    backlog: int = 16
     response_seconds: float | None = None
+
+    @property
+    def backlog(self) -> int:
+        """How many connections are accepted in one iteration of the event loop. It takes about ten from there to the
+        response of a short request: so those that are new stay fewer than those that have asked again, of which one
+        is closed when too many connect, rather than one whose client still waits for its first response."""
+        return max(1, self.per_address // 64)
 
     def within(self, descriptors: int) -> "Limits":
         """The limits of a server that may use so many descriptors. A burst is accepted before any connection above
         the limit can be closed, so it needs descriptors beyond those of the connections that stay."""
-        backlog = max(1, min(self.backlog, descriptors // 4))
-        connections = max(0, min(self.connections, descriptors - backlog))
+        connections = max(0, min(self.connections, descriptors - self.backlog))
         per_address = max(1, min(self.per_address, connections // 2))
-        return Limits(connections, per_address, self.held_bytes, backlog, self.response_seconds)
+        return Limits(connections, per_address, self.held_bytes, self.response_seconds)
 
 
 class Connection:

@@ -8,24 +8,27 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """Gives out one item of each key in turn, and the items of one key in their order."""
+    """Gives out one item of each key in turn. Of the items of one key the urgent ones come first, each kind in its
+    order."""
 
     def __init__(self) -> None:
-        self._by_key: OrderedDict[Hashable, deque[Item]] = OrderedDict()
+        self._by_key: OrderedDict[Hashable, tuple[deque[Item], deque[Item]]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
-    def push(self, key: Hashable, item: Item) -> None:
+    def push(self, key: Hashable, item: Item, *, urgent: bool = False) -> None:
         """Adds an item; a new key is the last in turn."""
-        self._by_key.setdefault(key, deque()).append(item)
+        first, later = self._by_key.setdefault(key, (deque(), deque()))
+        (first if urgent else later).append(item)
 
     def pop(self) -> Item:
         """Removes the next item. Raises IndexError if there is none."""
         if not self._by_key:
             raise IndexError("pop from an empty queue")
         key, items = self._by_key.popitem(last=False)
-        item = items.popleft()
-        if items:
+        first, later = items
+        item = (first or later).popleft()
+        if first or later:
             self._by_key[key] = items
         return item

@@ -27,6 +27,9 @@ RECEIVE_BYTES = 16 << 10
 """Received at once, buffered before a handler reads, and buffered before a handler that writes has to wait: what a
 connection holds that the table does not count stays a small multiple of this."""
 
+REQUESTS_AT_ONCE = 32
+"""Requests that begin in one iteration of the event loop."""
+
 QUEUE = 4096
 """Connections that the kernel keeps until they are accepted; a client beyond tries again after a second."""
 
@@ -160,7 +163,7 @@ class Listener:
         self._meter = meter
         # In one iteration of the loop more requests may begin than connections are accepted. Otherwise they pile up
         # while many connect, and an honest one is closed as the oldest before it has its turn.
-        self._begun = Turns(2 * limits.backlog)
+        self._begun = Turns(REQUESTS_AT_ONCE)
         self.continued = Turns(1)
         self._closed = 0
         self._last_warning = -WARNING_SECONDS
@@ -250,7 +253,9 @@ class Listener:
     async def begin(self, connection: Connection) -> None:
         """The request is complete; waits for its first turn. Clients cannot take turns by requests they never end."""
         self._enter(connection, Phase.RESPONSE)
-        await self._begun.turn(connection.address)
+        # First requests wait for each other alone: their number, and with it the age of the oldest, stays small however
+        # many requests the connections of the same address have sent at once.
+        await self._begun.turn(connection.address, urgent=not connection.served)
 
     def finished(self, connection: Connection) -> None:
         """A response has been sent."""

@@ -10,15 +10,15 @@ TURN_SECONDS = 0.004
 
 
 class Turns:
-    """Lets `per_iteration` waiters go on in each iteration of the event loop, fairly between keys. With fewer of them
-    nobody waits."""
+    """Lets `per_iteration` waiters go on in each iteration of the event loop, fairly between keys, the urgent ones of a
+    key first. With fewer of them nobody waits."""
 
     def __init__(self, per_iteration: int) -> None:
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
         self._per_iteration = self._free = per_iteration
         self._is_scheduled = False
 
-    async def turn(self, key: Hashable) -> None:
+    async def turn(self, key: Hashable, *, urgent: bool = False) -> None:
         """Waits for a turn."""
         loop = asyncio.get_running_loop()
         if not self._is_scheduled:
@@ -28,7 +28,7 @@ class Turns:
             self._free -= 1
             return
         waiter: asyncio.Future[None] = loop.create_future()
-        self._queue.push(key, waiter)
+        self._queue.push(key, waiter, urgent=urgent)
         await waiter
 
     def _next_iteration(self, loop: asyncio.AbstractEventLoop) -> None:

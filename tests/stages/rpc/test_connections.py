@@ -86,8 +86,8 @@ def test_each_phase_has_its_time() -> None:
 def test_limits_within_few_descriptors() -> None:
     limits = Limits(connections=512, per_address=256, held_bytes=1)
     assert limits.within(10_000) == limits
-    assert limits.within(100) == Limits(84, 42, 1, 16)
-    assert limits.within(8) == Limits(6, 3, 1, 2)
+    assert limits.within(100) == Limits(96, 48, 1)
+    assert limits.within(8) == Limits(4, 2, 1)
     assert limits.within(0).connections == 0
 
 

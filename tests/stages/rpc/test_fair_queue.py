@@ -23,6 +23,15 @@ def test_keys_take_turns_and_their_items_stay_in_order() -> None:
         queue.pop()
 
 
+def test_urgent_items_come_before_others_of_their_key_alone() -> None:
+    queue: FairQueue[str] = FairQueue()
+    for item in ("a1", "a2", "b1"):
+        queue.push(item[0], item)
+    queue.push("a", "a3", urgent=True)
+    queue.push("a", "a4", urgent=True)
+    assert drain(queue) == ["a3", "b1", "a4", "a1", "a2"]
+
+
 def test_a_new_key_waits_for_one_item_of_each_other_at_most() -> None:
     queue: FairQueue[str] = FairQueue()
     for number in range(100):

@@ -43,6 +43,21 @@ def test_keys_take_turns_one_per_iteration() -> None:
     asyncio.run(main())
 
 
+def test_urgent_ones_of_a_key_come_first() -> None:
+    async def main() -> None:
+        turns = Turns(1)
+        order: list[str] = []
+
+        async def work(name: str, urgent: bool) -> None:
+            await turns.turn("a", urgent=urgent)
+            order.append(name)
+
+        await asyncio.gather(work("free", False), work("later", False), work("first", True), work("second", True))
+        assert order == ["free", "first", "second", "later"]
+
+    asyncio.run(main())
+
+
 def test_the_turn_of_one_that_is_cancelled_goes_to_the_next() -> None:
     async def main() -> None:
         turns = Turns(1)
