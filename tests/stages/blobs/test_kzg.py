@@ -1,5 +1,8 @@
 """Recorded blobs have their versioned hashes by every way to verify them, and changed ones by none [BCN13]."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,12 +19,14 @@ def changed(blob: bytes, at: int, bit: int = 1) -> bytes:
     return bytes(altered)
 
 
+@pytest.mark.usefixtures("library")
 def test_commitments_and_hashes_of_recorded_blobs(recorded_blobs: RecordedBlobs) -> None:
     for recorded in recorded_blobs:
         assert kzg.blob_to_commitment(recorded.blob) == recorded.commitment
         assert kzg.versioned_hash(recorded.commitment) == recorded.hash
 
 
+@pytest.mark.usefixtures("library")
 def test_many_commitments_at_once(recorded_blobs: RecordedBlobs) -> None:
     blobs = [recorded.blob for recorded in recorded_blobs]
     commitments = [recorded.commitment for recorded in recorded_blobs]
@@ -36,6 +41,7 @@ def test_many_commitments_at_once(recorded_blobs: RecordedBlobs) -> None:
         assert not kzg.verify_commitments(blobs[:2], [commitments[0], malformed])
 
 
+@pytest.mark.usefixtures("library")
 def test_errors_that_cancel_out_without_factors_are_found(recorded_blobs: RecordedBlobs) -> None:
     first, second = recorded_blobs[0], recorded_blobs[1]
     assert first.blob[63] not in (0, 255)
@@ -43,6 +49,34 @@ def test_errors_that_cancel_out_without_factors_are_found(recorded_blobs: Record
     up = first.blob[:63] + bytes([first.blob[63] + 1]) + first.blob[64:]
     down = second.blob[:63] + bytes([second.blob[63] - 1]) + second.blob[64:]
     assert not kzg.verify_commitments([up, down], [first.commitment, second.commitment])
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(0, kzg.ELEMENTS - 1))
+@settings(max_examples=10)
+def test_both_libraries_compute_the_same_commitment(content: bytes, at: int) -> None:
+    padded = content.ljust(-(-len(content) // 31) * 31, b"\xff")
+    elements = [b"\0" + padded[start : start + 31] for start in range(0, len(padded), 31)]
+    whole = [bytes(32)] * kzg.ELEMENTS
+    for number, element in enumerate(elements):
+        whole[(at + number) % kzg.ELEMENTS] = element
+    blob = b"".join(whole)
+    found = set()
+    for pays in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kzg, "setup_pays", lambda pays=pays: pays)
+            found.add(kzg.blob_to_commitment(blob))
+    assert len(found) == 1
+
+
+def test_the_setup_is_loaded_once_that_takes_less_than_doing_without() -> None:
+    code = (
+        "from rollup_node.stages.blobs import kzg\n"
+        "kzg._COMMITMENTS_BEFORE_SETUP = 2\n"
+        "for loaded in (False, False, True):\n"
+        "    assert kzg.verify_commitments([bytes(kzg.BLOB_SIZE)], [b'\\xc0' + bytes(47)])\n"
+        "    assert bool(kzg.load_setup.cache_info().currsize) == loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 
 def test_proofs(recorded_blobs: RecordedBlobs) -> None:

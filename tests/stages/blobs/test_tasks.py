@@ -14,6 +14,8 @@ from tests.support.fake_beacon import RecordedBlob, proof_of
 
 RecordedBlobs = tuple[RecordedBlob, ...]
 
+pytestmark = pytest.mark.usefixtures("library")
+
 NOT_CANONICAL = b"\xff" * kzg.BLOB_SIZE
 
 

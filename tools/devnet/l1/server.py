@@ -61,7 +61,7 @@ async def mine_in_slots(backend: L1Backend) -> None:
 
 async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int, expect_blobs: bool) -> None:
     """Serves and mines until cancelled; prints URLs and genesis hash once it listens. With `expect_blobs` the KZG setup
-    is loaded now: it takes 1.5 s, which the first blob transaction would wait for."""
+    is loaded now: it takes 2.3 s, which the first blob transaction would wait for."""
     backend = L1Backend(genesis, slot_seconds)
     listeners = [
         Listener(application(JsonRpc(L1Methods(backend).methods())), port),
