@@ -1,19 +1,33 @@
-"""Local networks with programs of others: op-node as one more verifier, op-batcher in place of the network's batcher,
-op-geth as the verifier's engine."""
+"""Local networks with programs of others: op-node as one more verifier and as the sequencer, op-batcher in place of the
+network's batcher, op-proposer, op-geth as the verifier's engine."""
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import coincurve
 import pytest
 
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
 from tests.support.leftovers import Leftovers
 from tests.support.loopback import free_port
 from tests.support.op_programs import ForeignProgram, find_program
 from tests.support.programs import CALLDATA, Devnet, Program, call, wait_for
 
 BLOCKS = 3
+FORKS = ("canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
+FORK_SECONDS = 2
+HANDOVER = 5
+"""The first block that op-node may build: several forks are behind, and several ahead."""
+FACTORY_CODE = bytes.fromhex("60606000f3")
+"""Returns 96 zero bytes: no text, no number, no address."""
 OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "stateRoot")
 GETH_STOP_SECONDS = 20.0
 
@@ -22,16 +36,16 @@ GETH_STOP_SECONDS = 20.0
 def extra_engine(watch: Leftovers, net: Devnet) -> Iterator[str]:
     """The authenticated URL of an embedded engine with the network's genesis, which no node of the network drives."""
     about = net.network
-    words = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0")
-    with Program(watch, "rollup_node.tools.devnet.engine", *words) as engine:
+    flags = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0")
+    with Program(watch, "rollup_node.tools.devnet.engine", *flags) as engine:
         yield engine.wait_for_line("  auth ").rpartition("  auth ")[2]
         engine.stop()
 
 
-def op_node_options(net: Devnet, engine: str, port: int) -> list[str]:
-    """The command line of op-node as a verifier without P2P, on the network's L1 and an engine of its own."""
+def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
+    """The command line of op-node without P2P, on the network's L1 and an engine of its own."""
     about = net.network
-    options = {
+    return {
         "l1": about["l1"],
         "l1.beacon": about["beacon"],
         "l1.http-poll-interval": "500ms",
@@ -44,7 +58,46 @@ def op_node_options(net: Devnet, engine: str, port: int) -> list[str]:
         "rpc.port": str(port),
         "p2p.disable": "true",
     }
+
+
+def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
+    """What op-node needs besides to sequence: the network's signing key, and the network's nodes as its only peers.
+    Without bootnodes of its own it would ask for the public ones."""
+    files = NetworkFiles(net.root)
+    key = coincurve.PrivateKey(bytes.fromhex(files.peer_key("sequencer").read_text().strip()))
+    address = net.node("sequencer")["p2p"]
+    return {
+        "sequencer.enabled": "true",
+        "sequencer.stopped": "true",
+        "sequencer.l1-confs": "0",
+        "rpc.enable-admin": "true",
+        "p2p.disable": "false",
+        "p2p.sequencer.key": files.signer_key.read_text().strip(),
+        "p2p.listen.ip": "127.0.0.1",
+        "p2p.listen.tcp": str(free_port()),
+        "p2p.no-discovery": "true",
+        "p2p.bootnodes": f"enode://{key.public_key.format(False)[1:].hex()}@127.0.0.1:{address.split('/')[4]}",
+        "p2p.netrestrict": "127.0.0.0/8",
+        "p2p.static": ",".join(net.node(name)["p2p"] for name in net.nodes),
+        "p2p.priv.path": str(folder / "p2p-key.txt"),
+        "p2p.peerstore.path": "memory",
+        "p2p.discovery.path": "memory",
+    }
+
+
+def words(options: Mapping[str, str]) -> list[str]:
+    """A command line."""
     return [f"--{name}={value}" for name, value in options.items()]
+
+
+def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
+    """Two nodes have the same output for every block up to the last one, whose reference comes back."""
+    for number in range(last + 1):
+        outputs = [call(url, "optimism_outputAtBlock", hex(number)) for url in (first, second)]
+        one, other = ([output[field] for field in OUTPUT_FIELDS] for output in outputs)
+        assert one == other, number
+    found: dict[str, Any] = outputs[0]["blockRef"]
+    return found
 
 
 def our_node(watch: Leftovers) -> str:
@@ -61,7 +114,7 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(leftov
     with Devnet(leftovers, *CALLDATA) as net, extra_engine(leftovers, net) as engine:
         port = free_port()
         url = f"http://127.0.0.1:{port}"
-        with ForeignProgram(leftovers, binary, *op_node_options(net, engine, port)) as op_node:
+        with ForeignProgram(leftovers, binary, *words(op_node_options(net, engine, port))) as op_node:
 
             def safe_number() -> int:
                 assert op_node.running, op_node.out + op_node.err
@@ -70,13 +123,45 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(leftov
             net.wait(lambda: safe_number() >= BLOCKS, f"op-node's safe head is {BLOCKS}")
             theirs = call(url, "optimism_syncStatus")["safe_l2"]
             net.wait_for_safe(theirs["number"])
-            for number in range(theirs["number"] + 1):
-                outputs = [
-                    call(each, "optimism_outputAtBlock", hex(number)) for each in (url, net.node("verifier")["rpc"])
-                ]
-                first, second = ([output[field] for field in OUTPUT_FIELDS] for output in outputs)
-                assert first == second, number
-            assert outputs[1]["blockRef"] == theirs, "the safe heads at this number are equal"
+            compared = compare_outputs(url, net.node("verifier")["rpc"], theirs["number"])
+            assert compared == theirs, "the safe heads at this number are equal"
+            op_node.stop()
+        net.finish()
+
+
+@pytest.mark.parametrize("program", ["op-node", "rollup-node"])
+def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftovers, program: str) -> None:
+    """While eight forks activate; our nodes get its blocks by gossip, and derive the same ones."""
+    binary = find_program(program) if program == "op-node" else our_node(leftovers)
+    schedule = [f"--fork={fork}={place * FORK_SECONDS}" for place, fork in enumerate(FORKS, 1)]
+    with Devnet(leftovers, *CALLDATA, *schedule) as net, extra_engine(leftovers, net) as engine:
+        port = free_port()
+        url, ours = f"http://127.0.0.1:{port}", net.node("sequencer")["rpc"]
+        options = op_node_options(net, engine, port) | sequencer_options(net, leftovers.folder)
+        with ForeignProgram(leftovers, binary, *words(options)) as op_node:
+
+            def unsafe() -> dict[str, Any]:
+                assert op_node.running, op_node.out + op_node.err
+                head: dict[str, Any] = call(url, "optimism_syncStatus")["unsafe_l2"]
+                return head
+
+            net.wait(lambda: unsafe()["number"] >= HANDOVER - 1, "op-node follows our sequencer")
+            last = call(ours, "admin_stopSequencer")
+            net.wait(lambda: unsafe()["hash"] == last, "op-node has our sequencer's last block")
+            handed_over = unsafe()["number"]
+            call(url, "admin_startSequencer", last)
+            end = max(handed_over, len(FORKS) * FORK_SECONDS) + BLOCKS
+
+            def has_unsafe_blocks(name: str) -> bool:
+                status = net.sync_status(name)
+                return bool(status["unsafe_l2"]["number"] >= max(handed_over, status["safe_l2"]["number"]) + 1)
+
+            for name in net.nodes:
+                net.wait(partial(has_unsafe_blocks, name), f"the {name} has blocks of op-node by gossip")
+            net.wait_for_safe(end)
+            call(url, "admin_stopSequencer")
+            net.wait(lambda: call(url, "optimism_syncStatus")["safe_l2"]["number"] >= end, "op-node's safe blocks")
+            compare_outputs(url, net.node("verifier")["rpc"], end)
             op_node.stop()
         net.finish()
 
@@ -98,8 +183,7 @@ def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:
             "rpc.addr": "127.0.0.1",
             "rpc.port": str(free_port()),
         }
-        words = (f"--{name}={value}" for name, value in options.items())
-        with ForeignProgram(leftovers, binary, *words) as batcher:
+        with ForeignProgram(leftovers, binary, *words(options)) as batcher:
 
             def is_safe() -> bool:
                 assert batcher.running, batcher.out + batcher.err
@@ -108,6 +192,65 @@ def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:
             net.wait(is_safe, f"the verifier's safe head is {BLOCKS}")
             batcher.stop()
         net.finish()
+
+
+def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
+    """To a stand-in for the dispute game factory, which answers each call with zeros: it has no game and takes any."""
+    binary = find_program("op-proposer")
+    with Devnet(leftovers, *CALLDATA) as net:
+        net.wait_for_first_safe()
+        l1, ours = net.network["l1"], net.node("verifier")["rpc"]
+        factory = deploy(l1, RECEIVER_KEY, FACTORY_CODE)
+        options = {
+            "l1-eth-rpc": l1,
+            "rollup-rpc": ours,
+            "game-factory-address": to_hex(factory),
+            "game-type": "1",
+            "proposal-interval": "2s",
+            "poll-interval": "1s",
+            "allow-non-finalized": "true",
+            "num-confirmations": "1",
+            "private-key": RECEIVER_KEY.secret.hex(),
+            "rpc.addr": "127.0.0.1",
+            "rpc.port": str(free_port()),
+        }
+        with ForeignProgram(leftovers, binary, *words(options)) as proposer:
+
+            def proposed() -> list[tuple[int, str]]:
+                assert proposer.running, proposer.out + proposer.err
+                return proposals(l1, factory)
+
+            net.wait(lambda: len(proposed()) >= BLOCKS, f"{BLOCKS} proposals")
+            proposer.stop()
+        for number, root in proposals(l1, factory):
+            assert number > 0 and call(ours, "optimism_outputAtBlock", hex(number))["outputRoot"] == root
+        net.finish()
+
+
+def deploy(url: str, key: Key, code: bytes) -> Address:
+    """Creates a contract with this code on L1, by the first transaction of the key."""
+    creation = b"\x60" + bytes([len(code)]) + bytes.fromhex("80600b6000396000f3") + code
+    chain = int(call(url, "eth_chainId"), 16)
+    signed = dynamic_fee_transaction(key, chain, 0, None, 0, creation, 200_000, Fees(10**9, 10**11))
+    sent = call(url, "eth_sendRawTransaction", to_hex(signed))
+    receipt = wait_for(lambda: call(url, "eth_getTransactionReceipt", sent), "the contract is created")
+    assert receipt["status"] == "0x1", receipt
+    address: str = receipt["contractAddress"]
+    assert call(url, "eth_getCode", address, "latest") == to_hex(code)
+    return bytes.fromhex(address[2:])
+
+
+def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
+    """The L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes extraData)
+    on L1; the extra data is the number in 32 bytes."""
+    found = []
+    for number in range(int(call(url, "eth_blockNumber"), 16) + 1):
+        for transaction in call(url, "eth_getBlockByNumber", hex(number), True)["transactions"]:
+            if transaction["to"] == to_hex(factory):
+                data = bytes.fromhex(transaction["input"][2:])
+                assert len(data) == 4 + 5 * 32, data.hex()
+                found.append((int.from_bytes(data[-32:], "big"), to_hex(data[36:68])))
+    return found
 
 
 def test_op_geth_as_engine_of_a_verifier(leftovers: Leftovers) -> None:
@@ -120,13 +263,13 @@ def test_op_geth_as_engine_of_a_verifier(leftovers: Leftovers) -> None:
         ended = init.wait_for_exit()
         assert ended.code == 0, ended
     http, auth = free_port(), free_port()
-    words = ["--datadir", data, "--syncmode", "full", "--gcmode", "archive", "--ipcdisable"]
-    words += ["--port", "0", "--nat", "none", "--netrestrict", "127.0.0.0/8", "--maxpeers", "0", "--nodiscover"]
-    words += ["--http", "--http.addr", "127.0.0.1", "--http.port", str(http), "--http.api", "eth,debug,net,web3,miner"]
-    words += ["--authrpc.addr", "127.0.0.1", "--authrpc.port", str(auth)]
-    words += ["--authrpc.jwtsecret", str(net_folder / "jwt.txt")]
+    flags = ["--datadir", data, "--syncmode", "full", "--gcmode", "archive", "--ipcdisable"]
+    flags += ["--port", "0", "--nat", "none", "--netrestrict", "127.0.0.0/8", "--maxpeers", "0", "--nodiscover"]
+    flags += ["--http", "--http.addr", "127.0.0.1", "--http.port", str(http), "--http.api", "eth,debug,net,web3,miner"]
+    flags += ["--authrpc.addr", "127.0.0.1", "--authrpc.port", str(auth)]
+    flags += ["--authrpc.jwtsecret", str(net_folder / "jwt.txt")]
     url, auth_url = f"http://127.0.0.1:{http}", f"http://127.0.0.1:{auth}"
-    with ForeignProgram(leftovers, binary, *words) as geth:
+    with ForeignProgram(leftovers, binary, *flags) as geth:
         wait_for(lambda: call(url, "eth_chainId"), "op-geth answers")
         expected = json.loads((net_folder / "l2-genesis.json").read_text())["timestamp"]
         assert call(url, "eth_getBlockByNumber", "0x0", False)["timestamp"] == expected

@@ -208,6 +208,28 @@ PEERS = record(
         "bannedSubnets": listed(record({"IP": text, "Mask": text}), nullable=True),
     }
 )
+QUANTITY = matching("0x(0|[1-9a-f][0-9a-f]*)", "a quantity in hex")
+DATA = matching("0x([0-9a-f]{2})*", "bytes in hex")
+ENVELOPE = record(
+    {
+        "executionPayload": record(
+            {
+                **dict.fromkeys(("parentHash", "stateRoot", "receiptsRoot", "prevRandao", "blockHash"), HASH),
+                **dict.fromkeys(("blockNumber", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas"), QUANTITY),
+                "feeRecipient": ADDRESS,
+                "logsBloom": matching("0x[0-9a-f]{512}", "256 bytes in hex"),
+                "extraData": DATA,
+                "transactions": listed(DATA),
+            },
+            {
+                "withdrawals": listed(record({})),
+                "withdrawalsRoot": HASH,
+                **dict.fromkeys(("blobGasUsed", "excessBlobGas"), QUANTITY),
+            },
+        )
+    },
+    {"parentBeaconBlockRoot": HASH},
+)
 TOPICS = ("blocksTopic", "blocksTopicV2", "blocksTopicV3", "blocksTopicV4")
 
 RESULTS: Mapping[str, Check] = {
@@ -245,7 +267,14 @@ RESULTS: Mapping[str, Check] = {
     "opp2p_unprotectPeer": null,
     "opp2p_connectPeer": null,
     "opp2p_disconnectPeer": null,
+    "opstack_openBlockV1": record({"id": BYTES_8, "timestamp": number}),
+    "opstack_cancelBlockV1": null,
+    "opstack_sealBlockV1": ENVELOPE,
+    "opstack_commitBlockV1": null,
+    "opstack_publishBlockV1": null,
 }
+TEST_SEQUENCER = tuple(method for method in RESULTS if method.startswith("opstack_"))
+"""The methods that are served with `experimental.sequencer-api` alone."""
 
 
 def check_result(method: str, result: Any) -> None:

@@ -1,4 +1,5 @@
-"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, op-batcher and op-geth."""
+"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, op-batcher, op-proposer and
+op-geth."""
 
 import os
 import shutil
@@ -7,7 +8,12 @@ import pytest
 
 from tests.support.programs import Program
 
-VARIABLES = {"op-node": "OP_NODE", "op-batcher": "OP_BATCHER", "op-geth": "OP_GETH"}
+VARIABLES = {
+    "op-node": "OP_NODE",
+    "op-batcher": "OP_BATCHER",
+    "op-proposer": "OP_PROPOSER",
+    "op-geth": "OP_GETH",
+}
 """The environment variable with the path of each program, which is otherwise searched on PATH."""
 
 

@@ -20,6 +20,7 @@ from rollup_node.stages.rpc.process.stage import build
 from tests.support.chain_fixture import ChainFixture, make_rollup
 from tests.support.engine_node import EngineNode
 from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.op_node_types import TEST_SEQUENCER, check_result
 from tests.support.p2p_blocks import block
 from tests.support.rpc_harness import RpcHarness, RunWithRpc
 
@@ -76,7 +77,7 @@ def test_a_signed_block_is_published(with_rpc: RunWithRpc) -> None:
     signed = {"envelope": envelope_to_json(block()), "signature": "0x" + "07" * 65}
 
     async def scenario(rpc: RpcHarness) -> None:
-        assert await rpc.call("opstack_publishBlockV1", signed) is None
+        check_result("opstack_publishBlockV1", await rpc.call("opstack_publishBlockV1", signed))
         (request,) = rpc.signed_blocks
         assert request.payload == block() and request.signature == b"\x07" * 65
         rpc.publish_error = "peers would not accept the block"
@@ -94,10 +95,11 @@ def test_a_node_without_p2p_publishes_nothing(with_rpc: RunWithRpc) -> None:
 
 
 def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
-    """From the HTTP request to the Engine API and back, with op-node's JSON."""
+    """From the HTTP request to the Engine API and back; results have op-node's types."""
     chain = ChainFixture(make_rollup())
     engine = FakeExecutionEngine(chain)
     engine.head = chain.genesis.hash
+    called: set[str] = set()
 
     async def scenario() -> None:
         async with engine.serving(), EngineNode(chain, engine, tmp_path).running() as node, ClientSession() as http:
@@ -108,11 +110,16 @@ def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
             await stage.start()
 
             async def call(method: str, *params: Any) -> Any:
-                body = {"jsonrpc": "2.0", "id": 1, "method": f"opstack_{method}BlockV1", "params": params}
+                name = f"opstack_{method}BlockV1"
+                body = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
                 headers = {"Content-Type": "application/json"}
                 url = f"http://127.0.0.1:{stage.rpc.port}/"
                 async with http.post(url, data=orjson.dumps(body), headers=headers) as response:
-                    return orjson.loads(await response.read())
+                    answer = orjson.loads(await response.read())
+                if "error" not in answer:
+                    check_result(name, answer["result"])
+                    called.add(name)
+                return answer
 
             try:
                 await node.start()
@@ -129,6 +136,10 @@ def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
                 refused = await call("commit", {**signed, "envelope": envelope_to_json(lost)})
                 assert refused["error"]["code"] == -40100 and engine.head == payload.block_hash
                 assert (await call("cancel", {"id": "0x" + "99" * 8}))["error"]["code"] == -40120
+                parent = {"hash": to_hex(payload.block_hash), "number": 1}
+                after = chain.attributes(chain.ref(payload), 100, [chain.user])
+                await call("cancel", (await call("open", parent, attributes_to_json(after)))["result"])
+                assert called == set(TEST_SEQUENCER) - {"opstack_publishBlockV1"}
             finally:
                 await stage.close()
 
