@@ -1,4 +1,5 @@
-"""`rollup-node explain`: why blocks, batches, channels or frames were dropped by a running node or in a replay."""
+"""`rollup-node explain`: why blocks, batches, channels or frames were dropped by a running node or in a replay, and
+what a code of the log means."""
 
 import argparse
 import asyncio
@@ -11,11 +12,12 @@ import orjson
 from rollup_node.node.commands.flags import FlagParser, block_number, url
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
+from rollup_node.stages.messages.codes import Code
 
-DESCRIPTION = """Lists what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being
-read, the rule and its values. With --rpc a running node returns the last 1000 drops of its derivation process.
-Otherwise L2 is derived from L1 as by `rollup-node replay`, from the safe head N on, until block M is derived or L1
-block L is read."""
+DESCRIPTION = """`explain CODE` prints what a code of the log means, such as BLOB-EXPIRED, and what to do. Without one
+it lists what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being read, the rule
+and its values. With --rpc a running node returns the last 1000 drops of its derivation process. Otherwise L2 is derived
+from L1 as by `rollup-node replay`, from the safe head N on, until block M is derived or L1 block L is read."""
 EPILOG = "Without --rpc options of the node for its L1, beacon node, network and logs are accepted as well."
 METHOD = "explain_drops"
 UNBOUNDED = (1 << 63) - 1
@@ -23,6 +25,8 @@ UNBOUNDED = (1 << 63) - 1
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
+    if arguments and not arguments[0].startswith("-"):
+        return _explain_code(arguments)
     parser = FlagParser("explain", DESCRIPTION, EPILOG)
     parser.add_argument("--rpc", type=url, metavar="URL", help="JSON-RPC of a running node")
     parser.add_argument("--from-l2", type=block_number, metavar="N", help="the safe head to begin with")
@@ -38,6 +42,17 @@ def main(arguments: Sequence[str]) -> int:
         return _explain_node(parser.parse_all(arguments))
     _check(flags)
     return _explain_replay(parser, arguments)
+
+
+def _explain_code(arguments: Sequence[str]) -> int:
+    name, *rest = arguments
+    if rest:
+        raise SetupError(f"explain {name}: no more arguments after a code")
+    code = next((code for code in Code if code.text == name.upper()), None)
+    if code is None:
+        raise SetupError(f"explain {name}: no such code; there are {', '.join(code.text for code in Code)}")
+    print(f"{code.text}: {code.meaning}\n{code.remedy}")
+    return 0
 
 
 # --- a running node ------------------------------------------------------------------------------------------------

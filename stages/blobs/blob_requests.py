@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5
@@ -50,7 +51,8 @@ class ContentCache:
 @dataclass
 class PendingRequest:
     """Requested blobs of one L1 block, and the clients to answer, one for each row. Times are seconds of any monotonic
-    clock."""
+    clock. `code` and `reason` are those of the last failure, if it has a code, and `error` is its text;
+    `is_reported` once a failure has been logged as one that derivation waits for."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
@@ -62,6 +64,9 @@ class PendingRequest:
     failures: int = 0
     retry_at: float = 0.0
     error: str | None = None
+    code: Code | None = None
+    reason: str = ""
+    is_reported: bool = False
     not_found: bool = False
 
     @property
@@ -78,10 +83,12 @@ class PendingRequest:
         wanted = {ref.hash for ref in self.blobs}
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
-    def failed(self, error: str, not_found: bool, now: float) -> None:
+    def failed(self, code: Code | None, reason: str, not_found: bool, now: float) -> None:
         """Records a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
-        self.error, self.not_found = error, not_found
+        self.code, self.reason, self.not_found = code, reason, not_found
+        name = "" if code is None else f"{code.text}: "
+        self.error = f"{name}blobs of L1 block {self.block}: {reason}"
         self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:

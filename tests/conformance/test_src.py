@@ -144,7 +144,7 @@ class BeaconHarness:
         assert isinstance(verified, BlobsVerified)
         pending.add(verified.contents)
         if pending.missing:
-            pending.failed("; ".join(verified.problems) or "some are missing", False, 0.0)
+            pending.failed(None, "; ".join(verified.problems) or "some are missing", False, 0.0)
             assert requests.due(0.0) == [] and requests.due(1.0) == [pending]
         return pending.response()
 

@@ -24,14 +24,16 @@ class RecordedBlob(NamedTuple):
 
 
 class FakeBeacon:
-    """Has these blobs in slot 7. `status` replaces the responses of a route, `delay` is in seconds, `change` alters the
-    list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route returns all blobs."""
+    """Has these blobs in slot 7. `status` replaces the responses of a route, with the text `words`, `delay` is in
+    seconds, `change` alters the list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route
+    returns all blobs."""
 
     def __init__(self, blobs: Sequence[RecordedBlob]) -> None:
         self.blobs = list(blobs)
         self.requested: list[str] = []
         self.keys: list[str | None] = []
         self.status: dict[str, int] = {}
+        self.words = "<html>no</html>"
         self.delay = 0.0
         self.genesis_time = GENESIS
         self.change: Callable[[list[Any]], list[Any]] = lambda listed: listed
@@ -58,7 +60,7 @@ class FakeBeacon:
         self.keys.append(request.headers.get("X-Key"))
         await asyncio.sleep(self.delay)
         if name in self.status:
-            return web.Response(status=self.status[name], text="<html>no</html>")
+            return web.Response(status=self.status[name], text=self.words)
         if slot != SLOT:
             return web.json_response({"code": 404}, status=404)
         return web.json_response({"data": data[name](request)})

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from rollup_node.stages.blobs import beacon_api
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.failures import Failed, SourceFailure
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.endpoint_errors import (
     AnswerTooLargeError,
@@ -20,6 +22,7 @@ from rollup_node.stages.io.endpoint_errors import (
 )
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 
@@ -36,11 +39,29 @@ HEDGE_SECONDS = 5.0
 """Seconds without a response after which the next endpoint is requested as well."""
 ROUTE_SECONDS = 600.0
 """How long a route that an endpoint does not support is not tried again."""
+MAX_WORDS = 300
+"""Characters of an error response that are shown."""
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
 
 
 class BlobsNotFoundError(Exception):
-    """Every endpoint answers that it does not have the blobs."""
+    """Every endpoint answers that it does not have the blobs. `failures` are those of the endpoints."""
+
+    def __init__(self, text: str, failures: Sequence[SourceFailure] = ()) -> None:
+        super().__init__(text)
+        self.failures = tuple(failures)
+
+
+class SourcesFailedError(EndpointError):
+    """All endpoints failed, at least one of them without answering that it does not have the blobs."""
+
+    def __init__(self, failures: Sequence[SourceFailure]) -> None:
+        super().__init__("Beacon API", "; ".join(failure.text for failure in failures))
+        self.failures = tuple(failures)
+
+
+class _Words(msgspec.Struct):
+    message: str = ""
 
 
 class BlobOffer(NamedTuple):
@@ -80,12 +101,19 @@ class BeaconEndpoint:
         """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
         ROUTE_SECONDS after that one failed. Blobs of a `prefetch` may be verified together with those of other blocks.
         Raises BlobsNotFoundError."""
+        refused = ""
         if not self._fetch_all and time.monotonic() >= self._sidecars_until:
-            blobs = await self._blobs_by_hash(slot, wanted, prefetch)
-            if blobs:
-                return BlobOffer(self, blobs, False)
+            try:
+                blobs = await self._blobs_by_hash(slot, wanted, prefetch)
+            except EndpointError as error:
+                if error.status not in _UNSUPPORTED_ROUTE:
+                    raise
+                refused = f"; blobs: {self._own_words(error)}"
+            else:
+                if blobs:
+                    return BlobOffer(self, blobs, False)
         self._sidecars_until = 0.0
-        sidecars = await self._sidecars(slot, wanted)
+        sidecars = await self._sidecars(slot, wanted, refused)
         self._sidecars_until = time.monotonic() + ROUTE_SECONDS
         return BlobOffer(self, sidecars, True)
 
@@ -100,20 +128,15 @@ class BeaconEndpoint:
             await session.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
-        """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the route or the blobs. Commitments of
-        the block make it cheaper to verify several blobs, not to verify one."""
+        """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs. Commitments of the block
+        make it cheaper to verify several blobs, not to verify one."""
         query = [("versioned_hashes", to_hex(ref.hash)) for ref in wanted]
-        try:
-            blobs = await self._fetch("blobs", f"eth/v1/beacon/blobs/{slot}", query, beacon_api.parse_blobs)
-        except EndpointError as error:
-            if error.status in _UNSUPPORTED_ROUTE:
-                return ()
-            raise
+        blobs = await self._fetch("blobs", f"eth/v1/beacon/blobs/{slot}", query, beacon_api.parse_blobs)
         commitments = await self._commitments(slot) if len(blobs) > 1 or (blobs and prefetch) else None
         return beacon_api.pair_with_commitments(blobs, wanted, commitments)
 
-    async def _sidecars(self, slot: int, wanted: Sequence[BlobRef]) -> tuple[OfferedBlob, ...]:
-        """By the sidecars route [BCN5, BCN11]."""
+    async def _sidecars(self, slot: int, wanted: Sequence[BlobRef], refused: str) -> tuple[OfferedBlob, ...]:
+        """By the sidecars route [BCN5, BCN11]; errors end with `refused`, the answer of the other route."""
         query = [] if self._fetch_all else [("indices", str(ref.index)) for ref in wanted]
         hashes = {ref.hash for ref in wanted}
         try:
@@ -126,9 +149,11 @@ class BeaconEndpoint:
         except EndpointError as error:
             if error.status != 404:
                 raise
-            raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}") from None
+            raise BlobsNotFoundError(
+                f"{self.name}: has no blobs of slot {slot}: {self._own_words(error)}{refused}"
+            ) from None
         if not found:
-            raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}")
+            raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}{refused}")
         return found
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
@@ -155,9 +180,12 @@ class BeaconEndpoint:
         async with self._large:
             return _parsed(parse, self._ok(*await self._get(label, path, query, MAX_BODY)))
 
+    def _own_words(self, error: EndpointError) -> str:
+        return str(error).removeprefix(f"{self.name}: ")
+
     def _ok(self, status: int, body: bytes) -> bytes:
         if status != 200:
-            raise EndpointError(self.name, f"HTTP status {status}", status)
+            raise EndpointError(self.name, f"HTTP status {status}{_words(body)}", status)
         return body
 
     async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
@@ -238,7 +266,7 @@ class BeaconEndpoints:
         longer than HEDGE_SECONDS."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}
-        errors: list[Exception] = []
+        failures: list[SourceFailure] = []
         try:
             while untried or running:
                 if untried:
@@ -253,15 +281,14 @@ class BeaconEndpoints:
                         return future.result(), index
                     if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
                         raise error
-                    errors.append(_with_endpoint(self.all[index], error))
+                    failures.append(_failure(self.all[index], error))
         finally:
             for future in running:
                 future.cancel()
             await asyncio.gather(*running, return_exceptions=True)
-        text = "; ".join(map(str, errors))
-        if all(isinstance(error, BlobsNotFoundError) for error in errors):
-            raise BlobsNotFoundError(text)
-        raise EndpointError("Beacon API", text)
+        if all(failure.failed is Failed.HAS_NONE for failure in failures):
+            raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
+        raise SourcesFailedError(failures)
 
 
 def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
@@ -274,5 +301,19 @@ def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
     raise BeaconResponseError(text)
 
 
-def _with_endpoint(endpoint: BeaconEndpoint, error: Exception) -> Exception:
-    return EndpointError(endpoint.name, str(error)) if isinstance(error, BeaconResponseError) else error
+def _words(body: bytes) -> str:
+    """What an error response says: its `message`, or the beginning of its text."""
+    text = body[:MAX_WORDS].decode(errors="replace").strip()
+    try:
+        message = msgspec.json.decode(body[:SMALL_BODY], type=_Words).message
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        message = "" if text[:1] in ("{", "<") else text
+    return f" ({one_line(message)[:MAX_WORDS]})" if message else ""
+
+
+def _failure(endpoint: BeaconEndpoint, error: Exception) -> SourceFailure:
+    if isinstance(error, BlobsNotFoundError):
+        return SourceFailure(Failed.HAS_NONE, str(error))
+    if isinstance(error, BeaconResponseError):
+        return SourceFailure(Failed.MALFORMED, f"{endpoint.name}: {one_line(str(error))}")
+    return SourceFailure(Failed.NO_ANSWER, str(error))

@@ -10,17 +10,20 @@ from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
+from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
+from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
 from rollup_node.stages.blobs.process.input_server import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
+from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.endpoint_errors import EndpointError
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, InputRequest
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_json import one_line
 
 log = get_logger("blobs")
@@ -37,7 +40,7 @@ class BlobsStage:
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
-        self._meter, self._warnings = meter, RepeatedWarnings(log)
+        self._meter, self._condition = meter, LastingCondition(log)
         self._requests = PendingRequests(config.cache_bytes)
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
@@ -83,6 +86,8 @@ class BlobsStage:
                 self._inputs.on_request(client, request)
             return
         pending = self._requests.request(client, request, time.monotonic())
+        if pending.urgent and not pending.is_reported and pending.missing and pending.error is not None:
+            self._report(pending)
         self._respond(pending)
         self._work.wake.set()
 
@@ -96,6 +101,8 @@ class BlobsStage:
                 del pending.clients[row]
         if not isinstance(response, BlobsResponse):
             return True
+        if pending.urgent:
+            self._condition.end("blobs have been found", l1_block=pending.block)
         if not pending.clients:
             self._requests.remove(pending)
         return not pending.clients
@@ -126,7 +133,7 @@ class BlobsStage:
         """Starts a fetch unless too many run; one more may run for an urgent request. Without an endpoint every fetch
         fails, and is retried like any other [O6]."""
         if not self._endpoints.all:
-            self._record_failure(pending, NO_ENDPOINT, False)
+            self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
             return
         if len(self._fetches) < MAX_FETCHES + (1 if pending.urgent else 0):
@@ -135,20 +142,18 @@ class BlobsStage:
 
     async def _fetch(self, pending: PendingRequest) -> None:
         """Fetches and verifies once; authentic blobs are kept even if others are missing."""
-        error: Exception | str | None = None
+        error: Exception | SourceFailure | None = None
         try:
             slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
             offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
-            hashes = tuple(ref.hash for ref in pending.missing)
-            verified = await self._verifier.verify(hashes, offer.blobs, pending.urgent)
+            wanted = tuple(ref.hash for ref in pending.missing)
+            verified = await self._verifier.verify(wanted, offer.blobs, pending.urgent)
             pending.add(verified.contents)
             for content in verified.contents:
                 self._requests.cache.put(content)
             if pending.missing:
                 self._endpoints.failed(offer)
-                error = f"{offer.endpoint.name}: " + "; ".join(
-                    verified.problems[:3] or (f"{len(pending.missing)} of {len(pending.blobs)} blobs are missing",)
-                )
+                error = _lacking(offer, len(wanted), verified, pending)
         except _FetchErrors as failure:
             error = failure
         finally:
@@ -158,24 +163,66 @@ class BlobsStage:
             self._failed(pending, error)
         self._respond(pending)
 
-    def _failed(self, pending: PendingRequest, error: Exception | str) -> None:
+    def _failed(self, pending: PendingRequest, error: Exception | SourceFailure) -> None:
         """Records that blobs are missing. The slot may be wrong, unless a worker failed."""
-        if not isinstance(error, TaskFailed):
-            self._endpoints.clock.doubt()
+        if isinstance(error, TaskFailed):
+            pending.failed(None, one_line(str(error)), False, time.monotonic())
+            log.warn("could not verify blobs", l1_block=pending.block, error=one_line(str(error)))
+            return
+        self._endpoints.clock.doubt()
         not_found = isinstance(error, BlobsNotFoundError)
-        self._record_failure(pending, f"{error} ({self._endpoints.clock})" if not_found else str(error), not_found)
+        text = error.text if isinstance(error, SourceFailure) else str(error)
+        code = classify(_failures(error), time.time() - pending.block.timestamp)
+        self._record_failure(pending, code, f"{text} ({self._endpoints.clock})" if not_found else text, not_found)
 
-    def _record_failure(self, pending: PendingRequest, error: str, not_found: bool) -> None:
-        reason = one_line(error)
-        pending.failed(f"blobs of L1 block {pending.block}: {reason}", not_found, time.monotonic())
-        kind = "urgent" if pending.urgent else "prefetched"
-        self._warnings.warn(kind, "could not fetch blobs", block=pending.block, urgent=pending.urgent, error=reason)
+    def _record_failure(self, pending: PendingRequest, code: Code, error: str, not_found: bool) -> None:
+        pending.failed(code, one_line(error), not_found, time.monotonic())
+        self._report(pending)
+
+    def _report(self, pending: PendingRequest) -> None:
+        """Logs the failure of a request that derivation waits for; others may come in time."""
+        if pending.code is None or not pending.urgent:
+            log.debug("could not prefetch blobs", l1_block=pending.block, error=pending.error)
+            return
+        pending.is_reported = True
+        age = _age(time.time() - pending.block.timestamp)
+        sources = len(self._endpoints.all)
+        text = "no source has the blobs that derivation waits for"
+        self._condition.report(
+            pending.code, text, l1_block=pending.block, age=age, sources=sources, answer=pending.reason
+        )
 
     def _publish_health(self) -> None:
         urgent = [pending for pending in self._requests if pending.urgent and pending.missing]
         errors = [pending.error for pending in urgent if pending.error is not None]
         errors += [] if self._inputs is None else self._inputs.errors
         self._publisher.set(Health((*self._runtime_problems, *errors)))
+
+
+def _lacking(offer: BlobOffer, wanted: int, verified: BlobsVerified, pending: PendingRequest) -> SourceFailure:
+    """Why an offer lacks blobs. More blobs than were asked for come from a source that does not see the whole query."""
+    missing = (f"{len(pending.missing)} of {len(pending.blobs)} blobs are missing",)
+    text = f"{offer.endpoint.name}: " + "; ".join(verified.problems[:3] or missing)
+    if not verified.problems:
+        return SourceFailure(Failed.HAS_NONE, text)
+    return SourceFailure(Failed.OTHER_BLOBS if len(offer.blobs) > wanted else Failed.WRONG_BLOBS, text)
+
+
+def _failures(error: Exception | SourceFailure) -> Sequence[SourceFailure]:
+    if isinstance(error, SourceFailure):
+        return (error,)
+    if isinstance(error, BlobsNotFoundError | SourcesFailedError):
+        return error.failures
+    kind = Failed.OTHER_CHAIN if isinstance(error, BeforeGenesisError) else Failed.NO_ANSWER
+    return (SourceFailure(kind, str(error)),)
+
+
+def _age(seconds: float) -> str:
+    """The age of an L1 block in the largest unit of which it has two."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
 
 
 def build(config: BlobsConfig, bus: Bus, meter: Meter) -> BlobsStage:

@@ -166,3 +166,19 @@ def test_wrong_flags_are_rejected_in_one_line(
     assert cli.main(["explain", *arguments, *node]) == 1
     out, err = capsys.readouterr()
     assert out == "" and text in err and len(err.splitlines()) == 1
+
+
+def test_a_code_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "blob-expired"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("BLOB-EXPIRED: The blobs are older than the 18 days")
+    assert "--l1.beacon-fallbacks" in printed[1] and len(printed) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [(["BLOB-X"], "explain BLOB-X: no such code; there are BLOB-EXPIRED, "), (["BLOB-SLOT", "x"], "no more")],
+)
+def test_what_is_no_code(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", *words]) == 1
+    assert error in capsys.readouterr().err

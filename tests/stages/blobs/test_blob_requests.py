@@ -10,6 +10,7 @@ from rollup_node.stages.blobs.blob_requests import (
     PendingRequests,
 )
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 
 CLIENT = ProcessId(3, 1)
@@ -73,8 +74,10 @@ def test_failures_are_answered_and_retried_after_growing_pauses() -> None:
     pending = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
     now, pauses = 0.0, []
     for _ in range(8):
-        pending.failed("gone", True, now)
-        assert pending.response() == BlobsUnavailable(block(1).hash, True, "gone")
+        pending.failed(Code.BLOB_EXPIRED, "gone", True, now)
+        assert pending.response() == BlobsUnavailable(
+            block(1).hash, True, f"BLOB-EXPIRED: blobs of L1 block {block(1)}: gone"
+        )
         assert requests.due(now) == []
         pause = requests.next_retry(now)
         assert pause is not None

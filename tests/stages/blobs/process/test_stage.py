@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
@@ -12,6 +13,7 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process import stage as blobs
+from rollup_node.stages.io import log
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.blob_codec import decode_blob
@@ -245,6 +247,52 @@ def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) ->
     run(scenario)
 
 
+CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
+
+
+def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
+    beacon: FakeBeacon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[BCN17, LOG15]"""
+    monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+    beacon.status = {"blobs": 404, "blob_sidecars": 404}
+    beacon.words = orjson.dumps({"code": 404, "message": f"Not found: {CUSTODY}"}).decode()
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            blobs_client.request([0], urgent=False)
+            await blobs_client.until(lambda: blobs_client.unavailable)
+            while len(blobs_client.unavailable) < 4:
+                blobs_client.request([0])
+                await asyncio.sleep(0.05)
+            assert {each.error.partition(":")[0] for each in blobs_client.unavailable} == {"BLOB-CUSTODY"}
+            await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems)
+            beacon.status = {}
+            await blobs_client.receives([0])
+
+    run(scenario)
+    first, last = (line for line in capsys.readouterr().err.splitlines() if "BLOB-" in line)
+    for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
+        assert text in first
+    assert "blobs have been found" in last and "waited=" in last and "tried=" in last
+
+
+def test_a_source_that_ignores_the_query_and_lacks_the_blobs(beacon: FakeBeacon) -> None:
+    """[BCN17]"""
+    beacon.ignores_hashes = True
+    beacon.blobs, wanted = beacon.blobs[1:], beacon.blobs
+    beacon.status = {"blob_sidecars": 404}
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            blobs_client._recorded = wanted
+            blobs_client.request([0])
+            await blobs_client.until(lambda: blobs_client.unavailable)
+            assert blobs_client.unavailable[0].error.startswith("BLOB-FILTER: ")
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(("route", "status"), [("genesis", 500), ("spec", 503), ("blobs", 500), ("blob_sidecars", 500)])
 def test_errors_are_not_taken_for_not_found(route: str, status: int, beacon: FakeBeacon) -> None:
     """[BCN8]"""
@@ -289,7 +337,7 @@ def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeac
 def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(recorded_blobs: RecordedBlobs) -> None:
     """[O6]"""
     config = BlobsConfig(None, PLAIN_ROLLUP)
-    reason = f"blobs of L1 block {BLOCK}: {blobs.NO_ENDPOINT}"
+    reason = f"BLOB-NO-SOURCE: blobs of L1 block {BLOCK}: {blobs.NO_ENDPOINT}"
 
     async def scenario() -> None:
         async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
