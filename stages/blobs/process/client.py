@@ -108,7 +108,7 @@ class BeaconEndpoint:
             except EndpointError as error:
                 if error.status not in _UNSUPPORTED_ROUTE:
                     raise
-                refused = f"; blobs: {self._own_words(error)}"
+                refused = self._own_words(error)
             else:
                 if blobs:
                     return BlobOffer(self, blobs, False)
@@ -136,7 +136,7 @@ class BeaconEndpoint:
         return beacon_api.pair_with_commitments(blobs, wanted, commitments)
 
     async def _sidecars(self, slot: int, wanted: Sequence[BlobRef], refused: str) -> tuple[OfferedBlob, ...]:
-        """By the sidecars route [BCN5, BCN11]; errors end with `refused`, the answer of the other route."""
+        """By the sidecars route [BCN5, BCN11]; `refused` is what the other route answered."""
         query = [] if self._fetch_all else [("indices", str(ref.index)) for ref in wanted]
         hashes = {ref.hash for ref in wanted}
         try:
@@ -149,9 +149,9 @@ class BeaconEndpoint:
         except EndpointError as error:
             if error.status != 404:
                 raise
-            raise BlobsNotFoundError(
-                f"{self.name}: has no blobs of slot {slot}: {self._own_words(error)}{refused}"
-            ) from None
+            words = self._own_words(error)
+            other = f"; blobs: {refused}" if refused not in ("", words) else ""
+            raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}: {words}{other}") from None
         if not found:
             raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}{refused}")
         return found
