@@ -153,7 +153,8 @@ class BeaconEndpoint:
             other = f"; blobs: {refused}" if refused not in ("", words) else ""
             raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}: {words}{other}") from None
         if not found:
-            raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}{refused}")
+            other = f"; blobs: {refused}" if refused else ""
+            raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}{other}")
         return found
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
