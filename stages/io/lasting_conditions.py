@@ -10,11 +10,11 @@ EVERY_SECONDS = 60.0
 
 
 class LastingCondition:
-    """One condition, which is reported again by each attempt that fails [LOG15]. `clock` returns seconds of any
-    monotonic clock."""
+    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` the reports are no
+    attempts, and their number is not shown. `clock` returns seconds of any monotonic clock."""
 
-    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logger, self._clock = logger, clock
+    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic, *, counts: bool = True) -> None:
+        self._logger, self._clock, self._counts = logger, clock, counts
         self._began_at: float | None = None
         self._code: Code | None = None
         self._next = 0.0
@@ -31,8 +31,8 @@ class LastingCondition:
             self._left_out += 1
             return
         if self._tried > 1:
-            fields |= {"waited": f"{now - self._began_at:.0f}s", "tried": self._tried}
-        if self._left_out:
+            fields |= self._so_far(now)
+        if self._left_out and self._counts:
             fields["suppressed"] = self._left_out
         self._code, self._next, self._left_out = code, now + EVERY_SECONDS, 0
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
@@ -41,6 +41,9 @@ class LastingCondition:
         """The condition is over; nothing happens if it was never reported."""
         if self._began_at is None or self._code is None:
             return
-        waited = f"{self._clock() - self._began_at:.0f}s"
-        self._logger.info(message, code=self._code.text, **fields, waited=waited, tried=self._tried)
+        self._logger.info(message, code=self._code.text, **fields, **self._so_far(self._clock()))
         self._began_at, self._code, self._tried, self._left_out = None, None, 0, 0
+
+    def _so_far(self, now: float) -> dict[str, object]:
+        waited = now - (now if self._began_at is None else self._began_at)
+        return {"waited": f"{waited:.0f}s", **({"tried": self._tried} if self._counts else {})}

@@ -48,6 +48,13 @@ class Code(Enum):
         "give one with --l1.beacon",
     )
 
+    NO_BATCHES = (
+        "No batch has been accepted for a tenth of the sequencing window. When the window ends, empty blocks take the"
+        " place of the unsafe ones.",
+        "see whether the chain's batcher is running and paid; if others sent to the inbox, whether the batcher in"
+        " --rollup.config or of --network is the chain's; if batches were dropped, rollup-node explain --rpc says why",
+    )
+
     @property
     def text(self) -> str:
         """The code as it is written, such as BLOB-EXPIRED."""

@@ -18,6 +18,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 )
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
 from rollup_node.stages.derivation.process.attributes_run import Answer, AttributesRun
+from rollup_node.stages.derivation.process.batch_watch import BatchWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
@@ -56,6 +57,7 @@ class DerivationStage:
     def __init__(self, config: DerivationConfig, bus: Bus, meter: Meter) -> None:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
         self.derivation_log = DerivationLog(meter, log)
+        self._batches = BatchWatch(config.rollup.seq_window_size, log)
         self._start: PipelineStart | None = None
         self._safe: tuple[L2BlockRef, SystemConfig] | None = None
         self._run = AttributesRun(config.ahead)
@@ -168,6 +170,7 @@ class DerivationStage:
         self._buffer.restart(start.base.number)
         self._prefetcher.clear()
         self.derivation_log.restart()
+        self._batches.restart(start.safe_head.l1_origin)
         self._decoding.clear_queue()
         self._requests.restart()
         if self._alt_da is not None:
@@ -184,6 +187,7 @@ class DerivationStage:
         if answer.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS:
             self.deriver.flush_for_deposits_only()
         self._blocks_derived += 1
+        self._batches.derived(answer.safe_head.l1_origin, answer.derived_from)
         log.debug("block derived", block=answer.safe_head, origin=answer.derived_from, outcome=answer.outcome)
 
     # --- the loop --------------------------------------------------------------------------------------------------
@@ -221,6 +225,7 @@ class DerivationStage:
         match output:
             case Dropped():
                 self.derivation_log.dropped(output)
+                self._batches.dropped(output)
                 return True
             case NeedL1Block(number=number):
                 return self._add_l1_block(number)
@@ -254,6 +259,7 @@ class DerivationStage:
         if block is None or not self.deriver.add_l1_block(block, self._prefetcher.take_frames(block.ref)):
             return False
         self.derivation_log.at_block(block.ref)
+        self._batches.at_block(block.ref)
         return True
 
     def _is_provided(self, origin: L1BlockRef | None) -> bool:
@@ -345,6 +351,7 @@ class DerivationStage:
         self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled))
         need = None if idle or self._start is None else self._unmet
         problems = self.derivation_log.problems(need, self._reset_reason, self.deriver.stalled_by, time.monotonic())
+        problems += [] if self._batches.problem is None else [self._batches.problem]
         problems += [] if self._alt_da is None else self._alt_da.report(time.monotonic())
         self._publisher.set(Health((*self._problems, *problems)))
 

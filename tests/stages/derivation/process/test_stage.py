@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
@@ -16,6 +17,7 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import block_frames
+from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import DerivationStage, build
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -228,6 +230,26 @@ def test_every_data_item_is_parsed_once(
     asyncio.run(play())
     assert len(parsed) >= 6
     assert set(parsed.values()) == {1}
+
+
+def test_an_inbox_that_another_batcher_uses_is_a_problem(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LOG16]"""
+    monkeypatch.setattr(batch_watch, "LEAST_BLOCKS", 5)
+    monkeypatch.setattr(batch_watch, "WINDOW_PART", 1000)
+    genesis = recording.config.genesis.system_config
+    stranger = msgspec.structs.replace(genesis, batcher=b"\7" * 20)
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path)
+        start = harness._start()
+        monkeypatch.setattr(harness, "_start", lambda: msgspec.structs.replace(start, base_config=stranger))
+        async with harness.running():
+            await harness.until_state(Health, lambda health: "NO-BATCHES: no batch" in "".join(health.problems))
+        assert set(harness.stage._batches._senders) == {genesis.batcher}
+
+    asyncio.run(play())
 
 
 def test_derivation_waits_for_the_reader_of_its_drops(

@@ -1,0 +1,93 @@
+"""Watches for batches: on a chain whose batcher has stopped, or is another one than the system config says, nothing
+else in derivation fails until the sequencing window ends."""
+
+from collections import Counter
+
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import TimestampPast
+from rollup_node.stages.derivation.reasons.span import SpanPast
+from rollup_node.stages.io.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log import Logger
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef
+
+LEAST_BLOCKS = 10
+WINDOW_PART = 10
+"""Without a batch for this part of the sequencing window, but at least LEAST_BLOCKS L1 blocks, there is a problem."""
+
+SHOWN = 3
+MAX_SENDERS = 16
+
+
+class BatchWatch:
+    """Counts the L1 blocks since the last batch that became a block, and what came to the inbox instead [LOG16].
+    `window` is the sequencing window in L1 blocks."""
+
+    def __init__(self, window: int, log: Logger) -> None:
+        self._window = window
+        self._limit = max(LEAST_BLOCKS, window // WINDOW_PART)
+        self._condition = LastingCondition(log, counts=False)
+        self._since: int | None = None
+        self._epoch = self._blocks = 0
+        self._senders: Counter[Address] = Counter()
+        self._dropped: Counter[str] = Counter()
+
+    @property
+    def problem(self) -> str | None:
+        """The health problem, if there is one."""
+        if self._blocks < self._limit:
+            return None
+        return f"{Code.NO_BATCHES.text}: no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
+
+    def restart(self, epoch: BlockId) -> None:
+        """Derivation starts again from a safe head with this L1 origin."""
+        self._epoch = self._since = epoch.number
+        self._blocks = 0
+
+    def at_block(self, block: L1BlockRef) -> None:
+        """The next L1 block is read."""
+        if self._since is None:
+            return
+        self._blocks = block.number - self._since
+        if self._blocks >= self._limit:
+            others = ", ".join(f"{to_hex(sender)} ({count})" for sender, count in self._senders.most_common(SHOWN))
+            dropped = ", ".join(f"{label} ({count})" for label, count in self._dropped.most_common(SHOWN))
+            fields = {"l1_block": block, "l1_blocks": self._blocks, "window_left": self._window_left()}
+            fields |= {"other_senders": others} if others else {}
+            fields |= {"dropped": dropped} if dropped else {}
+            self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)
+
+    def dropped(self, dropped: Dropped) -> None:
+        """Something that came to the inbox was not used. After a start the batches of the blocks before the safe head
+        are read again."""
+        reason = dropped.reason
+        if isinstance(reason, TimestampPast | SpanPast):
+            if dropped.origin is not None and self._since is not None:
+                self._since = max(self._since, dropped.origin.number)
+        elif not isinstance(reason, SenderNotBatcher):
+            self._dropped[dropped.label] += 1
+        elif reason.sender in self._senders or len(self._senders) < MAX_SENDERS:
+            self._senders[reason.sender] += 1
+
+    def derived(self, epoch: BlockId, derived_from: L1BlockRef) -> None:
+        """A block with this L1 origin has become safe. One that only the end of the sequencing window made, which is
+        empty, is no sign of a batch [E8]."""
+        self._epoch = epoch.number
+        if derived_from.number >= epoch.number + self._window:
+            return
+        self._since, self._blocks = derived_from.number, 0
+        self._senders.clear()
+        self._dropped.clear()
+        self._condition.end("batches are accepted again", l1_block=derived_from)
+
+    def _window_left(self) -> int:
+        assert self._since is not None
+        return max(0, self._epoch + self._window - (self._since + self._blocks))
+
+    def _left(self) -> str:
+        left = self._window_left()
+        return (
+            f"{left} of the sequencing window are left" if left else "the sequencing window is over: blocks are empty"
+        )
