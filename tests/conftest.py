@@ -1,5 +1,6 @@
 """Fixtures for all tests: shared real data, and folders for processes."""
 
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,12 @@ def scope_of(nodeid: str) -> str:
     and share no running programs."""
     file = nodeid.partition("::")[0]
     return nodeid if nodeid.startswith(LONG_TESTS) and file not in SHARED_PROGRAMS else file
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the thousands of collected tests out of each later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,7 +10,7 @@ from tests.support.fake_beacon import RecordedBlob
 
 
 @pytest.fixture(scope="session")
-def recorded_blobs(shared_data: Path) -> tuple[RecordedBlob, ...]:
+def recorded_blobs(shared_data: Path, kzg_setup: None) -> tuple[RecordedBlob, ...]:
     """The six blobs of the recorded L1 blocks."""
     folder = shared_data / "op_sepolia_replay"
     listed = json.loads((folder / "expected.json").read_text())["blobs"]
@@ -26,6 +26,13 @@ def recorded_blobs(shared_data: Path) -> tuple[RecordedBlob, ...]:
 def sidecars_json(shared_data: Path) -> bytes:
     """A Beacon API's response with five sidecars whose proofs hold."""
     return (shared_data / "blobs" / "goerli_sidecars_7422094.json").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def kzg_setup() -> None:
+    """Loads the KZG trusted setup before the first test that needs it: within one it would stop a FakeBeacon, which
+    makes proofs, for longer than its clients wait."""
+    kzg.load_setup()
 
 
 @pytest.fixture(params=(False, True), ids=("py_arkworks", "ckzg"))
