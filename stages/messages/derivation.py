@@ -9,6 +9,17 @@ from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.types import L1BlockRef
 
 
+class DerivationWaits(msgspec.Struct, frozen=True, array_like=True):
+    """Whole seconds that derivation waited for each of its neighbours, and that it worked itself, since its process
+    began; without those in which it had read all of L1 [LOG17]."""
+
+    l1: int = 0
+    blobs: int = 0
+    compute: int = 0
+    engine: int = 0
+    derivation: int = 0
+
+
 class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     """How far the pipeline has read: `current_l1` is its L1 origin; `idle` when that block is exhausted and the engine
     has every L2 block derived from it. With Alt-DA, `settled_l1` is the L1 block up to which no challenge can take out
@@ -19,6 +30,7 @@ class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     idle: bool
     blocks_derived: int
     settled_l1: int | None = None
+    waits: DerivationWaits = DerivationWaits()
 
 
 class DropEffect(StrEnum):

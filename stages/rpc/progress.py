@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
 from rollup_node.stages.messages.engine import EL_SYNC, EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
@@ -66,6 +66,7 @@ class Progress:
         self._head_since: tuple[int, float] = (-1, 0.0)
         self._sync_began: tuple[float, int | None] | None = None
         self._safe = RateWindow()
+        self._waits = DerivationWaits()
         self._drops = RecentDrops()
 
     def step(self, seen: Snapshot, now: float, wall: float) -> Line | None:
@@ -154,6 +155,10 @@ class Progress:
                 gain = speed - 1 / self._rollup.block_time
                 if gain > 0:
                     found["eta"] = duration((target - safe.number) / gain)
+        if seen.derivation is not None:
+            before, self._waits = self._waits, seen.derivation.waits
+            if (limited_by := longest_wait(before, self._waits)) is not None:
+                found["limited_by"] = limited_by
         return found | {name: value for name, value in _short_heads(seen).items() if name not in found}
 
 
@@ -204,6 +209,17 @@ class RecentDrops:
         while self._steps and now - self._steps[0][0] > DROPS_SECONDS:
             self._steps.popleft()
         return sum(grown for _, grown in self._steps)
+
+
+def longest_wait(before: DerivationWaits, after: DerivationWaits) -> str | None:
+    """What took most of the time between two statuses: the process that derivation waited for, or itself; None without
+    a second to tell by. After a restart of its process the counts begin again."""
+    names = DerivationWaits.__struct_fields__
+    if any(getattr(after, name) < getattr(before, name) for name in names):
+        before = DerivationWaits()
+    grown = {name: getattr(after, name) - getattr(before, name) for name in names}
+    longest = max(grown, key=grown.__getitem__)
+    return longest if grown[longest] else None
 
 
 def duration(seconds: float) -> str:

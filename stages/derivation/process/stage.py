@@ -24,6 +24,7 @@ from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
 from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetcher
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests
+from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -73,6 +74,7 @@ class DerivationStage:
         self._blobs: BlobsResponse | None = None
         self._blobs_not_found: tuple[Hash, float] = (b"", 0.0)
         self._problems: tuple[str, ...] = ()
+        self._waits = WaitClock()
         self._task = PeriodicTask("derive", self._step)
         self.periodic_tasks = [self._task]
         pool = None if config.inline_decoding else bus.dispatch("work.derivation")
@@ -194,12 +196,19 @@ class DerivationStage:
 
     async def _step(self) -> float:
         """Derives for a slice of time, then requests what is missing."""
+        self._waits.works()
         self._prefetch()
         waits = self._derive()
         self._look_ahead()
         self._request(time.monotonic())
         self._publish()
-        return REPEAT_SECONDS if waits else 0.0
+        if not waits:
+            return 0.0
+        if self._is_idle():
+            self._waits.rests()
+        else:
+            self._waits.waits_for(self._unmet)
+        return REPEAT_SECONDS
 
     def _derive(self) -> bool:
         """Steps the deriver; whether it has an unmet need now."""
@@ -348,7 +357,8 @@ class DerivationStage:
         self.derivation_log.frames_added(self.deriver.events.frames_added)
         self._publisher.set(self.derivation_log.drops)
         settled = None if self._alt_da is None else self._alt_da.settled_l1
-        self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled))
+        waits = self._waits.waits
+        self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled, waits))
         need = None if idle or self._start is None else self._unmet
         problems = self.derivation_log.problems(need, self._reset_reason, self.deriver.stalled_by, time.monotonic())
         problems += [] if self._batches.problem is None else [self._batches.problem]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
@@ -94,6 +94,30 @@ def test_a_sync_from_start_to_tip() -> None:
     assert synced == Line(
         "synced", {"unsafe": "2405 (0.0 s)", "safe": "2400 (5.0 s)", "finalized": 2384, "l1": "487 (1.0 s)"}
     )
+
+
+def test_a_sync_says_what_limits_it() -> None:
+    """[LOG17]"""
+
+    def waited(**waits: int) -> Snapshot:
+        seen = snapshot(0, 2, 487)
+        assert seen.derivation is not None
+        return seen._replace(derivation=msgspec.structs.replace(seen.derivation, waits=DerivationWaits(**waits)))
+
+    node = Node()
+    node.run(NOTHING, 6)
+    found = []
+    for seen in (
+        waited(l1=3, engine=2),
+        waited(l1=4, engine=12),
+        waited(l1=4, engine=12),
+        waited(l1=4, engine=12, derivation=3, blobs=4),
+        # The process was restarted.
+        waited(l1=1, compute=7),
+    ):
+        (line,) = node.run(seen, 12)
+        found.append(line.fields.get("limited_by"))
+    assert found == ["l1", "engine", None, "blobs", "compute"]
 
 
 def test_a_short_sync_is_not_announced() -> None:

@@ -2,6 +2,7 @@
 cost only time."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -20,12 +21,14 @@ from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import DerivationStage, build
+from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
 from rollup_node.stages.messages.derivation import (
     DerivationStatus,
+    DerivationWaits,
     Drop,
     DropEffect,
     Drops,
@@ -44,6 +47,7 @@ from rollup_node.stages.messages.engine import (
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef
+from rollup_node.stages.rpc.progress import longest_wait
 from rollup_node.stages.topology import CHANNELS
 from tests.support.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
@@ -230,6 +234,31 @@ def test_every_data_item_is_parsed_once(
     asyncio.run(play())
     assert len(parsed) >= 6
     assert set(parsed.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("lost", "process"), [(L1BlocksRequest, "l1"), (BlobsRequest, "blobs"), (AttributesReady, "engine")]
+)
+def test_the_process_that_is_waited_for_is_named(
+    recording: SepoliaRecording, tmp_path: Path, lost: type[Message], process: str
+) -> None:
+    """[LOG17]"""
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path)
+        harness.stage._waits = WaitClock(lambda: time.monotonic() * 20)
+        harness.is_lost = lambda message: isinstance(message, lost)
+        async with harness.running():
+            await harness.until_state(
+                DerivationStatus, lambda status: longest_wait(DerivationWaits(), status.waits) == process
+            )
+            first = harness.state(DerivationStatus)
+            assert first is not None
+            await harness.until_state(
+                DerivationStatus, lambda status: longest_wait(first.waits, status.waits) == process
+            )
+
+    asyncio.run(play())
 
 
 def test_an_inbox_that_another_batcher_uses_is_a_problem(
