@@ -33,6 +33,10 @@ class Values:
         """Whether the option was set by a flag, a variable or the file."""
         return name in self._given
 
+    def text(self, name: str) -> str:
+        """What was given for an option that was set."""
+        return ",".join(self._given[name].texts)
+
     def source(self, name: str) -> str:
         """The source of the option's value, for error lines; its flag when it was not set."""
         return self._given[name].source if name in self._given else f"flag --{name}"

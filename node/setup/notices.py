@@ -1,6 +1,7 @@
 """Lines that are logged once, at the start, about options and files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rollup_node.node.supervisor.metrics import SUPERVISOR
@@ -12,10 +13,11 @@ from rollup_node.stages.io.log import Level
 
 
 class Notice(NamedTuple):
-    """A line to log at the start."""
+    """A line to log at the start, with its fields."""
 
     level: Level
     text: str
+    fields: Mapping[str, object] = MappingProxyType({})
 
 
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
@@ -25,5 +27,5 @@ def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
     logger = log.get_logger("options")
     for notice in notices:
-        logger.write(notice.level, notice.text, {})
+        logger.write(notice.level, notice.text, notice.fields)
     output.flush()

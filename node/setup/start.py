@@ -1,6 +1,7 @@
 """Starts a node: plan, secrets, state files, ports, supervisor, in this order, so that errors in options leave no files
 behind."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import msgspec
 
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.endpoint_checks import check_ports
+from rollup_node.node.setup.introduction import introduction
 from rollup_node.node.setup.notices import Notice, log_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
 from rollup_node.node.setup.secrets import load_secrets
@@ -27,5 +29,5 @@ def start_node(values: Values, warnings: Sequence[str]) -> int:
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
     check_ports(listeners(configs))
     settings = node_settings(plan, configs, secrets)
-    log_notices(notices, settings)
+    log_notices([*introduction(values, plan.chain, time.time()), *notices], settings)
     return run_node(processes(plan, configs), settings)

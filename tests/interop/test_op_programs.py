@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
 from tests.support.leftovers import Leftovers
-from tests.support.loopback import free_port
+from tests.support.loopback import free_port, own_address
 from tests.support.op_programs import ForeignProgram, find_program
 from tests.support.programs import CALLDATA, Devnet, Program, call, wait_for
 
@@ -54,7 +54,7 @@ def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
         "l2.jwt-secret": about["jwt"],
         "rollup.config": about["rollup"],
         "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
-        "rpc.addr": "127.0.0.1",
+        "rpc.addr": own_address(),
         "rpc.port": str(port),
         "p2p.disable": "true",
     }
@@ -73,7 +73,7 @@ def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
         "rpc.enable-admin": "true",
         "p2p.disable": "false",
         "p2p.sequencer.key": files.signer_key.read_text().strip(),
-        "p2p.listen.ip": "127.0.0.1",
+        "p2p.listen.ip": own_address(),
         "p2p.listen.tcp": str(free_port()),
         "p2p.no-discovery": "true",
         "p2p.bootnodes": f"enode://{key.public_key.format(False)[1:].hex()}@127.0.0.1:{address.split('/')[4]}",
@@ -113,7 +113,7 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(leftov
     binary = find_program(program) if program == "op-node" else our_node(leftovers)
     with Devnet(leftovers, *CALLDATA) as net, extra_engine(leftovers, net) as engine:
         port = free_port()
-        url = f"http://127.0.0.1:{port}"
+        url = f"http://{own_address()}:{port}"
         with ForeignProgram(leftovers, binary, *words(op_node_options(net, engine, port))) as op_node:
 
             def safe_number() -> int:
@@ -136,7 +136,7 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftov
     schedule = [f"--fork={fork}={place * FORK_SECONDS}" for place, fork in enumerate(FORKS, 1)]
     with Devnet(leftovers, *CALLDATA, *schedule) as net, extra_engine(leftovers, net) as engine:
         port = free_port()
-        url, ours = f"http://127.0.0.1:{port}", net.node("sequencer")["rpc"]
+        url, ours = f"http://{own_address()}:{port}", net.node("sequencer")["rpc"]
         options = op_node_options(net, engine, port) | sequencer_options(net, leftovers.folder)
         with ForeignProgram(leftovers, binary, *words(options)) as op_node:
 
@@ -180,7 +180,7 @@ def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:
             "data-availability-type": "calldata",
             "max-channel-duration": "2",
             "poll-interval": "1s",
-            "rpc.addr": "127.0.0.1",
+            "rpc.addr": own_address(),
             "rpc.port": str(free_port()),
         }
         with ForeignProgram(leftovers, binary, *words(options)) as batcher:
@@ -211,7 +211,7 @@ def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
             "allow-non-finalized": "true",
             "num-confirmations": "1",
             "private-key": RECEIVER_KEY.secret.hex(),
-            "rpc.addr": "127.0.0.1",
+            "rpc.addr": own_address(),
             "rpc.port": str(free_port()),
         }
         with ForeignProgram(leftovers, binary, *words(options)) as proposer:
@@ -265,10 +265,18 @@ def test_op_geth_as_engine_of_a_verifier(leftovers: Leftovers) -> None:
     http, auth = free_port(), free_port()
     flags = ["--datadir", data, "--syncmode", "full", "--gcmode", "archive", "--ipcdisable"]
     flags += ["--port", "0", "--nat", "none", "--netrestrict", "127.0.0.0/8", "--maxpeers", "0", "--nodiscover"]
-    flags += ["--http", "--http.addr", "127.0.0.1", "--http.port", str(http), "--http.api", "eth,debug,net,web3,miner"]
-    flags += ["--authrpc.addr", "127.0.0.1", "--authrpc.port", str(auth)]
+    flags += [
+        "--http",
+        "--http.addr",
+        own_address(),
+        "--http.port",
+        str(http),
+        "--http.api",
+        "eth,debug,net,web3,miner",
+    ]
+    flags += ["--authrpc.addr", own_address(), "--authrpc.port", str(auth)]
     flags += ["--authrpc.jwtsecret", str(net_folder / "jwt.txt")]
-    url, auth_url = f"http://127.0.0.1:{http}", f"http://127.0.0.1:{auth}"
+    url, auth_url = (f"http://{own_address()}:{port}" for port in (http, auth))
     with ForeignProgram(leftovers, binary, *flags) as geth:
         wait_for(lambda: call(url, "eth_chainId"), "op-geth answers")
         expected = json.loads((net_folder / "l2-genesis.json").read_text())["timestamp"]

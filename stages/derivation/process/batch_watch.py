@@ -15,7 +15,9 @@ from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef
 
 LEAST_BLOCKS = 10
 WINDOW_PART = 10
-"""Without a batch for this part of the sequencing window, but at least LEAST_BLOCKS L1 blocks, there is a problem."""
+"""Without a batch for this part of the sequencing window, but at least LEAST_BLOCKS L1 blocks, it is said."""
+UNREADY_PART = 2
+"""Without one for this part the node is not ready."""
 
 SHOWN = 3
 MAX_SENDERS = 16
@@ -28,6 +30,7 @@ class BatchWatch:
     def __init__(self, window: int, log: Logger) -> None:
         self._window = window
         self._limit = max(LEAST_BLOCKS, window // WINDOW_PART)
+        self._unready = max(LEAST_BLOCKS, window // UNREADY_PART)
         self._condition = LastingCondition(log, counts=False)
         self._since: int | None = None
         self._epoch = self._blocks = 0
@@ -37,7 +40,7 @@ class BatchWatch:
     @property
     def problem(self) -> str | None:
         """The health problem, if there is one."""
-        if self._blocks < self._limit:
+        if self._blocks < self._unready:
             return None
         return f"{Code.NO_BATCHES.text}: no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
 

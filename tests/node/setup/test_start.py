@@ -42,7 +42,9 @@ def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
     assert [spec.role for spec in specs][-2:] == ["p2p", "rpc"]
     assert settings.runtime_dir == Path.cwd() / "run" and settings.precheck is not None
     lines = capfdbinary.readouterr().out.decode().splitlines()
-    assert [line.partition("msg=")[2] for line in lines] == [
+    said = [line.partition("msg=")[2] for line in lines]
+    assert [text.partition(" ")[0] for text in said[:3]] == ["chain", "endpoints", '"options']
+    assert said[3:] == [
         '"a variable is unknown"',
         '"created a new network key in node_p2p_priv.txt"',
     ]

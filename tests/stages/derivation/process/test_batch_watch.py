@@ -52,14 +52,17 @@ def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
     assert fields["window_left"] == WINDOW - LIMIT
     assert fields["other_senders"] == f"0x{STRANGER.hex()} (2)"
     assert str(fields["dropped"]).endswith("parent_hash_mismatch (1)")
+    watched.read(100 + LIMIT + 6, 100 + WINDOW // 2 - 1)
+    assert watched.watch.problem is None
+    watched.read(100 + WINDOW // 2, 100 + WINDOW // 2)
     assert watched.watch.problem == (
-        f"NO-BATCHES: no batch was accepted in the last {LIMIT + 5} L1 blocks,"
-        f" {WINDOW - LIMIT - 5} of the sequencing window are left"
+        f"NO-BATCHES: no batch was accepted in the last {WINDOW // 2} L1 blocks,"
+        f" {WINDOW // 2} of the sequencing window are left"
     )
-    watched.watch.derived(epoch(101), block(130))
+    watched.watch.derived(epoch(101), block(230))
     _, text, fields = watched.lines.lines[-1]
     assert "accepted again" in text and "tried" not in fields and watched.watch.problem is None
-    watched.read(131, 130 + LIMIT)
+    watched.read(231, 230 + LIMIT)
     assert "other_senders" not in watched.lines.lines[-1][2] and len(watched.lines.lines) == 3
 
 

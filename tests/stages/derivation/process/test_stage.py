@@ -266,7 +266,7 @@ def test_an_inbox_that_another_batcher_uses_is_a_problem(
 ) -> None:
     """[LOG16]"""
     monkeypatch.setattr(batch_watch, "LEAST_BLOCKS", 5)
-    monkeypatch.setattr(batch_watch, "WINDOW_PART", 1000)
+    monkeypatch.setattr(batch_watch, "UNREADY_PART", 1000)
     genesis = recording.config.genesis.system_config
     stranger = msgspec.structs.replace(genesis, batcher=b"\7" * 20)
 
