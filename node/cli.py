@@ -4,21 +4,45 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout, open_standard_streams
 from rollup_node.node.system.version import PROGRAM, version
 
+MAX_ERRORS = 40
+"""Lines of errors that are printed."""
+
+
+class Command(NamedTuple):
+    """A command. Its module has `main(arguments) -> exit code` and is imported only when the command runs; `summary`
+    is its line in --help. `extra` is the optional dependency of the package that has what it needs besides."""
+
+    module: str
+    summary: str
+    extra: str = ""
+
+
 COMMANDS = {
-    "devnet": "rollup_node.tools.devnet.cli",
-    "batches": "rollup_node.node.commands.batches",
-    "replay": "rollup_node.node.commands.replay",
-    "p2p": "rollup_node.node.commands.p2p",
-    "decode": "rollup_node.node.commands.decode",
-    "explain": "rollup_node.node.commands.explain",
+    "devnet": Command("rollup_node.tools.devnet.cli", "run a local network: L1, batcher, engine and nodes", "devnet"),
+    "batches": Command("rollup_node.node.commands.batches", "list the batches in a range of L1 blocks"),
+    "replay": Command("rollup_node.node.commands.replay", "derive L2 blocks from L1, compare them with an engine's"),
+    "p2p": Command("rollup_node.node.commands.p2p", "keys and peer ids; doctor: why a node has few peers"),
+    "decode": Command("rollup_node.node.commands.decode", "show blobs, frames, channels and batches in files"),
+    "explain": Command("rollup_node.node.commands.explain", "show what derivation dropped, and by which rule"),
+    "networks": Command(
+        "rollup_node.node.commands.networks", "list the built-in networks: chain ids, newest fork, end"
+    ),
+    "status": Command("rollup_node.node.commands.status", "what a running node does, on one screen; --watch"),
+    "check": Command("rollup_node.node.commands.check", "everything that would keep a node from its work, at once"),
+    "config": Command("rollup_node.node.commands.config", "show: each option's value and where it comes from"),
+    "completion": Command("rollup_node.node.commands.completion", "the completion script for bash, zsh or fish"),
+    "man": Command("rollup_node.node.commands.man", "the manual page"),
+    "help": Command("rollup_node.node.commands.help", "the options of a topic: l1, beacon, engine, p2p, rpc, ..."),
 }
-"""Commands by name. Each module has `main(arguments) -> exit code` and is imported only when its command runs."""
+"""Commands by name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     try:
+        if len(words) == 2 and words[0] == "help" and words[1] in COMMANDS:
+            return _command(words[1])(["--help"])
         if words and not words[0].startswith("-"):
             return _command(words[0])(words[1:])
         return _node(words, os.environ)
@@ -47,7 +73,11 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _print_error(error: Exception) -> int:
-    print(f"{PROGRAM}: {one_line(str(error))}", file=sys.stderr)
+    lines = error_lines(error)
+    for line in lines[:MAX_ERRORS]:
+        print(f"{PROGRAM}: {one_line(line)}", file=sys.stderr)
+    if len(lines) > MAX_ERRORS:
+        print(f"{PROGRAM}: and {len(lines) - MAX_ERRORS} more errors", file=sys.stderr)
     return ExitCode.SETUP
 
 
@@ -56,26 +86,42 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
         commands = ", ".join(COMMANDS)
         raise SetupError(f"unknown command {name[:80]!r}{did_you_mean(name, COMMANDS)}; commands are {commands}")
     try:
-        run: Callable[[Sequence[str]], int] = importlib.import_module(COMMANDS[name]).main
+        run: Callable[[Sequence[str]], int] = importlib.import_module(COMMANDS[name].module).main
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("rollup_node."):
-            raise SetupError(f"command {name} needs the package {error.name}: install {PROGRAM} again") from None
+            extra = COMMANDS[name].extra
+            package = f"{PROGRAM}[{extra}]" if extra else f"{PROGRAM} again"
+            raise SetupError(f"command {name} needs the package {error.name}: install {package}") from None
         raise SetupError(f"command {name} is not part of this installation ({error.name} is missing)") from None
     return run
 
 
 def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
-    from rollup_node.node.options.parsing import help_text, parse_options, requested_information
+    from rollup_node.node.options.parsing import read_options, requested_information
 
     requested = requested_information(words)
-    if requested == "--help":
-        print(help_text(COMMANDS), end="")
+    if requested is not None:
+        print(_information(requested), end="")
         return ExitCode.OK
-    if requested == "--version":
-        print(f"{PROGRAM} version {version()}")
-        return ExitCode.OK
-    parsed = parse_options(words, environ)
+    parsed = read_options(words, environ)
 
     from rollup_node.node.setup.start import start_node
+    from rollup_node.node.setup.wrong_options import reject_wrong_options
 
-    return start_node(parsed.values, parsed.warnings)
+    if parsed.errors:
+        reject_wrong_options(parsed)
+    try:
+        return start_node(parsed.values, parsed.warnings)
+    except OptionError:
+        # The start ends at the first error; the others are reported with it.
+        reject_wrong_options(parsed)
+        raise
+
+
+def _information(requested: str) -> str:
+    from rollup_node.node.options.help import full_help_text, help_text
+
+    if requested == "--version":
+        return f"{PROGRAM} version {version()}\n"
+    summaries = {name: command.summary for name, command in COMMANDS.items()}
+    return help_text(summaries) if requested == "--help" else full_help_text(summaries)

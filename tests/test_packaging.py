@@ -5,14 +5,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 TOPS = ("ipc", "node", "stages", "tools")
-PACKAGED = {".py", ".typed", ".json", ".sol", ".hex"}
+PACKAGED = {".py", ".typed", ".json", ".sol", ".hex", ".txt"}
 
 
 def _tracked() -> list[Path]:
@@ -37,6 +39,17 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _expected() -> set[str]:
     paths = [path for path in _tracked() if path.parts[0] in TOPS and path.suffix in PACKAGED]
     return {f"rollup_node/{path.as_posix()}" for path in paths}
+
+
+def test_every_dependency_has_a_pinned_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = [text for extra in project["optional-dependencies"].values() for text in extra]
+    needed = [Requirement(text) for text in (*project["dependencies"], *optional) if not text.startswith("rollup-node")]
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    pinned = {pin.name: pin.specifier for pin in map(Requirement, lines)}
+    assert all(str(specifier).startswith("==") for specifier in pinned.values())
+    versions = {name: str(specifier).removeprefix("==") for name, specifier in pinned.items()}
+    assert [str(each) for each in needed if not each.specifier.contains(versions.get(each.name, "0.0.0"))] == []
 
 
 def test_the_wheel_holds_the_files_of_the_tree(distributions: Path) -> None:

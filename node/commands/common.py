@@ -30,7 +30,9 @@ from rollup_node.stages.io.log import Level
 from rollup_node.stages.l1.config import L1Config
 
 RETRY_POLICY = RetryPolicy(total=10.0)
-HELP_EPILOG = "Options of the node for its L1, beacon node, network and logs are accepted as well: rollup-node --help."
+HELP_EPILOG = (
+    "Options of the node for its L1, beacon node, network and logs are accepted as well: rollup-node --help-all."
+)
 
 
 class ParsedCommand(NamedTuple):

@@ -31,13 +31,13 @@ def main(arguments: Sequence[str]) -> int:
     if not {"-h", "--help"}.isdisjoint(arguments or [name]):
         print(_HELP, end="")
         return 0
-    if name not in _COMMANDS:
-        names = (*_COMMANDS, DOCTOR)
+    if name not in KEY_COMMANDS:
+        names = (*KEY_COMMANDS, DOCTOR)
         shown = ", ".join(names)
         raise SetupError(f"unknown command p2p {name[:80]!r}{did_you_mean(name, names)}; commands are {shown}")
     if rest:
         raise SetupError(f"p2p {name} takes no arguments; keys are read from standard input")
-    print(_COMMANDS[name]())
+    print(KEY_COMMANDS[name]())
     return 0
 
 
@@ -69,4 +69,4 @@ def _hex_input(what: str) -> bytes:
     return raw
 
 
-_COMMANDS: dict[str, Callable[[], str]] = {"genkey": _genkey, "priv2id": _priv2id, "pub2id": _pub2id}
+KEY_COMMANDS: dict[str, Callable[[], str]] = {"genkey": _genkey, "priv2id": _priv2id, "pub2id": _pub2id}

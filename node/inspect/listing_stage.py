@@ -15,8 +15,10 @@ from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 REPEAT_SECONDS = 0.3
@@ -40,7 +42,8 @@ class ListingConfig(msgspec.Struct, frozen=True):
 
 
 class ListingStage:
-    """State: the blocks and blobs that were prefetched."""
+    """State: the blocks and blobs that were prefetched; `_left_at` is the L1 block of the first batch that follows a
+    foreign fork, with which the listing ends [LFT9]."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -51,6 +54,7 @@ class ListingStage:
         self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
         self._error = ""
         self._drops: list[str] = []
+        self._left_at: int | None = None
         self._last_progress = time.monotonic()
         self._requested_at: dict[object, float] = {}
         self._schedule = config.rollup.schedule()
@@ -99,6 +103,11 @@ class ListingStage:
             await write_text(self._config.output, "".join(lines))
             await write_text(self._config.errors, "".join(self._drops))
             self._drops.clear()
+        if self._left_at is not None:
+            reason = f"{end_text(self._config.rollup)} ({Code.NETWORK_LEFT.text})"
+            text = f"a batch in L1 block {self._left_at} is of later blocks: {reason}"
+            await write_text(self._config.errors, f"rollup-node: {text}\n")
+            raise ExitRequested(EXIT_REPORTED)
         if self._next > self._config.last:
             raise ExitRequested()
         if self._error and time.monotonic() - self._last_progress > PROGRESS_TIMEOUT:
@@ -110,7 +119,7 @@ class ListingStage:
     def _read(self) -> list[str]:
         """Reads the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
         lines = []
-        while self._next <= self._config.last and (batches := self._read_next()) is not None:
+        while self._left_at is None and self._next <= self._config.last and (batches := self._read_next()) is not None:
             lines += ["", *(self._line(batch) for batch in batches)]
             self._next += 1
         return lines
@@ -132,6 +141,9 @@ class ListingStage:
         batches = []
         for each in outputs:
             if isinstance(each, BatchSummary):
+                if self._config.rollup.is_foreign(each.first_timestamp):
+                    self._left_at = block.header.number
+                    break
                 batches.append(each)
             elif not isinstance(each.reason, SenderNotBatcher):
                 self._drops.append(f"rollup-node: L1 {block.header.number}: {each}\n")

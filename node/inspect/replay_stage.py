@@ -17,6 +17,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
@@ -30,6 +31,7 @@ from rollup_node.stages.messages.engine import (
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.types import L2BlockContent
 
 RESET = 1
@@ -186,6 +188,8 @@ class ReplayStage:
 
     async def _find_start(self) -> PipelineStart:
         config = self._config
+        if config.rollup.ends_at(config.first):
+            raise ReplayFailed(f"nothing is derived after block {config.first}: {self._chain_end}")
         if self._source is None:
             self._source = EngineSource(config.url) if config.url else FileSource.read(Path(config.blocks or ""))
         safe = await self._known(config.first)
@@ -208,6 +212,11 @@ class ReplayStage:
         """The L1 block one channel timeout before the safe origin."""
         timeout = self._config.rollup.schedule().l1(safe.origin_time).channel_timeout
         return max(self._config.rollup.genesis.l1.number, safe.ref.l1_origin.number - timeout)
+
+    @property
+    def _chain_end(self) -> str:
+        """Why no block is derived after the last one before a foreign fork [LFT9]."""
+        return f"{end_text(self._config.rollup)} ({Code.NETWORK_LEFT.text})"
 
     async def _search_base(self, safe: L2BlockInfo) -> Base:
         search = BaseSearch(self._config.rollup, safe)
@@ -239,6 +248,8 @@ class ReplayStage:
             raise ReplayFailed(f"block {number} differs from the source in {first}", *more)
         if number >= self._config.last:
             raise ExitRequested()
+        if self._config.rollup.ends_at(number):
+            raise ReplayFailed(self._chain_end)
         self._last_result = AttributesResult(
             RESET, derived.sequence, AttributesOutcome.ACCEPTED, comparison.safe_head, comparison.safe_config
         )

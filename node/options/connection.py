@@ -74,7 +74,7 @@ L1 = Section(
             default="false",
             variable="NODE_L1_BEACON_IGNORE",
             help="Start even if the health check of the beacon node fails, or there is none.",
-            used_by=("setup.chain:_check_beacon", "setup.plan:node_settings"),
+            used_by=("setup.chain:_check_beacon", "setup.plan:endpoints_to_check"),
         ),
         Option(
             name="l1.beacon.slot-duration-override",

@@ -1,9 +1,10 @@
-"""Options from environment variables: old names, the variable of two options, unknown names [OPT3, OPT5, OPT9]."""
+"""Options from environment variables: old names, op-node's, the variable of two options, unknown names [OPT3, OPT5,
+OPT9, OPT80]."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from rollup_node.node.options.errors import reject_end_of_options
+from rollup_node.node.options.errors import OptionError, reject_end_of_options
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
 from rollup_node.node.options.value_types import read_boolean
@@ -19,28 +20,65 @@ NODE_JS_VARIABLES = frozenset(
 """Variables of Node.js, which share our prefix: they cause no warning [OPT5]."""
 
 
+MAX_LISTED = 50
+OP_NODE_PREFIX = "OP_NODE_"
+"""op-node's prefix: its variables are read where ours are not set."""
+
+
 class EnvironmentOptions(NamedTuple):
     """`values` by the option's own variable; `set_by` is the variable that was set, which may be an old name;
-    `warnings` are lines to log."""
+    `warnings` are lines to log, `errors` describe values that are wrong."""
 
     values: dict[str, str]
     set_by: dict[str, str]
     warnings: tuple[str, ...]
+    errors: tuple[str, ...] = ()
 
 
 def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
-    """The variables of options; an empty one counts as not set. Raises OptionError for the value `--`."""
+    """The variables of options; an empty one counts as not set."""
     values: dict[str, str] = {}
     set_by: dict[str, str] = {}
-    used: set[str] = set()
-    for option in OPTIONS.values():
-        for variable in (option.variable, *(old for _, old in option.old_names)):
-            used.add(variable)
-            if environ.get(variable) and option.variable not in values:
-                reject_end_of_options(environ[variable], f"variable {variable}")
-                values[option.variable], set_by[option.variable] = environ[variable], variable
+    errors: list[str] = []
+    known = {option.variable: (option.variable, *(old for _, old in option.old_names)) for option in OPTIONS.values()}
+    for own, variables in known.items():
+        for variable in (*variables, *map(op_node_variable, variables)):
+            if environ.get(variable) and own not in values:
+                try:
+                    reject_end_of_options(environ[variable], f"variable {variable}")
+                except OptionError as error:
+                    errors.append(str(error))
+                    continue
+                values[own], set_by[own] = environ[variable], variable
     _split_shared_variable(values, set_by)
-    return EnvironmentOptions(values, set_by, tuple(_unknown_variables(environ, used)))
+    used = {variable for variables in known.values() for variable in variables}
+    warnings = (*_op_node_notices(environ, set_by, used), *_unknown_variables(environ, used))
+    return EnvironmentOptions(values, set_by, warnings, tuple(errors))
+
+
+def op_node_variable(variable: str) -> str:
+    """The name that op-node has for one of our variables."""
+    return OP_NODE_PREFIX + variable.removeprefix(VARIABLE_PREFIX)
+
+
+def _op_node_notices(environ: Mapping[str, str], set_by: Mapping[str, str], used: set[str]) -> Iterator[str]:
+    """At most three lines, however many variables there are."""
+    present = sorted(name for name, text in environ.items() if name.startswith(OP_NODE_PREFIX) and text)
+    read = [name for name in present if name in set_by.values()]
+    known = set(map(op_node_variable, used))
+    beaten = [name for name in present if name in known and name not in read]
+    unknown = [name for name in present if name not in known]
+    if read:
+        yield f"variables of op-node are read: {_listed(read)}; ours begin with {VARIABLE_PREFIX} and win"
+    if beaten:
+        yield f"variables of op-node are not read, as ours are set: {_listed(beaten)}"
+    if unknown:
+        yield f"unknown variables of op-node are ignored: {_listed(unknown)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(name[:100] for name in names[:MAX_LISTED]) + more
 
 
 def _split_shared_variable(values: dict[str, str], set_by: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, reject_end_of_options, shown
+from rollup_node.node.options.errors import OptionError, WrongOptions, reject_end_of_options, shown
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS
 
@@ -26,7 +26,8 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         return "The file is TOML; its keys are option names."
 
     def parse(self, stream: TextIO) -> dict[str, str | list[str]]:
-        """The options in an open file. Raises OptionError, which names the file, for anything invalid."""
+        """The options in an open file. Raises OptionError, which names the file, for
+        anything invalid."""
         name = str(getattr(stream, "name", "the options file"))
         try:
             text = stream.read(MAX_FILE + 1)
@@ -39,15 +40,26 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
             hint = _HINT if "overwrite" in str(error) or "mutate" in str(error) else ""
             raise OptionError(f"options file {name} is not TOML: {_one_line(error)}{hint}") from None
         values: dict[str, str | list[str]] = {}
+        errors = []
         for key, value in settings:
-            if key not in _BY_NAME:
-                raise OptionError(f"unknown option {shown(key)} in file {name}{did_you_mean(key, _BY_NAME)}")
-            if key == "config":
-                raise OptionError(f"option config in file {name}: a file cannot name another file")
-            texts = values[key] = _texts(key, value, name)
-            for text in texts if isinstance(texts, list) else [texts]:
-                reject_end_of_options(text, f"{key} in file {name}")
+            try:
+                values[key] = _checked(key, value, name)
+            except OptionError as error:
+                errors.append(str(error))
+        if errors:
+            raise WrongOptions(errors)
         return values
+
+
+def _checked(key: str, value: Any, name: str) -> str | list[str]:
+    if key not in _BY_NAME:
+        raise OptionError(f"unknown option {shown(key)} in file {name}{did_you_mean(key, _BY_NAME)}")
+    if key == "config":
+        raise OptionError(f"option config in file {name}: a file cannot name another file")
+    texts = _texts(key, value, name)
+    for text in texts if isinstance(texts, list) else [texts]:
+        reject_end_of_options(text, f"{key} in file {name}")
+    return texts
 
 
 _HINT = '; where one option\'s name starts another\'s, quote both: "l1" = "..." and "l1.beacon" = "..."'

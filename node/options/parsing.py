@@ -7,26 +7,42 @@ from typing import Any, NamedTuple, NoReturn
 import configargparse
 
 from rollup_node.node.options.environment import EnvironmentOptions, read_environment
-from rollup_node.node.options.errors import OptionError, reject_end_of_options, shown
+from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines, reject_end_of_options, shown
 from rollup_node.node.options.file import OptionsFile
 from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.option import Section
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.system.version import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
-INFORMATION = {"h": "--help", "help": "--help", "v": "--version", "version": "--version"}
-_EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
-these that sets it wins. Booleans are given bare or as --name=true and --name=false, durations as 12s, 6m24s or 500ms,
-lists with commas between items or by repeating the flag."""
+INFORMATION = {
+    "h": "--help",
+    "help": "--help",
+    "help-all": "--help-all",
+    "v": "--version",
+    "version": "--version",
+}
+_EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of
+--config; the first of these that sets it wins. Booleans are given bare or as
+--name=true and --name=false, durations as 12s, 6m24s or 500ms, lists with
+commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """The values, and warnings to log."""
+    """The values, warnings to log, and a line for each option that is wrong."""
 
     values: Values
     warnings: tuple[str, ...]
+    errors: tuple[str, ...] = ()
+
+
+class NormalizedFlags(NamedTuple):
+    """Flags as `--name=value`, and a line for each word that is none."""
+
+    words: list[str]
+    errors: tuple[str, ...]
 
 
 class _OptionParser(configargparse.ArgumentParser):  # type: ignore[misc]
@@ -38,45 +54,69 @@ class _OptionParser(configargparse.ArgumentParser):  # type: ignore[misc]
 
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
     """Parses all options; rules between them are not checked. `others` are further flags, of a command that accepts
-    options of the node, to suggest for misspelt ones. Raises OptionError for the first option that is invalid."""
+    options of the node, to suggest for misspelt ones. Raises WrongOptions when an option is invalid."""
+    parsed = read_options(arguments, environ, others)
+    if parsed.errors:
+        raise WrongOptions(parsed.errors)
+    return parsed
+
+
+def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
+    """The same with what is wrong in `errors`; what remains is in `values`."""
     environment = read_environment(environ)
-    parser = _parser()
-    namespace, _ = parser.parse_known_args(normalized(arguments, others), env_vars=environment.values)
-    given = _given(vars(namespace), parser.get_source_to_settings_dict(), environment)
-    return ParsedOptions(Values(given), environment.warnings)
+    flags = normalized(arguments, others)
+    errors = [*flags.errors, *environment.errors]
+    parser = option_parser(SECTIONS)
+    try:
+        namespace, _ = parser.parse_known_args(flags.words, env_vars=environment.values)
+    except OptionError as error:
+        errors += error_lines(error)
+        # The file cannot be read; flags and variables are read without it.
+        config = OPTIONS["config"]
+        words = [word for word in flags.words if not word.startswith(f"--{config.name}=")]
+        variables = {key: value for key, value in environment.values.items() if key != config.variable}
+        parser = option_parser(SECTIONS)
+        namespace, _ = parser.parse_known_args(words, env_vars=variables)
+    values = Values(_given(vars(namespace), parser.get_source_to_settings_dict(), environment))
+    return ParsedOptions(values, environment.warnings, (*errors, *values.errors))
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:
-    """`--help` or `--version` if the arguments contain one of them."""
+    """`--help`, `--help-all` or `--version` if the arguments contain one of them."""
     flags = (name for name in map(_name_of_flag, arguments) if name is not None)
     return next((INFORMATION[name] for name in flags if name in INFORMATION), None)
 
 
-def help_text(commands: Iterable[str] = ()) -> str:
-    """The text of --help: options by section, without hidden ones, and the commands."""
-    lines = "".join(f"  {PROGRAM} {command} --help\n" for command in commands)
-    return str(_parser().format_help()) + (f"\nCommands:\n{lines}" if lines else "")
-
-
-def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> list[str]:
+def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> NormalizedFlags:
     """The arguments with every flag as `--name=value`: single dashes doubled, bare booleans true, values in the next
-    argument attached [OPT2]. `others` are flags to suggest for unknown ones. Raises OptionError for an unknown flag."""
+    argument attached [OPT2]. `others` are flags to suggest for unknown ones."""
     words = list(arguments)
-    result = []
+    known = {*FLAGS, *INFORMATION, *others}
+    result: list[str] = []
+    errors: list[str] = []
     while words:
-        word = words.pop(0)
-        flag, equals, text = word.partition("=")
-        name = _name_of_flag(flag)
-        if name is None:
-            raise OptionError(f"unexpected argument {shown(word)}: options start with --")
-        if name not in FLAGS:
-            known = {*FLAGS, *INFORMATION, *others}
-            raise OptionError(f"unknown flag {shown(f'--{name}')[1:-1]}{did_you_mean(name, known, prefix='--')}")
-        if not equals:
-            text = _next_value(name, words)
-        reject_end_of_options(text, f"flag --{name}")
-        result.append(f"--{name}={text}")
-    return result
+        try:
+            result.append(_next_flag(words, known))
+        except OptionError as error:
+            errors.append(str(error))
+    return NormalizedFlags(result, tuple(errors))
+
+
+def _next_flag(words: list[str], known: Iterable[str]) -> str:
+    """Removes one flag with its value. Raises OptionError when it is wrong."""
+    word = words.pop(0)
+    flag, equals, text = word.partition("=")
+    name = _name_of_flag(flag)
+    if name is None:
+        raise OptionError(f"unexpected argument {shown(word)}: options start with --")
+    if name not in FLAGS:
+        if not equals and words and not words[0].startswith("-"):
+            words.pop(0)  # its value, most likely
+        raise OptionError(f"unknown flag {shown(f'--{name}')[1:-1]}{did_you_mean(name, known, prefix='--')}")
+    if not equals:
+        text = _next_value(name, words)
+    reject_end_of_options(text, f"flag --{name}")
+    return f"--{name}={text}"
 
 
 def _name_of_flag(word: str) -> str | None:
@@ -102,7 +142,8 @@ def _is_boolean(word: str) -> bool:
     return True
 
 
-def _parser() -> _OptionParser:
+def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
+    """The parser of these options; hidden ones are not in its help text. `information` adds --help and --version."""
     parser = _OptionParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options]",
@@ -115,7 +156,7 @@ def _parser() -> _OptionParser:
         add_env_var_help=False,
         add_config_file_help=False,
     )
-    for section in SECTIONS:
+    for section in sections:
         group = parser.add_argument_group(section.title)
         for option in section.options:
             allowed = f" One of {', '.join(option.value_type.allowed)}." if option.value_type.allowed else ""
@@ -131,9 +172,11 @@ def _parser() -> _OptionParser:
                 if option.hidden
                 else f"{option.help}{allowed}{default} [{option.variable}]".replace("%", "%%"),
             )
-    group = parser.add_argument_group("Information")
-    group.add_argument("-h", "--help", action="store_true", help="Print this text.")
-    group.add_argument("-v", "--version", action="store_true", help="Print the version.")
+    if information:
+        group = parser.add_argument_group("Information")
+        group.add_argument("-h", "--help", action="store_true", help="Print the main options and the commands.")
+        group.add_argument("--help-all", action="store_true", help="Print this text.")
+        group.add_argument("-v", "--version", action="store_true", help="Print the version.")
     return parser
 
 

@@ -1,10 +1,10 @@
 """Rules for option values that need nothing but the options: bounds, combinations, and what this version lacks
 [OPT36 to OPT39, OPT44 to OPT60, OPT66 to OPT68]."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
 
-from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.errors import OptionError, WrongOptions, shown
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 
@@ -19,17 +19,27 @@ Rule = Callable[[Values], Iterator[str]]
 
 
 def check_options(values: Values) -> None:
-    """Raises OptionError for the first rule that is broken."""
-    for rule in RULES:
-        for error in rule(values):
-            raise OptionError(error)
+    """Raises WrongOptions with every rule that is broken."""
+    _check(RULES, values)
 
 
 def check_l1_options(values: Values) -> None:
     """The same for commands that read only L1."""
-    for rule in (_l1_required, _l1_limits, _alt_da):
-        for error in rule(values):
-            raise OptionError(error)
+    _check((_l1_required, _l1_limits, _alt_da), values)
+
+
+def _check(rules: Iterable[Rule], values: Values) -> None:
+    errors = [error for rule in rules for error in broken(rule, values)]
+    if errors:
+        raise WrongOptions(errors)
+
+
+def broken(rule: Rule, values: Values) -> Iterator[str]:
+    """A line for each way in which the values break the rule, as far as the values it reads are valid."""
+    try:
+        yield from rule(values)
+    except OptionError as error:
+        yield str(error)
 
 
 def option_warnings(values: Values) -> Iterator[str]:

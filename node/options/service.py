@@ -4,6 +4,8 @@ from rollup_node.node.options.option import Option, Section
 from rollup_node.node.options.value_types import (
     ANY_INTEGER,
     BOOL,
+    COUNT,
+    DURATION,
     HOST,
     LOG_FORMAT,
     LOG_LEVEL,
@@ -116,6 +118,30 @@ RPC = Section(
             field=RpcConfig.port,
         ),
         Option(
+            name="rpc.ready-l1-lag",
+            value_type=COUNT,
+            default="12",
+            variable="NODE_RPC_READY_L1_LAG",
+            help="`/readyz` is 503 while derivation is more than so many L1 blocks behind; 0: never for that.",
+            field=RpcConfig.ready_l1_lag,
+        ),
+        Option(
+            name="rpc.ready-safe-age",
+            value_type=DURATION,
+            default="0s",
+            variable="NODE_RPC_READY_SAFE_AGE",
+            help="`/readyz` is 503 while the safe head is older; choose more than the batcher's interval; 0: never.",
+            field=RpcConfig.ready_safe_age,
+        ),
+        Option(
+            name="rpc.ready-unsafe-age",
+            value_type=DURATION,
+            default="0s",
+            variable="NODE_RPC_READY_UNSAFE_AGE",
+            help="`/readyz` is 503 while the unsafe head is older; for nodes that follow the tip by gossip; 0: never.",
+            field=RpcConfig.ready_unsafe_age,
+        ),
+        Option(
             name="rpc.vhosts",
             value_type=TEXTS,
             default="*",
@@ -208,7 +234,7 @@ PROCESS = Section(
                 'TOML file with options: names quoted (`"l1.beacon" = ...`) or as nested tables. Flags and '
                 "variables win."
             ),
-            used_by=("options.parsing:_parser",),
+            used_by=("options.parsing:option_parser",),
         ),
         Option(
             name="workers",

@@ -20,22 +20,38 @@ class GivenTexts(NamedTuple):
 class Values:
     """Values by option name; an option that was not given has its default.
 
-    Raises OptionError for the first value that is invalid."""
+    `errors` are lines for the values that are invalid; reading one of these raises OptionError."""
 
     def __init__(self, given: Mapping[str, GivenTexts]) -> None:
         self._given = given
-        self._values = {name: _value(option, given.get(name)) for name, option in OPTIONS.items()}
+        self._values: dict[str, Any] = {}
+        self._invalid: dict[str, str] = {}
+        for name, option in OPTIONS.items():
+            try:
+                self._values[name] = _value(option, given.get(name))
+            except OptionError as error:
+                self._invalid[name] = str(error)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """A line for each invalid value."""
+        return tuple(self._invalid.values())
 
     def __getitem__(self, name: str) -> Any:
+        if name in self._invalid:
+            raise OptionError(self._invalid[name])
         return self._values[name]
 
     def given(self, name: str) -> bool:
         """Whether the option was set by a flag, a variable or the file."""
         return name in self._given
 
-    def text(self, name: str) -> str:
-        """What was given for an option that was set."""
-        return ",".join(self._given[name].texts)
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts given for an option: several for a list, otherwise the last; none when it was not set."""
+        if name not in self._given:
+            return ()
+        texts = self._given[name].texts
+        return texts if OPTIONS[name].value_type.is_list else texts[-1:]
 
     def source(self, name: str) -> str:
         """The source of the option's value, for error lines; its flag when it was not set."""

@@ -32,7 +32,8 @@ from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record, get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
-from rollup_node.stages.protocol.errors import CriticalError, HaltError
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import CriticalError, HaltError, NetworkLeftError
 
 BEAT_SECONDS = 0.5
 FINISH_SECONDS = 0.5
@@ -123,6 +124,9 @@ def _log_failure(error: BaseException) -> int:
         if isinstance(leaf, HaltError):
             logger.error("halted", reason=leaf)
             return ExitCode.HALT
+        if isinstance(leaf, NetworkLeftError):
+            logger.error("the network left the OP Stack's rules", code=Code.NETWORK_LEFT.text, reason=leaf)
+            return ExitCode.NETWORK_LEFT
         if isinstance(leaf, CriticalError):
             logger.error("critical error", error=leaf)
             return ExitCode.CRITICAL

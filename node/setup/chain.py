@@ -11,7 +11,7 @@ import msgspec
 from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
-from rollup_node.node.setup.networks import find_network, network_of_chain
+from rollup_node.node.setup.networks import find_network, foreign_fork_of, network_of_chain
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config
@@ -94,7 +94,7 @@ def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str
         raise OptionError(f"rollup config error: {error} (file {path})") from None
     for key in file.unknown_keys:
         warn(f"file {path} has an unknown key, which is ignored: {shown(key)}")
-    return f"file {path}", file.config, False
+    return f"file {path}", msgspec.structs.replace(file.config, foreign_fork=foreign_fork_of(file.config)), False
 
 
 def _read(path: str, error_prefix: str) -> bytes:

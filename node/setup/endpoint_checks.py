@@ -1,40 +1,27 @@
-"""Checks before a node starts: the endpoints respond and belong to the chain, the ports are free. Each error is one
-line that says what is wrong and what to do [LIF11, OPT33]."""
+"""The checks of a start: the endpoints respond and belong to the chain. An endpoint that does not respond yet is
+retried; each error is one line that says what is wrong and what to do [LIF11, OPT33]."""
 
 import asyncio
-import errno
-import os
-import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import aiohttp
-import jwt
-import msgspec
-
+from rollup_node.node.checks.beacon import BeaconReader, check_beacon_node, is_beacon_node
+from rollup_node.node.checks.causes import Failure, is_final, rejection, unusable
+from rollup_node.node.checks.engine import engine_client, offered_methods
+from rollup_node.node.checks.execution import check_chain, is_execution_node
+from rollup_node.node.checks.finding import Finding, error, ok, require, warning
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.api.io.follow_client import FollowClient, WrongChainError
-from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, short_repr, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
-from rollup_node.stages.protocol.types import BlockId
-
-PRUNED_HISTORY = 4444
-BLOCK_NOT_FOUND = ("block not found", "unknown block", "header not found")
-JWT_ERROR_WORDS = ("jwt", "token", "unauthorized", "authenticat")
-RETRYABLE_STATUSES = frozenset({408, 425, 429})
-BEACON_GENESIS_PATH = "/eth/v1/beacon/genesis"
-MAX_GENESIS_BYTES = 1 << 16
 
 MIN_PAUSE = 0.05
 log = get_logger("start")
@@ -89,257 +76,203 @@ async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLI
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# --- L1 --------------------------------------------------------------------------------------------------------------
+# --- one attempt of each check, whose findings `rollup-node check` reports -------------------------------------------
 
 
-async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond."""
-    genesis = endpoints.rollup.genesis.l1 if endpoints.l1_genesis else None
-    chain_id = endpoints.rollup.l1_chain_id
-    clients = [JsonRpcClient(url, timeout=policy.timeout) for url in endpoints.l1]
+class L1Check:
+    """The check of one L1 endpoint. `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint
+    does not respond."""
 
-    async def one_round() -> None:
-        results = await asyncio.gather(
-            *(_check_chain(client, "L1", chain_id, genesis) for client in clients), return_exceptions=True
-        )
-        errors = [result for result in results if result is not None]
-        wrong = next((error for error in errors if not isinstance(error, EndpointError | RpcFailure)), None)
-        if wrong is not None or len(errors) == len(results):
-            raise wrong or errors[0]
-        for error in errors:
-            log.warn("an L1 endpoint does not respond, others do", error=str(error))
+    def __init__(self, endpoints: Endpoints, url: str, timeout: float) -> None:
+        self._endpoints, self._url, self._timeout = endpoints, url, timeout
+        self.client = JsonRpcClient(url, timeout=timeout)
+        self.name = f"L1 {self.client.name}"
 
-    try:
-        await _retry(one_round, "L1", "check --l1", policy)
-    finally:
-        for client in clients:
-            await client.close()
+    async def find(self) -> list[Finding]:
+        """Whether the endpoint is the L1 of the chain."""
+        rollup = self._endpoints.rollup
+        genesis = rollup.genesis.l1 if self._endpoints.l1_genesis else None
+        return await check_chain(self.client, self.name, "L1", rollup.l1_chain_id, genesis)
+
+    async def unusable(self, failure: Failure) -> Finding:
+        """The finding for an endpoint that does not respond."""
+        if _has_answered(failure) and await is_beacon_node(self._url, self._timeout):
+            text = f"L1 cannot be used, {self.client.name} of --l1 is a beacon node"
+            return error(self.name, Code.ENDPOINTS_SWAPPED, text)
+        return unusable(self.name, "L1", "l1", Code.L1_UNREACHABLE, failure)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self.client.close()
 
 
-# --- execution engine ------------------------------------------------------------------------------------------------
+class EngineCheck:
+    """The check of the execution engine, as L1Check. `offered` are the methods that the engine names."""
 
+    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+        self._endpoints, self._timeout = endpoints, timeout
+        self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout)
+        self.name = f"engine {self.client.name}"
+        self.offered: frozenset[str] | None = None
 
-async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The execution engine must accept our JWT and have the L2 chain."""
-
-    def token() -> Mapping[str, str]:
-        encoded = jwt.encode({"iat": int(time.time())}, endpoints.jwt_secret, algorithm="HS256")
-        return {"Authorization": f"Bearer {encoded}"}
-
-    client = JsonRpcClient(endpoints.l2, timeout=policy.timeout, headers=token)
-    genesis, chain_id = endpoints.rollup.genesis.l2, endpoints.rollup.l2_chain_id
-
-    async def once() -> None:
+    async def find(self) -> list[Finding]:
+        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port."""
+        rollup = self._endpoints.rollup
         try:
-            await _check_chain(client, "L2", chain_id, genesis)
-        except (EndpointError, RpcFailure) as error:
-            if _is_jwt_error(error):
-                raise SetupError(
-                    f"the execution engine rejects our JWT ({error}): give the secret file of the engine with"
-                    f" --l2.jwt-secret (now {endpoints.jwt_path}), and keep both clocks right"
-                ) from None
-            raise
+            found = await check_chain(self.client, self.name, "L2", rollup.l2_chain_id, rollup.genesis.l2)
+        except (EndpointError, RpcFailure) as failure:
+            url, path = self._endpoints.l2, self._endpoints.jwt_path
+            rejected = await rejection(self.name, url, path, failure, self._timeout)
+            if rejected is None:
+                raise
+            return [rejected]
+        if any(each.is_error for each in found):
+            return found
+        more, self.offered = await offered_methods(self.client, self.name)
+        return found + more
 
-    try:
-        await _retry(once, "the execution engine", "check --l2", policy)
-    finally:
-        await client.close()
+    async def unusable(self, failure: Failure) -> Finding:
+        """The finding for an engine that does not respond."""
+        return unusable(self.name, "the execution engine", "l2", Code.ENGINE_UNREACHABLE, failure)
 
-
-def _is_jwt_error(error: EndpointError | RpcFailure) -> bool:
-    if isinstance(error, EndpointError):
-        return error.status in (401, 403)
-    return any(word in error.message.lower() for word in JWT_ERROR_WORDS)
-
-
-async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId | None) -> None:
-    """Checks the chain id, and the genesis hash if it is given and the endpoint still has that block."""
-    advice = "check --l1" if layer == "L1" else "check --l2"
-    advice += " and --network or --rollup.config"
-    try:
-        found = from_quantity(await client.call("eth_chainId"), bits=256)
-        if found != chain_id:
-            raise SetupError(f"incorrect {layer} RPC chain id {found}, expected {chain_id} ({client.name}): {advice}")
-        if genesis is None:
-            return
-        block = await _block(client, genesis.number)
-        if block is None:
-            log.warn(f"the {layer} endpoint does not have the genesis block: its hash is not checked")
-            return
-        found_hash = hash_from_hex(block.get("hash") if isinstance(block, dict) else block)
-    except HexError as error:
-        text = f"the {layer} endpoint {client.name} does not respond like an Ethereum node, {error}: {advice}"
-        raise SetupError(text) from None
-    if found_hash != genesis.hash:
-        raise SetupError(
-            f"incorrect {layer} genesis block hash {to_hex(found_hash)}, expected {to_hex(genesis.hash)}"
-            f" ({client.name}, block {genesis.number}): {advice}"
-        )
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self.client.close()
 
 
-async def _block(client: JsonRpcClient, number: int) -> Any:
-    try:
-        return await client.call("eth_getBlockByNumber", hex(number), False)
-    except RpcFailure as error:
-        if error.code == PRUNED_HISTORY or any(text in error.message.lower() for text in BLOCK_NOT_FOUND):
-            return None
-        raise
+class BeaconCheck:
+    """The check of the beacon node, as L1Check."""
+
+    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+        self._endpoints, self._timeout = endpoints, timeout
+        self.reader = BeaconReader(endpoints.beacon or "", endpoints.beacon_header, timeout)
+        self.name = f"beacon {self.reader.name}"
+
+    async def find(self) -> list[Finding]:
+        """Whether the endpoint is a beacon node of the chain's L1."""
+        return await check_beacon_node(self.reader, self.name, self._endpoints.rollup.l1_chain_id)
+
+    async def unusable(self, failure: Failure) -> Finding:
+        """The finding for a beacon node that does not respond."""
+        what = "the L1 beacon node"
+        if _has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
+            text = f"{what} cannot be used, {self.reader.name} of --l1.beacon is an execution node"
+            return error(self.name, Code.ENDPOINTS_SWAPPED, text)
+        return unusable(self.name, what, "l1.beacon", Code.BEACON_UNREACHABLE, failure)
 
 
-# --- follow source ---------------------------------------------------------------------------------------------------
+def _has_answered(failure: Failure) -> bool:
+    """Whether the endpoint answers HTTP, if not what was asked for."""
+    return isinstance(failure, RpcFailure) or failure.status is not None or "JSON" in str(failure)
 
 
-async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The node whose heads are followed must be one of the chain, if it responds: without it the node follows gossip
-    [FSR8, FSR10]. Raises SetupError if it is not."""
-    client = FollowClient(endpoints.follow or "", policy.timeout, endpoints.rollup)
+async def find_follow_source(endpoints: Endpoints, timeout: float) -> list[Finding]:
+    """Whether the node whose heads are followed is one of the chain; without it the node follows gossip
+    [FSR8, FSR10]."""
+    client = FollowClient(endpoints.follow or "", timeout, endpoints.rollup)
+    check = f"follow source {client.name}"
     try:
         await client.check_chain()
-    except WrongChainError as error:
-        raise SetupError(f"{error}: check --l2.follow.source") from None
-    except TemporaryError as error:
-        log.warn("the check of the follow source failed", error=str(error))
+    except WrongChainError as failure:
+        return [error(check, Code.FOLLOW_CHAIN, str(failure))]
+    except TemporaryError as failure:
+        return [warning(check, Code.FOLLOW_UNREACHABLE, f"the check of the follow source failed: {failure}")]
     finally:
         await client.close()
+    return [ok(check, f"chain {endpoints.rollup.l2_chain_id}")]
 
 
-# --- beacon ----------------------------------------------------------------------------------------------------------
-
-
-class _Genesis(msgspec.Struct):
-    genesis_time: str
-
-
-class _GenesisResponse(msgspec.Struct):
-    data: _Genesis
-
-
-async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
-    """The beacon node must return its genesis. One whose check may fail is asked once: the start does not wait for
-    it."""
-    url, header = endpoints.beacon or "", endpoints.beacon_header
-    headers = {"Accept": "application/json", **({header[0]: header[1]} if header else {})}
-    timeout = aiohttp.ClientTimeout(total=policy.timeout)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
-        advice = "check --l1.beacon, or start without this check by --l1.beacon.ignore"
-        try:
-            total = 0.0 if endpoints.beacon_may_fail else policy.total
-            await _retry(lambda: _get_genesis(session, url), "the L1 beacon node", advice, policy._replace(total=total))
-        except SetupError as error:
-            if not endpoints.beacon_may_fail:
-                raise SetupError(f"failed to check L1 Beacon API version: {error}") from None
-            log.warn("the check of the L1 beacon node failed", error=str(error))
-
-
-async def _get_genesis(session: aiohttp.ClientSession, url: str) -> None:
-    name = endpoint_name(url)
-    try:
-        async with session.get(url.rstrip("/") + BEACON_GENESIS_PATH) as response:
-            body = b""
-            while len(body) < MAX_GENESIS_BYTES and (part := await response.content.readany()):
-                body += part
-            if response.status != 200:
-                raise EndpointError(name, f"HTTP status {response.status} for {BEACON_GENESIS_PATH}", response.status)
-    except TimeoutError:
-        raise EndpointError(name, "timeout") from None
-    except (aiohttp.ClientError, OSError) as error:
-        number = getattr(getattr(error, "os_error", error), "errno", None)
-        reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
-        raise EndpointError(name, f"cannot connect ({reason})") from None
-    try:
-        time_text = msgspec.json.decode(body, type=_GenesisResponse).data.genesis_time
-    except DECODE_ERRORS:
-        raise SetupError(f"{name} does not respond to {BEACON_GENESIS_PATH} like a beacon node") from None
-    if not (time_text.isascii() and time_text.isdigit()):
-        raise SetupError(f"{name} responds to {BEACON_GENESIS_PATH} with the genesis time {short_repr(time_text)}")
-
-
-# --- remote signer ---------------------------------------------------------------------------------------------------
-
-
-async def check_signer(config: SignerConfig) -> None:
-    """The remote signer must answer `health_status`, which is called once [SGN1]. Raises SetupError if it does not."""
+async def find_signer(config: SignerConfig) -> list[Finding]:
+    """Whether the remote signer answers `health_status`, which is called once [SGN1]."""
     signer = RemoteSigner(config)
+    check = f"signer {signer.name}"
     try:
-        log.info("connected to the remote signer", endpoint=signer.name, version=await signer.version())
-    except SigningError as error:
-        advice = "check --signer.endpoint, that the signer runs"
+        return [ok(check, f"connected to the remote signer, version {await signer.version()}")]
+    except SigningError as failure:
+        advice = Code.SIGNER_UNREACHABLE.remedy
         advice += ", and --signer.tls.ca, --signer.tls.cert and --signer.tls.key" if config.tls_enabled else ""
-        raise SetupError(f"the remote signer cannot be used, {error}: {advice}") from None
+        return [error(check, Code.SIGNER_UNREACHABLE, f"the remote signer cannot be used, {failure}", advice)]
     finally:
         await signer.close()
 
 
-# --- retries --------------------------------------------------------------------------------------------------------
+# --- the start -------------------------------------------------------------------------------------------------------
 
 
-async def _retry(check: Callable[[], Awaitable[None]], what: str, advice: str, policy: RetryPolicy) -> None:
-    """Repeats a check while its endpoint is unreachable. Raises SetupError after the total time or a final error."""
+async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond. Raises
+    SetupError."""
+    checks = [L1Check(endpoints, url, policy.timeout) for url in endpoints.l1]
+
+    async def one_round() -> list[Finding]:
+        results = await asyncio.gather(*(check.find() for check in checks), return_exceptions=True)
+        findings = [each for result in results if isinstance(result, list) for each in result]
+        failures = [result for result in results if isinstance(result, BaseException)]
+        unknown = next((each for each in failures if not isinstance(each, EndpointError | RpcFailure)), None)
+        if unknown is not None or len(failures) == len(results):
+            raise unknown or failures[0]
+        for failure in failures:
+            log.warn("an L1 endpoint does not respond, others do", error=str(failure))
+        return findings
+
+    try:
+        require(await _retry(one_round, checks[0].unusable, "L1", policy), log)
+    finally:
+        for check in checks:
+            await check.close()
+
+
+async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The execution engine must accept our JWT and have the L2 chain. Raises SetupError."""
+    check = EngineCheck(endpoints, policy.timeout)
+    try:
+        require(await _retry(check.find, check.unusable, "the execution engine", policy), log)
+    finally:
+        await check.close()
+
+
+async def check_follow_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The node whose heads are followed must be one of the chain, if it responds. Raises SetupError if it is not."""
+    require(await find_follow_source(endpoints, policy.timeout), log)
+
+
+async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The beacon node must be one of the chain's L1. One whose check may fail is asked once: the start does not wait
+    for it. Raises SetupError."""
+    check = BeaconCheck(endpoints, policy.timeout)
+    total = 0.0 if endpoints.beacon_may_fail else policy.total
+    found = await _retry(check.find, check.unusable, "the L1 beacon node", policy._replace(total=total))
+    try:
+        require(found, log)
+    except SetupError as failure:
+        if not endpoints.beacon_may_fail:
+            raise SetupError(f"failed to check L1 Beacon API version: {failure}") from None
+        log.warn("the check of the L1 beacon node failed", error=str(failure))
+
+
+async def check_signer(config: SignerConfig) -> None:
+    """The remote signer must answer. Raises SetupError if it does not."""
+    found = await find_signer(config)
+    require(found, log)
+    log.info(found[0].text, endpoint=found[0].check)
+
+
+async def _retry(
+    find: Callable[[], Awaitable[list[Finding]]],
+    unusable: Callable[[Failure], Awaitable[Finding]],
+    what: str,
+    policy: RetryPolicy,
+) -> list[Finding]:
+    """Repeats a check while its endpoint does not respond; after the total time, or a final failure, the finding for
+    that."""
     deadline = time.monotonic() + policy.total
     for failures in count(1):
         try:
-            return await check()
-        except (EndpointError, RpcFailure) as error:
-            if time.monotonic() >= deadline or _is_final(error):
-                raise SetupError(f"{what} cannot be used, {error}: {advice}") from None
+            return await find()
+        except (EndpointError, RpcFailure) as failure:
+            if time.monotonic() >= deadline or is_final(failure):
+                return [await unusable(failure)]
             if failures.bit_count() == 1:
-                log.warn(f"{what} does not respond, retrying", error=str(error), failures=failures)
+                log.warn(f"{what} does not respond, retrying", error=str(failure), failures=failures)
         await asyncio.sleep(min(MIN_PAUSE * 2.0 ** min(failures, 10), policy.max_pause))
-
-
-def _is_final(error: EndpointError | RpcFailure) -> bool:
-    if isinstance(error, RpcFailure):
-        return error.code == METHOD_NOT_FOUND
-    status = error.status
-    return status is not None and 400 <= status < 500 and status not in RETRYABLE_STATUSES
-
-
-# --- ports -----------------------------------------------------------------------------------------------------------
-
-
-class ListenAddress(NamedTuple):
-    """A socket on which the node listens, and the options that set its address."""
-
-    address_option: str
-    port_option: str
-    address: str
-    port: int
-    is_udp: bool = False
-
-
-def check_port(listener: ListenAddress) -> None:
-    """Raises SetupError when it is impossible to listen there now; port 0 is always free."""
-    address, port = listener.address, listener.port
-    if port == 0:
-        return
-    kind = socket.SOCK_DGRAM if listener.is_udp else socket.SOCK_STREAM
-    try:
-        family, kind, protocol, _, target = socket.getaddrinfo(address, port, type=kind, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(family, kind, protocol) as opened:
-            if not listener.is_udp:
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.bind(target)
-            if not listener.is_udp:
-                opened.listen(1)
-    except OSError as error:
-        shown = f"UDP port {port}" if listener.is_udp else f"port {port}"
-        if error.errno == errno.EADDRINUSE:
-            raise SetupError(
-                f"{shown} is in use on {address}: stop the program that uses it, or give another"
-                f" --{listener.port_option}"
-            ) from None
-        reason = error.strerror or error
-        raise SetupError(
-            f"cannot listen on {address} {shown} (--{listener.address_option}, --{listener.port_option}): {reason}"
-        ) from None
-
-
-def check_ports(listeners: Sequence[ListenAddress]) -> None:
-    """Checks every listener of the node, also against each other. Raises SetupError for the first conflict."""
-    taken: dict[tuple[int, bool], str] = {}
-    for listener in listeners:
-        key, option = (listener.port, listener.is_udp), listener.port_option
-        if listener.port and key in taken:
-            raise SetupError(f"--{taken[key]} and --{option} are both {listener.port}: give one another port")
-        taken[key] = option
-        check_port(listener)
+    raise AssertionError("the loop has no end")

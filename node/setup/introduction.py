@@ -1,5 +1,5 @@
 """What a node says of itself at the start: its chain with the next fork, its endpoints, and the options that are set
-[LOG18]."""
+[LOG18]; the end of a network that left the OP Stack [LFT7], and a fork schedule that is old [LFT8]."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,16 +7,22 @@ from datetime import UTC, datetime
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain
+from rollup_node.node.setup.networks import registry_version
 from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.log import Level
-from rollup_node.stages.protocol.forks.table import FORKS
-from rollup_node.stages.rpc.progress import duration
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.rpc.status_builder import active_fork, next_fork
 
 MAX_VALUE = 100
 """Characters of an option's value that are shown."""
 
 HIDDEN = "(set)"
+DAY = 86_400
+MAX_SCHEDULE_DAYS = 180
+"""Days after which fork times are called old: forks are announced months ahead."""
 
 
 def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]:
@@ -25,25 +31,40 @@ def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]
         Notice(Level.INFO, "chain", _chain(chain, now)),
         Notice(Level.INFO, "endpoints", dict(_endpoints(values))),
         Notice(Level.INFO, "options that are set", {name: _shown(values, name) for name in values.names_given()}),
+        *_end(chain),
+        *_schedule_age(values, now),
     ]
 
 
+def _end(chain: ChosenChain) -> Iterator[Notice]:
+    fork = chain.config.foreign_fork
+    if fork is not None:
+        fields = {"fork": fork.name, "since": utc_time(fork.time), "last_block": chain.config.last_block}
+        text = "the network left the OP Stack's rules: it is derived up to the last block before"
+        yield Notice(Level.WARN, text, {"code": Code.NETWORK_LEFT.text, **fields})
+
+
+def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
+    """A rollup.json has its fork times itself."""
+    date = registry_version().date
+    days = int((now - datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()) / DAY)
+    if values["network"] and days > MAX_SCHEDULE_DAYS:
+        text = "the fork times of built-in networks are old"
+        remedy = "install a newer rollup-node, or give newer fork times with --override.FORK or --rollup.config"
+        yield Notice(Level.WARN, text, {"registry": date, "days": days, "remedy": remedy})
+
+
 def _chain(chain: ChosenChain, now: float) -> dict[str, object]:
-    times = chain.config.fork_times
-    active = [fork.name for fork in FORKS if times.get(fork.name, now + 1) <= now]
-    coming = sorted((time, fork.name) for fork in FORKS if (time := times.get(fork.name, 0)) > now)
+    coming = next_fork(chain.config, now)
     found: dict[str, object] = {
         "network": chain.name,
         "l1_chain": chain.config.l1_chain_id,
         "l2_chain": chain.config.l2_chain_id,
-        "fork": active[-1] if active else "bedrock",
+        "fork": active_fork(chain.config, now),
         "next_fork": "none is scheduled",
     }
-    if coming:
-        time, name = coming[0]
-        found["next_fork"] = (
-            f"{name} in {duration(time - now)}, at {datetime.fromtimestamp(time, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        )
+    if coming is not None:
+        found["next_fork"] = f"{coming.name} in {duration(coming.timestamp - now)}, at {utc_time(coming.timestamp)}"
     return found
 
 
@@ -63,7 +84,7 @@ def _endpoints(values: Values) -> Iterator[tuple[str, str]]:
 def _shown(values: Values, name: str) -> str:
     if OPTIONS[name].secret:
         return HIDDEN
-    parts = values.text(name).split(",")
+    parts = ",".join(values.texts(name)).split(",")
     shown = ",".join(endpoint_name(part.strip()) if "://" in part else part for part in parts)
     return shown if len(shown) <= MAX_VALUE else f"{shown[:MAX_VALUE]}..."
 

@@ -25,13 +25,26 @@ class JwtSecret(NamedTuple):
 def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret:
     """The secret in the file of an option, or in node_jwt.txt. A missing or empty file gets a new secret, which
     only its owner may read. Raises OptionError for a file that is malformed or cannot be used."""
+    stored = stored_jwt_secret(file, option)
+    if stored is not None:
+        return stored
+    path = Path(file) if file else DEFAULT_FILE
+    try:
+        return JwtSecret(_write_new(path), path.absolute(), True)
+    except OSError as error:
+        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+
+
+def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret | None:
+    """The secret in the file of an option, or in node_jwt.txt, None where a start would make a new one. Writes
+    nothing. Raises OptionError for a file that is malformed or cannot be used."""
     path = Path(file) if file else DEFAULT_FILE
     try:
         text = _read(path, option)
-        if text is None or not text.strip():
-            return JwtSecret(_write_new(path), path.absolute(), True)
     except OSError as error:
         raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+    if text is None or not text.strip():
+        return None
     return JwtSecret(_parse(text, path, option), path.absolute(), False)
 
 

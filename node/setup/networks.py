@@ -8,7 +8,15 @@ import msgspec
 
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.node.setup.left_networks import LEFT
+from rollup_node.stages.protocol.config import (
+    AltDaConfig,
+    ChainOpConfig,
+    ForeignFork,
+    Genesis,
+    RollupConfig,
+    SystemConfig,
+)
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, hash_from_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
@@ -49,6 +57,18 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dependencies: tuple[int, ...] = ()
 
 
+class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD."""
+
+    commit: str
+    date: str
+
+
+class _NetworksFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    registry: RegistryVersion
+    networks: dict[str, NetworkEntry]
+
+
 class BuiltInNetwork(NamedTuple):
     """A built-in network. `dependencies` are the L2 chain ids of its dependency set, none if it has no set."""
 
@@ -59,8 +79,22 @@ class BuiltInNetwork(NamedTuple):
 
 
 @cache
+def _file() -> _NetworksFile:
+    return msgspec.json.decode(NETWORKS_FILE.read_bytes(), type=_NetworksFile)
+
+
 def _entries() -> dict[str, NetworkEntry]:
-    return msgspec.json.decode(NETWORKS_FILE.read_bytes(), type=dict[str, NetworkEntry])
+    return _file().networks
+
+
+def registry_version() -> RegistryVersion:
+    """The registry that the fork times of all built-in networks are from [OPT22]."""
+    return _file().registry
+
+
+def network_names() -> tuple[str, ...]:
+    """The names of the built-in networks, without aliases, in alphabetical order."""
+    return tuple(_entries())
 
 
 def find_network(name: str) -> BuiltInNetwork:
@@ -79,8 +113,16 @@ def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 
+def foreign_fork_of(config: RollupConfig) -> ForeignFork | None:
+    """The fork by which the chain of a config left the OP Stack; None unless the config has the L2 chain id and the
+    genesis block of a network that left [LFT6]."""
+    known = network_of_chain(config.l2_chain_id)
+    return None if known is None or known.config.genesis.l2 != config.genesis.l2 else known.config.foreign_fork
+
+
 def _config(name: str, entry: NetworkEntry) -> RollupConfig:
     versions = next((found for end, found in PROTOCOL_VERSIONS.items() if name.endswith(end)), None)
+    left = LEFT.get(name)
     block_time, window, drift = entry.timing
     batcher, overhead, scalar, gas_limit = entry.system_config
     l2_number, l2_hash, l2_time = entry.genesis_l2
@@ -109,6 +151,7 @@ def _config(name: str, entry: NetworkEntry) -> RollupConfig:
         pectra_blob_schedule_time=entry.pectra_blob_schedule_time,
         keep_karst_upgrade_gas=entry.keep_karst_upgrade_gas,
         dependency_set_size=max(1, len(entry.dependencies)),
+        foreign_fork=None if left is None else ForeignFork(left.fork, left.time),
     )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 
+from rollup_node.node.checks.ports import ListenAddress
 from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, ListenAddress, check_endpoints
+from rollup_node.node.setup.endpoint_checks import Endpoints, check_endpoints
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
@@ -22,7 +23,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import METRICS, PROFILES, SEQUENCER_STATE
+from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, SEQUENCER_STATE
 from rollup_node.node.system.version import version
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
@@ -135,6 +136,9 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             metrics_dir=str(plan.runtime_dir / METRICS),
             pprof_dir=str(plan.runtime_dir / PROFILES),
             rollup=rollup,
+            network=chain.name if values["network"] else "",
+            l1_confs=values["verifier.l1-confs"],
+            processes_file=str(plan.runtime_dir / PROCESSES),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             conductor_enabled=values["conductor.enabled"],
@@ -215,7 +219,20 @@ def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
 
 def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeSettings:
     """The settings of the supervisor, with the check of the endpoints."""
-    endpoints = Endpoints(
+    return NodeSettings(
+        version=version(),
+        log=build_config(LogSettings, plan.values),
+        runtime_dir=plan.runtime_dir,
+        precheck=partial(check_endpoints, endpoints_to_check(plan, configs, node_secrets)),
+        connections=_connections(configs),
+        halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
+        profiling=profiling_settings(plan.values),
+    )
+
+
+def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> Endpoints:
+    """The endpoints of the node, as its start checks them."""
+    return Endpoints(
         rollup=plan.chain.config,
         l1=configs.l1.endpoints,
         l2=configs.engine.url,
@@ -226,15 +243,6 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         beacon_may_fail=plan.values["l1.beacon.ignore"],
         signer=None if plan.p2p is None else plan.p2p.signer,
         follow=configs.engine.follow_url,
-    )
-    return NodeSettings(
-        version=version(),
-        log=build_config(LogSettings, plan.values),
-        runtime_dir=plan.runtime_dir,
-        precheck=partial(check_endpoints, endpoints),
-        connections=_connections(configs),
-        halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
-        profiling=profiling_settings(plan.values),
     )
 
 

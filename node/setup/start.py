@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import msgspec
 
+from rollup_node.node.checks.finding import require
+from rollup_node.node.checks.ports import check_ports
 from rollup_node.node.options.values import Values
-from rollup_node.node.setup.endpoint_checks import check_ports
 from rollup_node.node.setup.introduction import introduction
 from rollup_node.node.setup.notices import Notice, log_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
-from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.log import Level, get_logger
 
 
 def start_node(values: Values, warnings: Sequence[str]) -> int:
@@ -27,7 +28,7 @@ def start_node(values: Values, warnings: Sequence[str]) -> int:
     stopped = sequencer_stopped(values, notices.append)
     configs = node_configs(plan, secrets)
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
-    check_ports(listeners(configs))
+    require(check_ports(listeners(configs)), get_logger("start"))
     settings = node_settings(plan, configs, secrets)
     log_notices([*introduction(values, plan.chain, time.time()), *notices], settings)
     return run_node(processes(plan, configs), settings)

@@ -27,16 +27,18 @@ from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit
-from rollup_node.node.system.exit_codes import FATAL_EXIT_CODES, ExitCode, SetupError, one_line
+from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, read_waiting
-from rollup_node.node.system.runtime_dir import ProcessEntry, RuntimeDirectory, open_runtime_directory
+from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.node.system.signals import STOP_SIGNALS
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.io.task import EXIT_REPORTED
+from rollup_node.stages.messages.codes import Code
 
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.25
@@ -49,6 +51,12 @@ LAST_LINES_SECONDS = 1.0
 STABLE_SECONDS = 5.0
 RESTART_PAUSE = 0.1
 FORK_RETRY_PAUSE = 1.0
+FATAL_ENDS = {
+    ExitCode.CRITICAL: "failed with a critical error",
+    ExitCode.HALT: "halted the node",
+    ExitCode.NETWORK_LEFT: f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
+}
+"""What the exit codes mean that end the node."""
 
 
 def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
@@ -252,10 +260,9 @@ class Supervisor:
         self._write_processes()
         if self._stop_groups is not None:
             self._log.info("process ended", name=process.name, reason=reason)
-        elif code in FATAL_EXIT_CODES:
+        elif code in FATAL_ENDS:
             self._log.error("process ends the node", name=process.name, reason=reason)
-            failed = "halted the node" if code == ExitCode.HALT else "failed with a critical error"
-            self._fail(code, f"process {process.name} {failed}: see its last log lines")
+            self._fail(code, f"process {process.name} {FATAL_ENDS[ExitCode(code)]}: see its last log lines")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)

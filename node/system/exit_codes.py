@@ -16,12 +16,10 @@ class ExitCode(IntEnum):
     """The node's own state contradicts itself, or the input of an Alt-DA commitment is lost."""
     HALT = 75
     """A required protocol version is not supported."""
+    NETWORK_LEFT = 76
+    """The network left the OP Stack's rules, and its last block that can be derived is reached."""
     INTERRUPTED = 130
     """A signal ended a command before its work was done."""
-
-
-FATAL_EXIT_CODES = frozenset({ExitCode.CRITICAL, ExitCode.HALT})
-"""A process that exits with one of these ends the node, which then exits with the same code."""
 
 
 class SetupError(Exception):

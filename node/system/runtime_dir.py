@@ -32,6 +32,7 @@ from rollup_node.stages.io.private_files import (
     read_private_file,
     replace_private_file,
 )
+from rollup_node.stages.io.process_entry import ProcessEntry
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 LOCK = "lock"
@@ -56,18 +57,6 @@ SOCKET_PATH_LIMIT = 107
 
 LOCK_TIMEOUT = 1.0
 """Seconds to wait for the sweeper of a killed node."""
-
-
-class ProcessEntry(msgspec.Struct, frozen=True):
-    """One process in processes.json. `started` is in Unix seconds; `start_ticks` is the kernel's start time, which
-    distinguishes a process from a later one with its pid."""
-
-    role: str
-    copy: int
-    pid: int
-    incarnation: int
-    started: float
-    start_ticks: int
 
 
 class DirectoryInUseError(SetupError):

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,10 @@ POINT_SIZE = 48
 FIELD_MODULUS = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 HASH_VERSION = b"\x01"
 
-_SETUP_FILE = "typed_transactions/blob_transactions/kzg_trusted_setup.txt"
+SETUP_FILE = Path(__file__).with_name("kzg_trusted_setup.txt")
+"""The trusted setup of the ceremony (consensus-specs, presets/mainnet/trusted_setups) as ckzg reads it: two counts,
+then the points of the Lagrange polynomials, those of G2, and the monomials of G1."""
+
 _COMMITMENTS_BEFORE_SETUP = 30
 """About as many as py_arkworks_bls12381 computes in the time that the set-up of ckzg takes."""
 
@@ -41,14 +43,14 @@ _EVERY_OTHER_ELEMENT = int.from_bytes((bytes(32) + b"\xff" * 32) * (ELEMENTS // 
 @cache
 def load_setup() -> Any:
     """The trusted setup of ckzg, read once (2.3 s)."""
-    return ckzg.load_trusted_setup(str(_setup_file()), 0)
+    return ckzg.load_trusted_setup(str(SETUP_FILE), 0)
 
 
 @cache
 def lagrange_points() -> list[G1Point]:
     """The points of the trusted setup for the elements of a blob, whose commitment is the sum of element times point:
     those of the Lagrange polynomials, in bit-reversed order. Read once (0.1 s)."""
-    points = _setup_file().read_text().split()[2 : 2 + ELEMENTS]
+    points = SETUP_FILE.read_text().split()[2 : 2 + ELEMENTS]
     bits = ELEMENTS.bit_length() - 1
     order = (int(f"{index:0{bits}b}"[::-1], 2) for index in range(ELEMENTS))
     return [G1Point.from_compressed_bytes_unchecked(bytes.fromhex(points[index])) for index in order]
@@ -127,15 +129,6 @@ def combine_blobs(blobs: Sequence[bytes], factors: Sequence[int]) -> bytes:
         odd += (number & _EVERY_OTHER_ELEMENT) * factor
         even += (number >> 256 & _EVERY_OTHER_ELEMENT) * factor
     return b"".join(part for pair in zip(_reduced(even), _reduced(odd), strict=True) for part in pair)
-
-
-def _setup_file() -> Path:
-    """The trusted setup as a text: two counts, then points, of which those of the Lagrange polynomials are first."""
-    # Found beside the package without importing it, which would take 0.6 s.
-    spec = find_spec("eth_account")
-    if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("the package eth-account, which carries the KZG set-up, is not installed")
-    return Path(spec.submodule_search_locations[0]) / _SETUP_FILE
 
 
 def _reduced(sums: int) -> list[bytes]:

@@ -8,6 +8,12 @@ from yarl import URL
 
 from rollup_node.stages.protocol.foreign_json import one_line
 
+NO_TLS = "the port does not speak TLS"
+BAD_CERTIFICATE = "certificate not accepted"
+
+_PLAIN_ANSWERS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+"""OpenSSL's reasons when the first bytes of the server are no TLS record; which one depends on its version."""
+
 
 class EndpointError(Exception):
     """The endpoint does not answer in time, or answers something else than JSON-RPC. `status` is the HTTP status, if
@@ -54,7 +60,10 @@ def why_broken(error: BaseException) -> str:
 def tls_reason(error: ssl.SSLError) -> str:
     """Why TLS failed, in the words of OpenSSL."""
     if isinstance(error, ssl.SSLCertVerificationError) and error.verify_message:
-        return f"TLS: certificate not accepted, {error.verify_message}"
+        return f"TLS: {BAD_CERTIFICATE}, {error.verify_message}"
     # An error that Python makes has no reason.
-    text = getattr(error, "reason", None) or str(error.args[-1] if error.args else "").partition(" (_ssl")[0]
+    reason = getattr(error, "reason", None)
+    if reason in _PLAIN_ANSWERS:
+        return f"TLS: {NO_TLS} ({reason.replace('_', ' ').lower()})"
+    text = reason or str(error.args[-1] if error.args else "").partition(" (_ssl")[0]
     return f"TLS: {text.replace('_', ' ').lower() or 'no reason given'}"

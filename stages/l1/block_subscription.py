@@ -52,6 +52,11 @@ class BlockSubscription:
             last = min(last, visible)
         return BlockRange(first, last) if first <= last else None
 
+    def awaits(self, number: int) -> bool:
+        """Whether the client wants that block next, and may see it as soon as it is the head."""
+        wanted = self.wanted(number)
+        return wanted is not None and wanted.first == number
+
     def to_send(self, get: Callable[[int], L1Block | None], head: int | None) -> Iterator[L1Block]:
         """The requested blocks that `get` returns and that were not sent, or were sent with another hash."""
         visible = self.visible(head)

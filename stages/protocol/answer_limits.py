@@ -30,6 +30,10 @@ BATCHED_HEADER = AnswerLimit(512 << 10, 15_000)
 L1_BLOCK = AnswerLimit(32 << 20, 500_000)
 """An L1 block with full transactions: EIP-7934 bounds it at 10 MiB of RLP, twice that in hex."""
 
+ORDINARY_L1_BLOCK = AnswerLimit(6 << 20, 400_000)
+"""What nearly every L1 block with full transactions keeps to. The blocks of longer answers are fetched again one after
+the other, so that no more than one of them is in memory."""
+
 L2_BLOCK = AnswerLimit(256 << 20, 8_000_000)
 """A block or payload of any chain with full transactions: only its gas bounds an L2 block, at 10 gas a byte for many
 million gas."""

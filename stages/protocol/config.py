@@ -48,10 +48,18 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
     resolve_window: int
 
 
+class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
+    """A fork that is not of the OP Stack: L2 blocks from `time` on, in seconds, follow rules that are not known here
+    [LFT1]."""
+
+    name: str
+    time: int
+
+
 class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A chain's parameters [OPT28]. Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from
-    `fork_times` never activates. `dependency_set_size` is the number of chains in the dependency set [UPG19], which is
-    not part of the file."""
+    `fork_times` never activates. `dependency_set_size` is the number of chains in the dependency set [UPG19],
+    `foreign_fork` the end of the rules [LFT1]; neither is part of the file."""
 
     genesis: Genesis
     block_time: int
@@ -70,6 +78,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     pectra_blob_schedule_time: int | None = None
     keep_karst_upgrade_gas: bool = False
     dependency_set_size: int = 1
+    foreign_fork: ForeignFork | None = None
 
     def schedule(self) -> ForkSchedule:
         """The fork table applied to this chain's times."""
@@ -85,6 +94,19 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
         if timestamp < self.genesis.l2_time:
             raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
+
+    @cached_property
+    def last_block(self) -> int | None:
+        """The number of the last L2 block before the foreign fork; None without one [LFT2]."""
+        return None if self.foreign_fork is None else self.block_number_at(self.foreign_fork.time - 1)
+
+    def ends_at(self, number: int) -> bool:
+        """Whether no block after that L2 block can be derived [LFT2]."""
+        return self.last_block is not None and number >= self.last_block
+
+    def is_foreign(self, timestamp: int) -> bool:
+        """Whether an L2 block of that time, in seconds, follows a foreign fork [LFT1]."""
+        return self.foreign_fork is not None and timestamp >= self.foreign_fork.time
 
 
 # Configs that come in messages are equal and not identical, so the schedules are shared by their values.

@@ -19,3 +19,7 @@ class CriticalError(StageError):
 
 class HaltError(CriticalError):
     """The node must not go on: L1 requires a protocol version that it does not support."""
+
+
+class NetworkLeftError(CriticalError):
+    """The node must not go on: the next block follows a fork that is not of the OP Stack [LFT4]."""

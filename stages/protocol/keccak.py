@@ -10,7 +10,7 @@ except ImportError:
 
 
 def implementation_of_pycryptodome() -> Callable[[bytes], bytes]:
-    """Keccak-256 by pycryptodome, which is installed everywhere."""
+    """Keccak-256 by pycryptodome, which is installed where safe-pysha3 has no wheels."""
     from Crypto.Hash import keccak
 
     def keccak256(data: bytes) -> bytes:

@@ -3,11 +3,11 @@
 from typing import Any, NamedTuple
 
 import msgspec
-from coincurve import PublicKey
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.types import Address, Hash
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
@@ -239,13 +239,4 @@ def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
     if not (0 < r < CURVE_ORDER and 0 < s <= CURVE_ORDER // 2):
         return None
     signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + transaction.y_parity.to_bytes(1, "big")
-    try:
-        key = PublicKey.from_signature_and_message(signature, signing_hash(transaction), hasher=None)
-    except Exception:  # the library's versions differ in what they raise for a point that is not on the curve
-        return None
-    return public_key_address(key.format(compressed=False))
-
-
-def public_key_address(uncompressed: bytes) -> Address:
-    """The account of an uncompressed public key of 65 bytes."""
-    return keccak256(uncompressed[1:])[12:]
+    return recover_address(signing_hash(transaction), signature)

@@ -20,8 +20,10 @@ class RpcConfig(msgspec.Struct, frozen=True):
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
     `<process>.prom`; by the files of `pprof_dir` they exchange profiles. Without `p2p` there is no p2p process, and so
     no namespace `opp2p`; without `safedb` safe heads are not recorded; without `derives` another node is followed, and
-    there are no blobs and derivation processes. `sequencer_api` serves the namespace `opstack`. Who may call what is
-    explained in Access."""
+    there are no blobs and derivation processes. `network` is the name of a built-in network, and `processes_file` the
+    path of processes.json, empty where there is none. Derivation stays `l1_confs` blocks below the L1 head. `ready_*`
+    are the limits of `/readyz` in L1 blocks and seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace
+    `opstack`. Who may call what is explained in Access."""
 
     addr: str
     port: int
@@ -48,3 +50,9 @@ class RpcConfig(msgspec.Struct, frozen=True):
     vhosts: tuple[str, ...] = ("*",)
     cors_domains: tuple[str, ...] = ()
     jwt_secret: bytes | None = None
+    network: str = ""
+    processes_file: str = ""
+    l1_confs: int = 0
+    ready_l1_lag: int = 0
+    ready_safe_age: float = 0.0
+    ready_unsafe_age: float = 0.0

@@ -1,30 +1,92 @@
-"""Readiness of the node: the reasons that `/readyz` gives while it is not ready [RPC2]."""
+"""Readiness of the node: the reasons that `/readyz` gives while it is not ready [RPC2, RPC92, RPC93]."""
 
+import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.rpc.status import Heads, L1Status, NodeStatus
 
 STALE_SECONDS = 3.0
 
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?", re.ASCII)
 
-def not_ready_reasons(
+
+class Fault(NamedTuple):
+    """What is wrong with a process."""
+
+    process: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.process}: {self.text}"
+
+
+class ReadyLimits(NamedTuple):
+    """The options `rpc.ready-*`: L1 blocks and seconds, 0 for no limit."""
+
+    l1_lag: int = 0
+    safe_age: float = 0.0
+    unsafe_age: float = 0.0
+
+
+def process_faults(
     health: Mapping[str, tuple[str, ...]],
     ages: Mapping[str, float | None],
     l1: L1Heads | None,
     engine: EngineStatus | None,
-) -> list[str]:
-    """Everything that keeps the node from being ready, process by process; empty when it is ready. `health` are the
-    problems that each process publishes, `ages` the seconds since its last status, None before the first."""
-    reasons: list[str] = []
+) -> list[Fault]:
+    """What is wrong, process by process. `health` are the problems that each process publishes, `ages` the seconds
+    since its last status, None before the first."""
+    faults: list[Fault] = []
     for process, age in ages.items():
         if age is None:
-            reasons.append(f"{process}: no status received yet")
+            faults.append(Fault(process, "no status received yet"))
         elif age > STALE_SECONDS:
-            reasons.append(f"{process}: no status for {age:.1f} s")
-        reasons += [f"{process}: {problem}" for problem in health.get(process, ())]
+            faults.append(Fault(process, f"no status for {age:.1f} s"))
+        faults += [Fault(process, problem) for problem in health.get(process, ())]
     if l1 is None or l1.head is None:
-        reasons.append("l1: L1 head not known yet")
+        faults.append(Fault("l1", "L1 head not known yet"))
     if engine is None or engine.unsafe is None:
-        reasons.append("engine: L2 heads not known yet")
+        faults.append(Fault("engine", "L2 heads not known yet"))
+    return faults
+
+
+def l1_lag_reason(l1: L1Status, limit: int) -> str:
+    """Why the node is not ready while derivation is too far behind the L1 head [RPC92]."""
+    if l1.lag_blocks is None or l1.current is None or l1.head is None:
+        return "derivation: the L1 block that it reads is not known yet"
+    behind = f"{l1.lag_blocks} L1 blocks behind, at {l1.current.number} of {l1.head.number}"
+    return f"derivation: {behind} ({duration(l1.lag_s or 0)}); the limit is {limit}"
+
+
+def age_reasons(heads: Heads, limits: ReadyLimits) -> list[str]:
+    """The L2 heads that are older than the options allow [RPC92]."""
+    reasons = []
+    for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
+        if limit and head is not None and head.age_s > limit:
+            age = f"the {name} head {head.number} is {head.age_s:.1f} s old"
+            reasons.append(f"engine: {age}; the limit is {limit:g} s")
     return reasons
+
+
+def read_lag(values: list[str]) -> float | None:
+    """The seconds of the query `?lag=`, None without one [RPC93]. Raises ValueError, with a line for the client, for
+    anything but one plain number."""
+    if not values:
+        return None
+    if len(values) > 1 or not _SECONDS.fullmatch(values[0]):
+        raise ValueError(f"lag must be one number of seconds, such as 30 or 2.5, not {','.join(values)[:80]!r}")
+    return float(values[0])
+
+
+def lag_reason(status: NodeStatus, seconds: float) -> str | None:
+    """Why the node is not ready for a client that takes no unsafe head older than `seconds` [RPC93]."""
+    head = status.heads.unsafe
+    if head is None:
+        return "lag: the age of the unsafe head is not known yet"
+    if head.age_s <= seconds:
+        return None
+    return f"lag: the unsafe head {head.number} is {head.age_s:.1f} s old; the request allows {seconds:g} s"

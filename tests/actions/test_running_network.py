@@ -106,10 +106,15 @@ def test_read_methods(net: Devnet, name: str) -> None:
 def test_the_nodes_agree_on_the_safe_head_at_each_l1_block(net: Devnet) -> None:
     """Each has recorded what it derived: from genesis on, and blocks of the chain. What is recorded for L1 blocks below
     `current_l1` does not change any more [SDB2, SDB5, SDB8, SDB13]."""
-    net.wait_for_safe(net.safe_number() + 2)
-    found = net.recorded_safe_heads()
+
+    def recorded() -> list[dict[str, Any]]:
+        """Of all L1 blocks that both nodes have derived, once a safe head after genesis is among them."""
+        heads = net.recorded_safe_heads()
+        return heads if heads[-1]["safeHead"]["number"] > 0 else []
+
+    found = net.wait(recorded, "both nodes have recorded a safe head after genesis")
     genesis = ask(net, "sequencer", "optimism_rollupConfig")["genesis"]["l2"]
-    assert found[0]["safeHead"] == genesis and found[-1]["safeHead"]["number"] > 0
+    assert found[0]["safeHead"] == genesis
     engine = net.node("verifier")["engine"]
     for number, each in enumerate(found):
         for url, block in ((net.network["l1"], each["l1Block"]), (engine, each["safeHead"])):

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import coincurve
 import pytest
 
+from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
@@ -64,7 +64,7 @@ def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
     """What op-node needs besides to sequence: the network's signing key, and the network's nodes as its only peers.
     Without bootnodes of its own it would ask for the public ones."""
     files = NetworkFiles(net.root)
-    key = coincurve.PrivateKey(bytes.fromhex(files.peer_key("sequencer").read_text().strip()))
+    key = secp256k1.public_key(bytes.fromhex(files.peer_key("sequencer").read_text().strip()), compressed=False)
     address = net.node("sequencer")["p2p"]
     return {
         "sequencer.enabled": "true",
@@ -76,7 +76,7 @@ def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
         "p2p.listen.ip": own_address(),
         "p2p.listen.tcp": str(free_port()),
         "p2p.no-discovery": "true",
-        "p2p.bootnodes": f"enode://{key.public_key.format(False)[1:].hex()}@127.0.0.1:{address.split('/')[4]}",
+        "p2p.bootnodes": f"enode://{key[1:].hex()}@127.0.0.1:{address.split('/')[4]}",
         "p2p.netrestrict": "127.0.0.0/8",
         "p2p.static": ",".join(net.node(name)["p2p"] for name in net.nodes),
         "p2p.priv.path": str(folder / "p2p-key.txt"),

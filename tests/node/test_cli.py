@@ -48,16 +48,47 @@ def test_version(tmp_path: Path) -> None:
 def test_help(tmp_path: Path) -> None:
     done = run("--help", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "L1 connection:" in done.stdout and "--l1.beacon URL" in done.stdout
-    assert done.stdout.endswith("Commands:\n" + "".join(f"  rollup-node {name} --help\n" for name in cli.COMMANDS))
+    assert "  --l1.beacon URL " in done.stdout and len(done.stdout.splitlines()) <= 36
+
+
+def test_all_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help-all"]) == 0
+    text = capsys.readouterr().out
+    assert "L1 connection:" in text and "--l1.beacon URL" in text
+    last = list(cli.COMMANDS)[-1]
+    assert text.endswith(f"  {last:10} {cli.COMMANDS[last].summary}\n")
 
 
 def test_a_wrong_flag(tmp_path: Path) -> None:
-    assert error_of("--l1.becon=x", folder=tmp_path) == "unknown flag --l1.becon; did you mean --l1.beacon?"
+    assert error_of(*NEEDED, "--l1.becon=x", folder=tmp_path) == "unknown flag --l1.becon; did you mean --l1.beacon?"
 
 
 def test_no_options(tmp_path: Path) -> None:
-    assert error_of(folder=tmp_path).startswith("flag l2 is required")
+    done = run(folder=tmp_path)
+    assert done.returncode == ExitCode.SETUP and done.stdout == ""
+    starts = ("rollup-node: flag l2 is required", "rollup-node: flag network or rollup.config is required")
+    assert [line.startswith(start) for line, start in zip(done.stderr.splitlines(), starts, strict=True)] == [True] * 2
+
+
+def test_all_wrong_options_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--l1.becon=x", "--network=op-sepola", "--l2=ftp://a", "--p2p.peers.lo=9", "--p2p.peers.hi=3")
+    assert cli.main(words) == ExitCode.SETUP
+    lines = capsys.readouterr().err.splitlines()
+    expected = (
+        "unknown flag --l1.becon; did you mean --l1.beacon?",
+        'invalid value "ftp://a" for flag --l2',
+        "peers lo/hi tides are invalid",
+        'invalid network: "op-sepola"',
+    )
+    assert [line.removeprefix("rollup-node: ")[: len(text)] for line, text in zip(lines, expected, strict=True)] == [
+        *expected
+    ]
+
+
+def test_the_lines_of_errors_are_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([f"--unknown{number}" for number in range(200)]) == ExitCode.SETUP
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == cli.MAX_ERRORS + 1 and lines[-1].endswith(" more errors")
 
 
 def test_a_wrong_variable(tmp_path: Path) -> None:
@@ -86,14 +117,15 @@ def test_a_port_in_use(tmp_path: Path) -> None:
 
 
 class EndpointsOfChain5(BaseHTTPRequestHandler):
-    """L1, engine and beacon node of chain 5 on one port."""
+    """L1 and engine of chain 5 on one port, and Sepolia's beacon node: which of several wrong endpoints is named is
+    not certain."""
 
     def do_POST(self) -> None:
         call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self._send({"jsonrpc": "2.0", "id": call["id"], "result": "0x5"})
 
     def do_GET(self) -> None:
-        self._send({"data": {"genesis_time": "1"}})
+        self._send({"data": {"genesis_time": "1655733600"}})
 
     def log_message(self, format: str, *args: object) -> None:
         """Logs nothing."""
@@ -144,7 +176,7 @@ def test_an_unknown_command(tmp_path: Path) -> None:
 def test_a_command_gets_its_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "command_of_the_test.py").write_text("def main(arguments):\n    return len(arguments)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(cli.COMMANDS, "count", "command_of_the_test")
+    monkeypatch.setitem(cli.COMMANDS, "count", cli.Command("command_of_the_test", ""))
     assert cli.main(["count", "--json", "x"]) == 2
 
 
@@ -158,9 +190,17 @@ def test_a_command_gets_its_arguments(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_missing_command(
     module: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "gone", module)
+    monkeypatch.setitem(cli.COMMANDS, "gone", cli.Command(module, ""))
     assert cli.main(["gone"]) == ExitCode.SETUP
     assert capsys.readouterr().err.startswith(f"rollup-node: {text}")
+
+
+def test_a_command_whose_extra_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "gone", cli.Command("no_such_package", "", extra="fun"))
+    assert cli.main(["gone"]) == ExitCode.SETUP
+    assert capsys.readouterr().err.endswith("needs the package no_such_package: install rollup-node[fun]\n")
 
 
 def test_the_command_line_imports_no_heavy_package(tmp_path: Path) -> None:

@@ -4,14 +4,17 @@ unreachable for a while."""
 import json
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.leftovers import Leftovers
 from tests.support.local_chain import LocalChain
-from tests.support.programs import Program, reports_problem, unready_reasons, wait_for
+from tests.support.programs import Program, call, reports_problem, unready_reasons, wait_for
 from tests.support.tcp_relay import LOOPBACK, TcpRelay
+
+ROOT = Path(__file__).resolve().parents[2]
 
 END_SECONDS = 50.0
 OTHER_HASH = "0x" + "ab" * 32
@@ -139,6 +142,27 @@ def test_a_runtime_directory_in_use_ends_the_start_with_one_line(chain: LocalCha
         assert f"directory {directory} is in use by another node (pid {first.pid})" in line
         assert first.running and first.stop().code == 0
     assert not directory.exists()
+
+
+def test_the_last_block_before_a_foreign_fork_ends_the_node(chain: LocalChain, module_leftovers: Leftovers) -> None:
+    """Without a batcher, empty blocks are derived as soon as their sequencing window is over [LFT1 to LFT7]."""
+    last = 3
+    fork = chain.rollup["genesis"]["l2_time"] + chain.rollup["block_time"] * last + 1
+    config = chain.changed_rollup("leaves.json", seq_window_size=2)
+    options = chain.options(rollup_config=config, metrics_enabled=None)
+    with Program(module_leftovers, "tests.support.leaving_node", str(fork), *options, PYTHONPATH=str(ROOT)) as node:
+        start = node.wait_for_line("it is derived up to the last block before")
+        ended = node.wait_for_exit(END_SECONDS)
+    assert "code=NETWORK-LEFT fork=Somefork" in start and f"last_block={last}" in start
+    assert ended.code == 76
+    assert ended.err == (
+        "rollup-node: process engine reached the last block of a network that left the OP Stack (NETWORK-LEFT):"
+        " see its last log lines\n"
+    )
+    (line,) = [line for line in ended.out.splitlines() if "the network left the OP Stack's rules\"" in line]
+    assert "code=NETWORK-LEFT" in line and f"the safe head is block {last}, and block {last} is the last" in line
+    heads = [call(chain.public, "eth_getBlockByNumber", label, False)["number"] for label in ("latest", "safe")]
+    assert heads == [hex(last)] * 2
 
 
 def test_unreachable_endpoints_are_retried_and_reported(chain: LocalChain) -> None:

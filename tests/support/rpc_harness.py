@@ -57,6 +57,10 @@ class RpcOptions(TypedDict, total=False):
     cors_domains: tuple[str, ...]
     jwt_secret: bytes | None
     conductor_enabled: bool
+    processes_file: str
+    ready_l1_lag: int
+    ready_safe_age: float
+    ready_unsafe_age: float
 
 
 def peer_response(request: PeerRequest) -> PeerResponse:
@@ -96,6 +100,11 @@ class RpcHarness:
             cors_domains=options.get("cors_domains", ()),
             jwt_secret=options.get("jwt_secret"),
             conductor_enabled=options.get("conductor_enabled", False),
+            network="test-net",
+            processes_file=options.get("processes_file", ""),
+            ready_l1_lag=options.get("ready_l1_lag", 12),
+            ready_safe_age=options.get("ready_safe_age", 0.0),
+            ready_unsafe_age=options.get("ready_unsafe_age", 0.0),
         )
         self.meter = Meter("rpc")
         self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)
@@ -157,10 +166,19 @@ class RpcHarness:
             while not condition():
                 await asyncio.sleep(0.01)
 
-    async def until_ready(self) -> None:
+    async def until_unready(self) -> list[str]:
+        """Waits until `/readyz` is 503; its reasons. A status is kept for a moment."""
+        async with asyncio.timeout(10):
+            while True:
+                status, body = await self.get("/readyz")
+                if status == 503:
+                    return list(orjson.loads(body)["reasons"])
+                await asyncio.sleep(0.02)
+
+    async def until_ready(self, head: L2BlockRef = L2) -> None:
         """Publishes the states of a node that works, and waits until `/readyz` shows it."""
         self.status["l1"].set(L1Heads(L1, L1, L1))
-        self.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
+        self.status["engine"].set(EngineStatus(1, head, head, head, head, head, True, True))
         if self.config.derives:
             self.status["derivation"].set(DerivationStatus(1, L1, True, 5))
         for status in self.status.values():

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ckzg
-import coincurve
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.secp256k1 import key_address, sign_recoverable
 from rollup_node.stages.protocol.types import Address, Hash
 
 
@@ -22,12 +22,11 @@ class Key:
     @property
     def address(self) -> Address:
         """The key's Ethereum address."""
-        public = coincurve.PrivateKey(self.secret).public_key.format(compressed=False)
-        return keccak256(public[1:])[12:]
+        return key_address(self.secret)
 
     def sign(self, digest: Hash) -> tuple[int, int, int]:
         """The recoverable signature (y parity, r, s) of a digest."""
-        signature = coincurve.PrivateKey(self.secret).sign_recoverable(digest, hasher=None)
+        signature = sign_recoverable(digest, self.secret)
         return signature[64], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
 
 

@@ -20,7 +20,10 @@ from rollup_node.tools.batcher.channels import Compression, batcher_data, channe
 TRANSACTIONS = 20
 BLOCKS_PER_SPAN = 120
 BLOCK_TIME, L1_BLOCK_TIME = 2, 12
-L1_GENESIS, GENESIS_TIME = 20_000_000, 1_770_000_000
+BEACON_GENESIS_TIME = 1_606_824_023
+"""That of L1's chain id, Mainnet's: a node checks it."""
+GENESIS_SLOT = 13_597_998
+L1_GENESIS, GENESIS_TIME = 20_000_000, BEACON_GENESIS_TIME + 12 * GENESIS_SLOT
 BATCHER, INBOX = b"\xba" * 20, b"\xff" * 20
 MAX_BYTES = 100_000_000
 ACTIVE = FORK_NAMES[1 : FORK_NAMES.index("jovian") + 1]

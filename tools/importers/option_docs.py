@@ -38,7 +38,7 @@ trustrpc = true
 beacon = { value = "http://127.0.0.1:5052", ignore = false }
 ```
 
-Hidden options are not shown by `--help`. The last column is the test that sees the effect of the option
+Hidden options are not shown by `--help-all`. The last column is the test that sees the effect of the option
 (`tests/option_effects.toml`).
 """
 

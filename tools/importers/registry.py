@@ -1,15 +1,17 @@
 """Writes the built-in networks from a checkout of the superchain registry.
 
-    python -m rollup_node.tools.importers.registry CHECKOUT [--out FILE]
+    python -m rollup_node.tools.importers.registry CHECKOUT --commit HASH --date YYYY-MM-DD [--out FILE]
 
 The checkout has `configs/<superchain>/<chain>.toml`, and former members under `configs_removed`. A chain's own file has
-all its fork times, including those inherited from its superchain. Addresses of public servers are not copied.
+all its fork times, including those inherited from its superchain. Addresses of public servers are not copied. Commit
+and date are those of the checkout: a node says at its start when they are old [LFT8].
 """
 
 import argparse
 import json
 import sys
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Writes the file and prints how many networks it has; 1 for a checkout that cannot be read."""
     parser = argparse.ArgumentParser(description="Writes the built-in networks from a superchain registry checkout.")
     parser.add_argument("checkout", type=Path)
+    parser.add_argument("--commit", required=True, help="the commit of the checkout")
+    parser.add_argument("--date", type=date.fromisoformat, required=True, help="its date")
     parser.add_argument("--out", type=Path, default=NETWORKS_FILE)
     options = parser.parse_args(arguments)
     try:
@@ -33,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, KeyError, ValueError) as error:
         print(f"error: cannot read {options.checkout} as a superchain registry: {error}", file=sys.stderr)
         return 1
-    options.out.write_text(networks_text(networks))
+    options.out.write_text(networks_text(networks, options.commit, options.date))
     print(f"{len(networks)} networks written to {options.out}")
     return 0
 
@@ -87,13 +91,14 @@ def network_entry(chain: dict[str, Any], l1_chain_id: int) -> dict[str, Any]:
     return entry
 
 
-def networks_text(networks: dict[str, dict[str, Any]]) -> str:
+def networks_text(networks: dict[str, dict[str, Any]], commit: str, day: date) -> str:
     """The text of networks.json with one line per value."""
     blocks = (
         f"{json.dumps(name)}: {{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(entry[key])}" for key in entry)
         for name, entry in networks.items()
     )
-    return "{\n" + "\n},\n".join(blocks) + "\n}\n}\n"
+    registry = json.dumps({"commit": commit, "date": day.isoformat()})
+    return f'{{"registry": {registry},\n"networks": {{\n' + "\n},\n".join(blocks) + "\n}\n}}\n"
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import coincurve
-
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.secp256k1 import recover_address
 
 Json = dict[str, Any]
 
@@ -144,8 +143,9 @@ def _sender(kind: int, fields: list[rlp.Item]) -> bytes:
             unsigned = [*unsigned, _minimal((v - 35) // 2), b"", b""]
     digest = keccak256((bytes((kind,)) if kind else b"") + rlp.encode(unsigned))
     signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))
-    public = coincurve.PublicKey.from_signature_and_message(signature, digest, hasher=None)
-    return keccak256(public.format(compressed=False)[1:])[12:]
+    sender = recover_address(digest, signature)
+    assert sender is not None, "a recorded transaction has a valid signature"
+    return sender
 
 
 def _minimal(value: int) -> bytes:

@@ -272,7 +272,7 @@ class Deriver:
         self._lookahead = None
 
     def _next(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output | Flow:
-        if self._start is None:
+        if self._start is None or self.config.ends_at(safe_head.number):
             return AwaitSafeHead()
         pipeline = self._pipeline
         if pipeline is None:

@@ -31,8 +31,8 @@ class Lookahead:
         self._ended = False
 
     def next(self) -> AttributesWithParent | None:
-        """The attributes of the next block of the span; None at its end, and where it is the stage itself that drops
-        the block or stops at it."""
+        """The attributes of the next block of the span; None at its end, before a foreign fork [LFT3], and
+        where it is the stage itself that drops the block or stops at it."""
         found = None
         if not self._ended:
             with suppress(ResetError, CriticalError):
@@ -45,6 +45,8 @@ class Lookahead:
         if built is None:
             return None
         parent, config = built
+        if self._chains.rollup.ends_at(parent.number):
+            return None
         accepted = self._fork.next(parent, self._block)
         if not isinstance(accepted, AcceptedBatch):
             return None

@@ -60,7 +60,8 @@ class NeedReset(msgspec.Struct, frozen=True):
 
 
 class AwaitSafeHead(msgspec.Struct, frozen=True):
-    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset."""
+    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset; for good at the last block
+    before a foreign fork [LFT3]."""
 
 
 class AttributesWithParent(msgspec.Struct, frozen=True):

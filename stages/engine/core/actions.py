@@ -138,7 +138,7 @@ class AttributesProcessed(msgspec.Struct, frozen=True):
 
 
 class UnsafeBlockReceived(msgspec.Struct, frozen=True):
-    """From gossip, a peer or an operator; `queued`: it was not queued before."""
+    """From gossip, a peer or an operator; `queued`: it is new, and not beyond a foreign fork [LFT5]."""
 
     payload: ExecutionPayload
     queued: bool

@@ -27,6 +27,7 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, 
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -78,7 +79,12 @@ class BuildApiCalls:
         self._epoch, self._found_parent, self._committed = self._state.epoch, False, None
 
     def _call(self, request: BuildRequest, heads: Heads) -> CoreCall | BuildError:
+        rollup = self._state.config.rollup
         match request:
+            case OpenBlockRequest(attributes=block) | CommitBlockRequest(payload=block) if rollup.is_foreign(
+                block.timestamp
+            ):
+                return BuildError(SERVER_ERROR, end_text(rollup))
             case OpenBlockRequest(parent=parent) if not self._found_parent:
                 return GetBlockRef(parent.hash)
             case OpenBlockRequest(parent=parent, attributes=attributes):

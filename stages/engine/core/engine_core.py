@@ -80,7 +80,7 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.types import L1BlockRef
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
 SEARCH_PAUSE = 1.0
 POLL_SECONDS = 1.0
@@ -145,6 +145,15 @@ class EngineCore:
     def status(self) -> EngineStatus:
         """Heads and sequencer as other processes see them."""
         return self._state.status()
+
+    @property
+    def last_safe_head(self) -> L2BlockRef | None:
+        """The safe head once no block after it can be derived, and the engine and the safe head database have it
+        [LFT4]; None before."""
+        heads = self._state.controller.announced
+        if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
+            return None
+        return heads.safe
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 

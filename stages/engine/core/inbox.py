@@ -27,6 +27,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import PayloadRequest, UnsafeBlock
+from rollup_node.stages.protocol.foreign_fork import end_text
 
 MAX_OVERLAP_REQUESTS = 8
 MAX_OVERLAP_BLOCKS = 4096
@@ -136,7 +137,9 @@ class Inbox:
                     self._state.request_reset("requested by admin_resetDerivationPipeline", now)
             case PostUnsafePayloadRequest():
                 self._state.add_unsafe(message.payload)
-                self._respond(peer, message.id, None)
+                rollup = self._state.config.rollup
+                foreign = rollup.is_foreign(message.payload.timestamp)
+                self._respond(peer, message.id, end_text(rollup) if foreign else None)
             case SetRecoverModeRequest():
                 self._state.production.set_recover(message.mode)
                 self._respond(peer, message.id, None)

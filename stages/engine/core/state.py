@@ -312,8 +312,11 @@ class CoreState:
     # --- unsafe blocks, sequencer ----------------------------------------------------------------------------------
 
     def add_unsafe(self, payload: ExecutionPayload) -> None:
-        """Queues a block from gossip, a peer or an operator."""
-        self.do(act.UnsafeBlockReceived(payload, self.unsafe.queue.add(payload)))
+        """Queues a block from gossip, a peer or an operator, unless its rules are not known here [LFT5]."""
+        foreign = self.config.rollup.is_foreign(payload.timestamp)
+        self.do(act.UnsafeBlockReceived(payload, not foreign and self.unsafe.queue.add(payload)))
+        if foreign:
+            return
         self.el_sync.offer(payload)
         self.show_queue()
 

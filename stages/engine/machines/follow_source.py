@@ -24,6 +24,7 @@ from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.foreign_fork import network_left
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 FollowCall = GetFollowStatus | GetL1BlockRef | GetBlockRef
@@ -163,7 +164,10 @@ class FollowSource:
     # --- what the source says ----------------------------------------------------------------------------------------
 
     def _check(self, status: FollowStatus, heads: Heads) -> None:
-        """Raises FollowError for heads that contradict each other, the chain's config or what is final [FSR2, FSR6]."""
+        """Raises FollowError for heads that contradict each other, the chain's config or what is final [FSR2, FSR6].
+        Raises NetworkLeftError where the source is beyond a foreign fork [LFT4]."""
+        if self._rollup.is_foreign(status.local_safe.timestamp):
+            raise network_left(self._rollup, status.local_safe)
         named = ((status.finalized, "finalized"), (status.safe, "safe"), (status.local_safe, "local safe"))
         for ref, name in named:
             self._check_ref(ref, name)

@@ -69,6 +69,7 @@ class SequencerPause(Flag):
     RESET = auto()
     DERIVED_BUILD = auto()
     SAFE_LAG = auto()
+    NETWORK_LEFT = auto()
 
 
 class NeedAttributes(msgspec.Struct, frozen=True):
@@ -194,6 +195,8 @@ class Sequencer:
         self.pause &= ~SequencerPause.DERIVED_BUILD
         lagging = self.max_safe_lag > 0 and heads.safe.number + self.max_safe_lag <= heads.unsafe.number
         self.pause = self.pause | SequencerPause.SAFE_LAG if lagging else self.pause & ~SequencerPause.SAFE_LAG
+        ended = self.rollup.ends_at(heads.unsafe.number)  # [LFT5]
+        self.pause = self.pause | SequencerPause.NETWORK_LEFT if ended else self.pause & ~SequencerPause.NETWORK_LEFT
         if self.sealed is not None and self.sealed.parent_hash != heads.unsafe.hash:
             self._drop()
         if self.building is not None and self.building.parent.hash != heads.unsafe.hash:

@@ -43,6 +43,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus, Drops
 from rollup_node.stages.messages.engine import L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.protocol.foreign_fork import network_left
 
 WATCH_SECONDS = 3.0
 REPEAT_SECONDS = 1.0
@@ -193,7 +194,15 @@ class EngineStage:
             self._actions.perform(self.core.take_actions())
             if self._interop is not None:
                 self._interop.send_events()
-            return max(0.0, self.core.wait_until(now) - self._clock().monotonic)
+            pause = max(0.0, self.core.wait_until(now) - self._clock().monotonic)
+        self._check_end()
+        return pause
+
+    def _check_end(self) -> None:
+        """Raises NetworkLeftError at the last block that can be derived [LFT4]."""
+        safe = self.core.last_safe_head
+        if safe is not None:
+            raise network_left(self.config.rollup, safe)
 
     def _take_answers(self) -> None:
         with stimuli_logged(self.core.log):

@@ -8,16 +8,14 @@ from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
+from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError
-from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit, receipts_limit
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
+from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1Block
-
-ORDINARY = AnswerLimit(6 << 20, 400_000)
-"""What nearly every answer keeps to. The blocks of longer ones are fetched again one after the other, so that no more
-than one of them is in memory."""
 
 
 class FetchResult(NamedTuple):
@@ -29,14 +27,19 @@ class FetchResult(NamedTuple):
 
 
 class BlockFetcher:
-    """Runs fetches side by side, so that one that fails or is slow delays no other. `on_done` is called whenever one
-    has ended."""
+    """Runs fetches side by side, so that one that fails or is slow delays no other. `newest` has the answers of polls
+    of the head. `on_done` is called whenever a fetch has ended."""
 
     def __init__(
-        self, config: L1Config, endpoints: L1Endpoints, workers: TaskDispatcher, on_done: Callable[[], None]
+        self,
+        config: L1Config,
+        endpoints: L1Endpoints,
+        newest: NewestBlock[L1Endpoint],
+        workers: TaskDispatcher,
+        on_done: Callable[[], None],
     ) -> None:
         self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup)
-        self._endpoints, self._workers, self._on_done = endpoints, workers, on_done
+        self._endpoints, self._newest, self._workers, self._on_done = endpoints, newest, workers, on_done
         self._large = asyncio.Lock()
         self._tasks: list[asyncio.Task[FetchResult]] = []
 
@@ -65,31 +68,34 @@ class BlockFetcher:
     async def _run(self, fetch: Fetch) -> FetchResult:
         endpoint: L1Endpoint | None = None
         try:
-            endpoint = self._endpoints.pick()
-            return FetchResult(fetch, await self._fetch(endpoint, fetch.number), None)
+            polled = self._newest.take(fetch.number)
+            endpoint = self._endpoints.pick() if polled is None else polled.endpoint
+            return FetchResult(fetch, await self._fetch(endpoint, fetch.number, polled and polled.body), None)
         except (EndpointError, RpcFailure, InvalidDataError, TaskFailed) as error:
             # A worker that dies is not the endpoint's failure.
             if endpoint is not None and not isinstance(error, TaskFailed):
                 self._endpoints.failed(endpoint, error)
             return FetchResult(fetch, None, f"L1 block {fetch.number}: {describe_error(endpoint, error)}")
 
-    async def _fetch(self, endpoint: L1Endpoint, number: int) -> L1Block | None:
+    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: bytes | None) -> L1Block | None:
         try:
-            return await self._fetch_within(ORDINARY, endpoint, number)
+            return await self._fetch_within(ORDINARY_L1_BLOCK, endpoint, number, polled)
         except AnswerTooLargeError:
             pass
         async with self._large:
             return await self._fetch_within(L1_BLOCK, endpoint, number)
 
-    async def _fetch_within(self, limit: AnswerLimit, endpoint: L1Endpoint, number: int) -> L1Block | None:
-        body = await endpoint.block_body(number, limit)
+    async def _fetch_within(
+        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, polled: bytes | None = None
+    ) -> L1Block | None:
+        body = polled or await endpoint.block_body(to_quantity(number), limit)
         if body is None:
             return None
         result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
         if isinstance(result, NeedsReceipts):
             block = result.block
             most = receipts_limit(block.gas_used)
-            if limit is ORDINARY:
+            if limit is ORDINARY_L1_BLOCK:
                 most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
             receipts = await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
             if receipts is None:

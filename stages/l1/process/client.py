@@ -12,7 +12,9 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
+from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.types import Address, Hash
@@ -25,6 +27,7 @@ RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
+_HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
 
 
 class _SlotProof(msgspec.Struct):
@@ -89,11 +92,11 @@ class L1Endpoint:
                 return None
             raise
 
-    async def block_body(self, number: int, limit: AnswerLimit) -> bytes | None:
-        """The undecoded response with the full block of a number; None if there is no such block. Raises also
+    async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
+        """The undecoded response with the full block of a label, or of a number; None if there is none. Raises also
         AnswerTooLargeError."""
         await self._check_chain()
-        call = self._rpc.call_raw(_BLOCK_BY_NUMBER, to_quantity(number), True, limit=limit)
+        call = self._rpc.call_raw(_BLOCK_BY_NUMBER, label, True, limit=limit)
         try:
             body = await self._timed(_BLOCK_BY_NUMBER, call)
         except RpcFailure as failure:
@@ -265,6 +268,14 @@ class L1Endpoints:
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:
     """An error's text with the name of the endpoint it is about, if there is one."""
     return str(error) if endpoint is None or isinstance(error, EndpointError) else f"{endpoint.name}: {error}"
+
+
+def header_json_in(body: bytes, limit: AnswerLimit) -> Any:
+    """The header in a response with a full block; None if it has none. Raises InvalidDataError."""
+    try:
+        return _header_members(decode_json(body, _HeaderAnswer, limit.values).result)
+    except MalformedJsonError as error:
+        raise InvalidDataError(str(error)) from None
 
 
 def _header_members(header: Any) -> dict[str, Any] | None:

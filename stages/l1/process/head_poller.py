@@ -5,14 +5,16 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
 from rollup_node.stages.l1.receipts_methods import is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -41,8 +43,9 @@ MIN_SECONDS = 0.1
 
 
 class HeadPoller:
-    """Feeds a tracker. `on_new_head` is called after the head changed, with whether that was a reorg; `on_polled` after
-    each poll of safe and finalized block. `contradiction` is what the last finalized block contradicts, if it does.
+    """Feeds a tracker, and `newest` with the answers to polls that ask for the whole block. `on_new_head` is called
+    after the head changed, with whether that was a reorg; `on_polled` after each poll of safe and finalized block.
+    `contradiction` is what the last finalized block contradicts, if it does.
 
     A block that does not link to the known heads may come from another chain behind the same URL: then the endpoint is
     asked for its chain id and for the block at the height of the finalized one. A finalized block that the chain
@@ -53,11 +56,13 @@ class HeadPoller:
         config: L1Config,
         endpoints: L1Endpoints,
         tracker: HeadTracker,
+        newest: NewestBlock[L1Endpoint],
         meter: Meter,
         on_new_head: Callable[[bool], None],
         on_polled: Callable[[], None],
     ) -> None:
         self._config, self._endpoints, self._tracker, self._meter = config, endpoints, tracker, meter
+        self._newest = newest
         self._on_new_head, self._on_polled = on_new_head, on_polled
         self.contradiction: str | None = None
         self._disproofs = self._label_disproofs = 0
@@ -95,7 +100,7 @@ class HeadPoller:
             await notifier.reconnect()
 
     async def _update_head(self, notifier: L1Endpoint | None) -> None:
-        endpoint, ref = await self._poll("latest")
+        endpoint, ref, body = await self._poll_newest(notifier)
         if ref is None:
             raise TemporaryError("the L1 endpoint has no latest block")
         before, finalized = self._tracker.head, self._tracker.finalized
@@ -111,6 +116,9 @@ class HeadPoller:
         self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
+            self._newest.advanced(before, ref)
+            # Without a body, too: an answer not yet taken may have a block that this head replaces.
+            self._newest.put(None if body is None else NewestBody(endpoint, ref.number, body))
             log.trace("new L1 head", head=ref)
             if reorged:
                 self._endpoints.recheck_chains()
@@ -118,6 +126,22 @@ class HeadPoller:
                 log.warn("L1 reorg", old=before, new=ref, min_depth=self._tracker.reorg_depth)
             self._on_new_head(reorged or self._was_dropped)
             self._was_dropped = False
+
+    async def _poll_newest(self, notifier: L1Endpoint | None) -> tuple[L1Endpoint, L1BlockRef | None, bytes | None]:
+        """The endpoint in use, the reference of its newest block, and the answer with the whole block if that was asked
+        for. Raises TemporaryError."""
+        endpoint = self._pick("latest")
+        notified = notifier is not None and notifier.notifications != self._notifications
+        if not self._newest.pays(self._tracker.head, notified):
+            return endpoint, await self._ref(endpoint, "latest"), None
+        try:
+            body = await endpoint.block_body("latest", ORDINARY_L1_BLOCK)
+            header = None if body is None else header_json_in(body, ORDINARY_L1_BLOCK)
+            return endpoint, None if header is None else verify_block_ref(header, self._config.trust_rpc), body
+        except AnswerTooLargeError:
+            return endpoint, await self._ref(endpoint, "latest"), None
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            raise self._failed(endpoint, error, "latest") from None
 
     async def poll_finality(self) -> float:
         """Polls the safe and the finalized block; the seconds until the next poll. Raises TemporaryError if that
@@ -230,11 +254,15 @@ class HeadPoller:
     async def _poll(self, label: str) -> tuple[L1Endpoint, L1BlockRef | None]:
         """The endpoint in use and the verified reference of a label's block from it; None if it has none or does not
         support the label. Raises TemporaryError if the call fails."""
+        endpoint = self._pick(label)
+        return endpoint, await self._ref(endpoint, label)
+
+    def _pick(self, label: str) -> L1Endpoint:
+        """The endpoint in use. Raises TemporaryError if there is none."""
         try:
-            endpoint = self._endpoints.pick()
+            return self._endpoints.pick()
         except EndpointError as error:
             raise TemporaryError(f"L1 {label} block: {error}") from None
-        return endpoint, await self._ref(endpoint, label)
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
         """The endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""

@@ -12,9 +12,10 @@ from rollup_node.stages.io.web_socket import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker
+from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
-from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
@@ -52,9 +53,10 @@ class L1Stage:
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
-        self._fetcher = BlockFetcher(config, self._endpoints, bus.dispatch("work.l1"), self._blocks.wake.set)
+        newest = NewestBlock[L1Endpoint](config.poll_interval, self._is_awaited)
+        self._fetcher = BlockFetcher(config, self._endpoints, newest, bus.dispatch("work.l1"), self._blocks.wake.set)
         self._poller = HeadPoller(
-            config, self._endpoints, self._tracker, meter, self._on_new_head, self._on_finality_polled
+            config, self._endpoints, self._tracker, newest, meter, self._on_new_head, self._on_finality_polled
         )
         refs = PeriodicTask("references", self._step_refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set)
@@ -108,6 +110,10 @@ class L1Stage:
             self._window.update_head(head, reorged, finalized.number if finalized else -1)
         self._publish_heads()
         self._blocks.wake.set()
+
+    def _is_awaited(self, number: int) -> bool:
+        """Whether a client wants that block next, once it is the head."""
+        return any(client.subscription.awaits(number) for client in self._clients.values())
 
     def _on_finality_polled(self) -> None:
         self._publish_health()
@@ -163,8 +169,8 @@ class L1Stage:
             ranges = [wanted for c in self._clients.values() if (wanted := c.subscription.wanted(head)) is not None]
         self._window.trim(ranges)
         now = time.monotonic()
-        # One call at a time is left to the pollers.
-        for fetch in self._window.plan(ranges, max(1, self._config.max_concurrency - 1) - len(self._fetcher), now):
+        # Pollers need no place of their own: their calls come first when a fetch has ended.
+        for fetch in self._window.plan(ranges, max(1, self._config.max_concurrency) - len(self._fetcher), now):
             self._fetcher.start(fetch)
         self._meter.set("l1_source_cache_size", len(self._window), type="blocks")
         self._publish_health()

@@ -4,11 +4,11 @@ block format. Each version has its topic; publishing picks it by the block's tim
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import ssz
-from rollup_node.stages.p2p.blocks.signing import SIGNATURE_SIZE
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
 
 VERSIONS = (1, 2, 3, 4)
 MIN_BYTES = SIGNATURE_SIZE + 1

@@ -3,13 +3,10 @@ changes on L1 [RTC5]."""
 
 from typing import Protocol
 
-from coincurve import PrivateKey, PublicKey
-
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.transactions import public_key_address
+from rollup_node.stages.protocol.secp256k1 import key_address, recover_address, sign_recoverable
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
-SIGNATURE_SIZE = 65
 DOMAIN = bytes(32)
 """The domain of block signatures [SGN5]."""
 GRACE_SECONDS = 3 * 3600.0
@@ -34,13 +31,7 @@ def signing_hash_of(chain_id: int, hash_of_payload: Hash) -> Hash:
 def recover_signer(digest: Hash, signature: bytes) -> Address | None:
     """The address that signed `digest`; None for an invalid signature. The recovery id is 0 to 3. As in op-node a high
     s is accepted: a block that was seen is recognized by its hash, not by the message id."""
-    if len(signature) != SIGNATURE_SIZE or signature[64] > 3:
-        return None
-    try:
-        key = PublicKey.from_signature_and_message(signature, digest, hasher=None)
-    except Exception:  # the library's versions differ in what they raise for a point that is not on the curve
-        return None
-    return public_key_address(key.format(compressed=False))
+    return recover_address(digest, signature)
 
 
 class SigningError(Exception):
@@ -72,8 +63,8 @@ class LocalSigner:
     option = "p2p.sequencer.key"
 
     def __init__(self, secret: bytes) -> None:
-        self._key = PrivateKey(secret)
-        self.address = public_key_address(self._key.public_key.format(compressed=False))
+        self._secret = secret
+        self.address = key_address(secret)
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
         """A signature of 65 bytes: r, s, and the recovery id 0 or 1."""
@@ -87,7 +78,7 @@ class LocalSigner:
         """Nothing to close."""
 
     def _sign(self, digest: Hash) -> bytes:
-        return self._key.sign_recoverable(digest, hasher=None)
+        return sign_recoverable(digest, self._secret)
 
 
 class UnsafeBlockSigners:

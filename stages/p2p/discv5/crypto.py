@@ -4,13 +4,12 @@ messages, keys are derived by ECDH on secp256k1 and HKDF-SHA256, and 64-byte sig
 import hashlib
 import hmac
 
-from coincurve import PrivateKey, PublicKey
-from coincurve.ecdsa import cdata_to_der, deserialize_compact
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from rollup_node.stages.p2p.discv5.contact import NodeId
+from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 
 KEY_SIZE = 16
@@ -39,25 +38,23 @@ class HeaderMask:
 def public_key(secret: bytes) -> bytes:
     """The compressed public key of a private key. Raises CryptoError when it is outside of the group."""
     try:
-        key: bytes = PrivateKey(secret).public_key.format()
-    except (ValueError, TypeError):
+        return secp256k1.public_key(secret)
+    except ValueError:
         raise CryptoError("not a private key of secp256k1") from None
-    return key
 
 
 def compress_public_key(point: bytes) -> bytes:
     """The compressed form of a public key of 64 (without prefix), 65 or 33 bytes. Raises CryptoError."""
     try:
-        key: bytes = PublicKey(b"\x04" + point if len(point) == 64 else point).format()
+        return secp256k1.convert_point(b"\x04" + point if len(point) == 64 else point)
     except ValueError:
         raise CryptoError("not a public key of secp256k1") from None
-    return key
 
 
 def node_id(key: bytes) -> NodeId:
     """The node id of a compressed public key. Raises CryptoError."""
     try:
-        return keccak256(PublicKey(key).format(compressed=False)[1:])
+        return keccak256(secp256k1.convert_point(key, compressed=False)[1:])
     except ValueError:
         raise CryptoError("not a public key of secp256k1") from None
 
@@ -65,10 +62,9 @@ def node_id(key: bytes) -> NodeId:
 def ecdh(key: bytes, secret: bytes) -> bytes:
     """The shared point, compressed. Raises CryptoError."""
     try:
-        shared: bytes = PublicKey(key).multiply(secret).format()
+        return secp256k1.multiply_point(key, secret)
     except ValueError:
         raise CryptoError("not a public key of secp256k1") from None
-    return shared
 
 
 def derive_keys(shared: bytes, challenge_data: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:
@@ -80,17 +76,12 @@ def derive_keys(shared: bytes, challenge_data: bytes, initiator: NodeId, recipie
 
 def sign(secret: bytes, digest: bytes) -> bytes:
     """The signature (r, s) of 32 bytes."""
-    signature: bytes = PrivateKey(secret).sign_recoverable(digest, hasher=None)
-    return signature[:SIGNATURE_SIZE]
+    return secp256k1.sign_recoverable(digest, secret)[:SIGNATURE_SIZE]
 
 
 def verify(key: bytes, signature: bytes, digest: bytes) -> bool:
     """Whether the key's owner signed the digest; signatures with a high s are invalid."""
-    try:
-        der = cdata_to_der(deserialize_compact(signature))
-        return bool(PublicKey(key).verify(der, digest, hasher=None))
-    except ValueError:
-        return False
+    return secp256k1.verify_compact(key, digest, signature)
 
 
 def id_signature_hash(challenge_data: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:

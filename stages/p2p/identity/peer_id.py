@@ -8,14 +8,13 @@ import base64
 import hashlib
 from typing import NamedTuple
 
-from coincurve import PrivateKey
-from coincurve import PublicKey as CurvePoint
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from rollup_node.stages.p2p.encoding import base58, protobuf
+from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 
 PeerId = bytes
@@ -28,7 +27,6 @@ _MAX_INLINE_KEY_BYTES = 42
 _IDENTITY, _SHA256 = 0x00, 0x12
 _CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
 _MAX_TEXT_CHARACTERS = 128
-_SECRET_BYTES = 32
 
 
 class IdentityError(ValueError):
@@ -68,7 +66,7 @@ def secp256k1_public_key(point: bytes) -> PublicKey:
     """The public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form. Raises IdentityError
     when it is not on the curve."""
     try:
-        return PublicKey(SECP256K1, CurvePoint(point).format())
+        return PublicKey(SECP256K1, secp256k1.convert_point(point))
     except ValueError:
         raise IdentityError("the public key is not a point of secp256k1 in 33 or 65 bytes") from None
 
@@ -102,7 +100,7 @@ def node_id(key: PublicKey) -> bytes | None:
     if key.kind != SECP256K1:
         return None
     try:
-        return keccak256(CurvePoint(key.data).format(compressed=False)[1:])
+        return keccak256(secp256k1.convert_point(key.data, compressed=False)[1:])
     except ValueError:
         return None
 
@@ -113,11 +111,10 @@ class NetworkIdentity:
 
     def __init__(self, secret: bytes) -> None:
         try:
-            self._key = PrivateKey(secret if len(secret) == _SECRET_BYTES else b"")
+            self.public_key = PublicKey(SECP256K1, secp256k1.public_key(secret))
         except ValueError:
             raise IdentityError("the private key is not a number of 32 bytes within the group of secp256k1") from None
         self.secret = secret
-        self.public_key = PublicKey(SECP256K1, self._key.public_key.format())
         self.peer_id = self.public_key.peer_id
 
     def __repr__(self) -> str:
@@ -125,7 +122,7 @@ class NetworkIdentity:
 
     def sign(self, message: bytes) -> bytes:
         """Signs the SHA-256 of `message`; the signature is DER."""
-        return self._key.sign(message)
+        return secp256k1.sign_der(hashlib.sha256(message).digest(), self.secret)
 
 
 def peer_id_text(peer: PeerId) -> str:
@@ -168,7 +165,7 @@ def _from_cid(text: str) -> bytes:
 
 
 def _verify_secp256k1(key: bytes, message: bytes, signature: bytes) -> bool:
-    return CurvePoint(key).verify(signature, message)
+    return secp256k1.verify_der(key, hashlib.sha256(message).digest(), signature)
 
 
 def _verify_ed25519(key: bytes, message: bytes, signature: bytes) -> bool:

@@ -1,5 +1,5 @@
-"""JSON-RPC, `/healthz` and `/readyz` over HTTP, with the behaviour of op-node's and go-ethereum's servers
-[RPC1 to RPC11]."""
+"""JSON-RPC, `/healthz`, `/readyz` and `/status.json` over HTTP, with the behaviour of op-node's and go-ethereum's
+servers [RPC1 to RPC11]."""
 
 import asyncio
 import time
@@ -32,7 +32,9 @@ from rollup_node.stages.rpc.process.batch_response import BatchResponse
 from rollup_node.stages.rpc.process.listener import MALFORMED, BodyTooLargeError, Exchange
 from rollup_node.stages.rpc.process.method import Method
 from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.turns import TURN_SECONDS
+from rollup_node.stages.rpc.readiness import lag_reason, read_lag
 
 GUARDED = ("admin_", "opstack_")
 """Methods that need a token where there is a secret [RPC88]."""
@@ -50,8 +52,10 @@ CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonre
 class RpcServer:
     """Handles HTTP requests by a method table; `label` names the server in the metrics."""
 
-    def __init__(self, node: NodeView, meter: Meter, methods: Sequence[Method], label: str) -> None:
-        self._node, self._meter, self._label = node, meter, label
+    def __init__(
+        self, node: NodeView, status: StatusSource, meter: Meter, methods: Sequence[Method], label: str
+    ) -> None:
+        self._node, self._status, self._meter, self._label = node, status, meter, label
         self._access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
@@ -84,7 +88,9 @@ class RpcServer:
         if path in ("/healthz", "/healthz/"):
             return _json({"version": self._node.config.version})
         if path in ("/readyz", "/readyz/"):
-            return self._readyz()
+            return self._readyz(request.query.getall("lag", []))
+        if path in ("/status.json", "/status.json/"):
+            return web.Response(body=self._status.json() + b"\n", content_type="application/json")
         if path != "/":
             return web.Response(status=404, text="404 page not found\n")
         if request.method == "GET" and not request.can_read_body and not request.query_string:
@@ -102,8 +108,16 @@ class RpcServer:
                 response.headers["Access-Control-Allow-Headers"] = headers
         return response
 
-    def _readyz(self) -> web.Response:
-        reasons = self._node.not_ready_reasons()
+    def _readyz(self, lag: list[str]) -> web.Response:
+        """The response to `/readyz`; `lag` are the values of the query [RPC2, RPC93]."""
+        try:
+            seconds = read_lag(lag)
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        status = self._status.status()
+        reasons = list(status.reasons)
+        if seconds is not None and (reason := lag_reason(status, seconds)) is not None:
+            reasons.append(reason)
         return _json({"ready": False, "reasons": reasons}, 503) if reasons else _json({"ready": True})
 
     # --- JSON-RPC --------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.status_source import StatusSource
 
 VERSION = "v0.0.0"
 MAX_MESSAGE = 5 << 20
@@ -55,9 +56,11 @@ log = get_logger("rpc")
 class InteropServer:
     """Handles requests with a token of `jwt_secret`."""
 
-    def __init__(self, node: NodeView, client: InteropClient, jwt_secret: bytes, meter: Meter) -> None:
+    def __init__(
+        self, node: NodeView, status: StatusSource, client: InteropClient, jwt_secret: bytes, meter: Meter
+    ) -> None:
         self.client, self._secret = client, jwt_secret
-        self._http = RpcServer(node, meter, interop_methods(client), LABEL)
+        self._http = RpcServer(node, status, meter, interop_methods(client), LABEL)
         self._sessions: set[_Session] = set()
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:

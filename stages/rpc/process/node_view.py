@@ -19,7 +19,7 @@ from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.drops_client import DropsClient
 from rollup_node.stages.rpc.process.process_client import ProcessClient
-from rollup_node.stages.rpc.readiness import not_ready_reasons
+from rollup_node.stages.rpc.readiness import Fault, process_faults
 
 STATUS_SECONDS = 1.0
 
@@ -51,9 +51,9 @@ class NodeView:
         last_seen = {process: subscriber.last_seen for process, subscriber in self._subscribers.items()}
         return {process: None if at is None else now - at for process, at in last_seen.items()}
 
-    def not_ready_reasons(self) -> list[str]:
-        """The reasons of `/readyz` at this moment [RPC2]."""
-        return not_ready_reasons(self.health, self.ages(), self.l1, self.engine)
+    def faults(self) -> list[Fault]:
+        """What is wrong with the processes at this moment [RPC2]."""
+        return process_faults(self.health, self.ages(), self.l1, self.engine)
 
     def sync_status(self) -> dict[str, Any]:
         """The result of optimism_syncStatus at this moment."""

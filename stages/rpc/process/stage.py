@@ -19,6 +19,7 @@ from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 from rollup_node.stages.rpc.process.progress_log import ProgressLog
+from rollup_node.stages.rpc.process.status_source import StatusSource
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
@@ -36,11 +37,12 @@ class RpcStage:
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
-        self.periodic_tasks: Sequence[PeriodicTask] = (ProgressLog(self.node).periodic_task,)
+        status = StatusSource(self.node)
+        self.periodic_tasks: Sequence[PeriodicTask] = (ProgressLog(status).periodic_task,)
         descriptors = free_descriptors()
         limits = RPC_LIMITS.within(descriptors * 4 // 5)
         self.rpc = Listener(
-            RpcServer(self.node, meter, enabled_methods(config), "main").handle,
+            RpcServer(self.node, status, meter, enabled_methods(config), "main").handle,
             "rpc",
             config.addr,
             config.port,
@@ -62,7 +64,7 @@ class RpcStage:
         if config.interop_addr:
             client = InteropClient(bus)
             self.periodic_tasks = (*self.periodic_tasks, client.periodic_task)
-            self.interop_server = InteropServer(self.node, client, config.interop_jwt, meter)
+            self.interop_server = InteropServer(self.node, status, client, config.interop_jwt, meter)
             limits = INTEROP_LIMITS.within(descriptors // 5)
             handler = self.interop_server.handle
             self.interop = Listener(handler, "interop.rpc", config.interop_addr, config.interop_port, limits, meter)

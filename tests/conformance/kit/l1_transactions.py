@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import coincurve
 import rlp
 
+from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Address, Hash
 from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID
@@ -21,7 +21,7 @@ Signature = tuple[int, int, int]
 
 def address_of(secret: bytes) -> Address:
     """The account of a secret key."""
-    return keccak256(coincurve.PrivateKey(secret).public_key.format(compressed=False)[1:])[12:]
+    return secp256k1.key_address(secret)
 
 
 SIGNER, OTHER_SIGNER = address_of(SECRET), address_of(OTHER_SECRET)
@@ -69,7 +69,7 @@ def signed(
 
 
 def _sign(digest: Hash, secret: bytes) -> Signature:
-    found = coincurve.PrivateKey(secret).sign_recoverable(digest, hasher=None)
+    found = secp256k1.sign_recoverable(digest, secret)
     return found[64], int.from_bytes(found[:32], "big"), int.from_bytes(found[32:64], "big")
 
 

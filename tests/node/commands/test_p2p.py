@@ -6,6 +6,7 @@ import pytest
 
 from rollup_node.node.cli import main
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, parse_peer_id
+from rollup_node.stages.protocol import secp256k1
 
 SECRET = bytes([1]) * 32
 
@@ -34,10 +35,8 @@ def test_peer_ids_of_a_private_and_its_public_key_agree(
 def test_an_uncompressed_key_has_the_same_peer_id(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from coincurve import PrivateKey
-
-    key = PrivateKey(SECRET).public_key
-    ids = {output(monkeypatch, capsys, key.format(compressed).hex(), "pub2id") for compressed in (True, False)}
+    points = [secp256k1.public_key(SECRET, compressed) for compressed in (True, False)]
+    ids = {output(monkeypatch, capsys, point.hex(), "pub2id") for point in points}
     assert len(ids) == 1
 
 

@@ -109,3 +109,17 @@ def test_a_source_that_is_no_list_of_blocks_is_rejected(recorded: str, shared_da
     done = _replay(recorded, shared_data / "op_sepolia_replay" / "expected.json", *RANGE)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("expected a list of blocks")
+
+
+def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str, shared_data: Path) -> None:
+    """In the middle of a span [LFT9]."""
+    time = 1691802540 + 2 * 16491247
+    blocks = str(shared_data / "op_sepolia_replay" / "l2_blocks.json")
+    flags = ("--l1", recorded, "--l1.beacon", recorded, "--network", "op-sepolia", "--l2-blocks", blocks, "--json")
+    words = ("replay", *flags, "--from-l2", RANGE[0], "--to-l2", RANGE[1], "--from-l1", "6582895")
+    command = [sys.executable, "-m", "tests.support.leaving_node", str(time), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+    assert done.returncode == 1
+    assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == [16491245, 16491246]
+    end = "block 16491246 is the last that can be derived, Somefork began at 2024-08-27T18:57:14Z (NETWORK-LEFT)"
+    assert done.stderr.splitlines()[-1] == f"rollup-node: {end}"

@@ -12,6 +12,7 @@ from rollup_node.node.inspect.listing_stage import ListingConfig, build
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.topology import CHANNELS
 from tests.conformance.kit.chain import GENESIS, STRANGER, L1Blocks, calldata, forks_until, rollup
 from tests.conformance.kit.planning import channel, child, plan, span
@@ -19,7 +20,7 @@ from tests.conformance.kit.planning import channel, child, plan, span
 ROLES = ("l1", "blobs", "derivation", "engine", "rpc", "compute")
 
 
-async def _list(l1: L1Blocks, directory: Path) -> tuple[list[str], list[str]]:
+async def _list(l1: L1Blocks, directory: Path, **changes: ForeignFork) -> tuple[list[str], list[str]]:
     """The lines on standard output and on standard error for all blocks of `l1`."""
     buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
     paths = [directory / "out", directory / "err"]
@@ -31,7 +32,7 @@ async def _list(l1: L1Blocks, directory: Path) -> tuple[list[str], list[str]]:
 
     server = buses["l1"].serve("l1.blocks", answer)
     first, last = l1.blocks[0].header.number, l1.last.header.number
-    config = ListingConfig(rollup(forks_until("holocene")), first, last, None, True, out, err)
+    config = ListingConfig(rollup(forks_until("holocene"), **changes), first, last, None, True, out, err)
     stage = build(config, buses["derivation"], Meter("derivation"))
     (task,) = stage.periodic_tasks
     async with running_buses(buses), asyncio.timeout(20):
@@ -62,3 +63,18 @@ def test_what_does_not_decode_is_reported_with_its_block_and_rule(tmp_path: Path
         f"rollup-node: L1 {first}: channel ended early: unknown batch type 7 [BE3]",
         f"rollup-node: L1 {first + 1}: frames ignored: unknown version 5 [P2]",
     ]
+
+
+def test_the_list_ends_before_the_first_batch_beyond_a_foreign_fork(tmp_path: Path) -> None:
+    """A batch that begins before the fork is listed whole [LFT9]."""
+    blocks = plan(GENESIS, 7)
+    l1 = L1Blocks()
+    l1.add(*channel("A", blocks[0].singular))
+    l1.add(*channel("B", span(blocks[1:4])))
+    left = l1.add(*channel("C", span(blocks[4:6]))).header.number
+    l1.add(*channel("D", blocks[6].singular))
+    out, err = asyncio.run(_list(l1, tmp_path, foreign_fork=ForeignFork("Somefork", blocks[2].ref.timestamp)))
+    assert [json.loads(line)["blocks"] for line in out] == [1, 3]
+    (line,) = err
+    assert line.startswith(f"rollup-node: a batch in L1 block {left} is of later blocks: block 2 is the last that")
+    assert line.endswith("(NETWORK-LEFT)")

@@ -10,8 +10,9 @@ from rollup_node.node.inspect import replay_stage
 from rollup_node.node.inspect.replay_stage import IDLE_SECONDS, PROGRESS_TIMEOUT, RESET, ReplayFailed, ReplayStage
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.topology import CHANNELS
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, make_rollup
 
 
 class ManualClock:
@@ -39,6 +40,19 @@ def test_a_replay_continues_while_l1_is_read(
     ManualClock.now += PROGRESS_TIMEOUT + 1
     stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(103), False, 1))
     with pytest.raises(ReplayFailed, match="nothing is derived after block 0"):
+        asyncio.run(stage._advance())
+    for bus in buses.values():
+        bus.close()
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_nothing_is_derived_after_the_last_block_before_a_foreign_fork(first: int, tmp_path: Path) -> None:
+    """[LFT9]"""
+    rollup = make_rollup(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 6))
+    buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "derivation", "engine", "rpc"), 1))
+    config = replay_stage.ReplayConfig(rollup, first, 5, None, "blocks.json", None, True, 1, 2)
+    stage = ReplayStage(config, buses["engine"], Meter("engine"))
+    with pytest.raises(ReplayFailed, match=rf"after block {first}: block 2 is the last .*\(NETWORK-LEFT\)"):
         asyncio.run(stage._advance())
     for bus in buses.values():
         bus.close()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rollup_node.node.options.environment import read_environment
+from rollup_node.node.options.environment import MAX_LISTED, read_environment
+from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 
 
@@ -48,3 +49,39 @@ def test_an_empty_variable_is_not_set() -> None:
 
 def test_the_variables_of_node_js_cause_no_warning() -> None:
     assert read_environment({"NODE_EXTRA_CA_CERTS": "certs.pem", "NODE_ENV": "production"}).warnings == ()
+
+
+def test_variables_of_op_node_are_read_with_one_notice() -> None:
+    environ = {"OP_NODE_L1_ETH_RPC": "http://a", "OP_NODE_L1_BEACON_ARCHIVER": "http://b", "OP_NODE_L1_BEACON": "true"}
+    parsed = parse_options([], environ)
+    assert parsed.values["l1"] == ("http://a",)
+    assert parsed.values["l1.beacon-fallbacks"] == ("http://b",)
+    assert parsed.values["l1.beacon.fetch-all-sidecars"] is True, "the variable of two options"
+    assert parsed.values.source("l1") == "variable OP_NODE_L1_ETH_RPC (--l1)"
+    assert parsed.warnings == (
+        "variables of op-node are read: OP_NODE_L1_BEACON, OP_NODE_L1_BEACON_ARCHIVER, OP_NODE_L1_ETH_RPC;"
+        " ours begin with NODE_ and win",
+    )
+
+
+def test_our_variables_beat_those_of_op_node() -> None:
+    parsed = parse_options([], {"OP_NODE_RPC_PORT": "1", "NODE_RPC_PORT": "2", "OP_NODE_RPC_ADDR": ""})
+    assert parsed.values["rpc.port"] == 2
+    assert parsed.warnings == ("variables of op-node are not read, as ours are set: OP_NODE_RPC_PORT",)
+    old = {"NODE_L1_BEACON_ARCHIVER": "http://old", "OP_NODE_L1_BEACON_FALLBACKS": "http://new"}
+    assert parse_options([], old).values["l1.beacon-fallbacks"] == ("http://old",)
+
+
+def test_a_wrong_variable_of_op_node_is_named() -> None:
+    with pytest.raises(OptionError, match=r'invalid value "x" for variable OP_NODE_RPC_PORT \(--rpc.port\)'):
+        parse_options([], {"OP_NODE_RPC_PORT": "x"})
+
+
+def test_unknown_variables_of_op_node_are_one_notice() -> None:
+    environ = {"OP_NODE_SERVICE_HOST": "10.0.0.1", "OP_NODE_PORT": "tcp://10.0.0.1:9545"}
+    assert read_environment(environ).warnings == (
+        "unknown variables of op-node are ignored: OP_NODE_PORT, OP_NODE_SERVICE_HOST",
+    )
+    many = {f"OP_NODE_{number:03}": "x" for number in range(200)}
+    (line,) = read_environment(many).warnings
+    assert line.endswith(f" and {200 - MAX_LISTED} more")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.parsing import help_text, normalized, parse_options, requested_information
-from rollup_node.node.options.table import OPTIONS, SECTIONS
+from rollup_node.node.options.errors import OptionError, WrongOptions
+from rollup_node.node.options.parsing import normalized, parse_options, requested_information
+from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 
 
@@ -141,22 +141,12 @@ def test_a_missing_options_file_is_named() -> None:
     assert "Unable to open config file: /nowhere/x.toml" in error_of("--config=/nowhere/x.toml")
 
 
-def test_help_shows_every_section_and_no_hidden_option() -> None:
-    text = help_text()
-    for section in SECTIONS:
-        if any(not option.hidden for option in section.options):
-            assert f"{section.title}:" in text
-    for option in OPTIONS.values():
-        assert (f"  --{option.name} " in text or f", --{option.name} " in text) is not option.hidden
-        assert (f"[{option.variable}]" in text.replace("\n", "")) or option.hidden
-    assert "One of consensus-layer, execution-layer." in " ".join(text.split()).replace("- ", "-")
-
-
 @pytest.mark.parametrize(
     ("words", "requested"),
     [
         (("-h",), "--help"),
         (("--l1=x", "--help"), "--help"),
+        (("--help-all",), "--help-all"),
         (("-v",), "--version"),
         (("-help",), "--help"),
         (("--l1", "x"), None),
@@ -172,10 +162,27 @@ VARIABLES = st.sampled_from([option.variable for option in OPTIONS.values() if o
 
 @given(st.lists(WORDS, max_size=6))
 def test_any_command_line_is_parsed_or_rejected_in_one_line(words: list[str]) -> None:
-    try:
-        assert all(word.startswith("--") and "=" in word for word in normalized(words))
-    except OptionError as error:
-        assert "\n" not in str(error)
+    flags = normalized(words)
+    assert all(word.startswith("--") and "=" in word for word in flags.words)
+    assert not any("\n" in error for error in flags.errors)
+
+
+def test_all_errors_are_found_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('"rpc.prot" = 3\n"metrics.port" = [3]\n')
+    words = ("--l1.becon", "http://b", "--rpc.port=x", "word", f"--config={file}", "--l1")
+    with pytest.raises(WrongOptions) as caught:
+        parse_options(words, {"NODE_L1_CACHE_SIZE": "many", "NODE_PPROF_PORT": "--"})
+    assert [line.split(":")[0].split(";")[0] for line in caught.value.lines] == [
+        "unknown flag --l1.becon",
+        'unexpected argument "word"',
+        "flag --l1 needs a value",
+        'invalid value "--" for variable NODE_PPROF_PORT',
+        f'unknown option "rpc.prot" in file {file}',
+        f"option metrics.port in file {file} cannot be a list",
+        'invalid value "many" for variable NODE_L1_CACHE_SIZE (--l1.cache-size)',
+        'invalid value "x" for flag --rpc.port',
+    ]
 
 
 @given(st.dictionaries(VARIABLES, st.text(max_size=12), max_size=4))

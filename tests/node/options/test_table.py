@@ -83,7 +83,7 @@ def test_the_table_loads_no_stage_but_its_configuration() -> None:
     code = "import sys, rollup_node.node.options.table; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     loaded = set(done.stdout.split())
-    assert not {"aiohttp", "zmq", "ckzg", "coincurve", "cryptography", "jwt", "asyncio", "logging"} & loaded
+    assert not {"aiohttp", "zmq", "ckzg", "btclib_libsecp256k1", "cryptography", "jwt", "asyncio", "logging"} & loaded
     stages = {name for name in loaded if name.startswith("rollup_node.stages.")}
     allowed = ("rollup_node.stages.protocol", "rollup_node.stages.io")
     modules = {name for name in stages if len(name.split(".")) > 3 and not name.startswith(allowed)}

@@ -33,7 +33,13 @@ def test_lists_are_split_where_they_may_be() -> None:
 
 def test_an_invalid_value_names_its_source_and_secrets_are_not_shown() -> None:
     with pytest.raises(OptionError, match=r'invalid value "x" for variable NODE_X \(--x\): expected a whole number'):
-        Values({"rpc.port": given("x")})
+        Values({"rpc.port": given("x")})["rpc.port"]
     with pytest.raises(OptionError) as caught:
-        Values({"p2p.sequencer.key": given("hunter2")})
+        Values({"p2p.sequencer.key": given("hunter2")})["p2p.sequencer.key"]
     assert "hunter2" not in str(caught.value)
+
+
+def test_every_invalid_value_is_an_error_and_the_others_can_be_read() -> None:
+    values = Values({"rpc.port": given("x"), "metrics.port": given("y"), "l2": given("http://e")})
+    assert [error.split()[2] for error in values.errors] == ['"x"', '"y"']
+    assert values["l2"] == "http://e"

@@ -1,9 +1,7 @@
 """Checks before a start, on valid endpoints and on others."""
 
 import asyncio
-import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +12,17 @@ from aiohttp import web
 
 from rollup_node.node.setup.endpoint_checks import (
     Endpoints,
-    ListenAddress,
     RetryPolicy,
     check_endpoints,
-    check_port,
-    check_ports,
 )
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from tests.support.loopback import free_port, own_address
+from tests.support.checked_endpoints import CheckedEndpoints
 from tests.support.remote_signers import SignerServer, TlsSetUp, certificate
 
 ROLLUP = find_network("op-sepolia").config
 SECRET = b"\x07" * 32
-OWN = own_address()
 SHORT = RetryPolicy(total=0.05, timeout=20.0, max_pause=0.01)
 LONG = SHORT._replace(total=50.0)
 L1 = {"eth_chainId": hex(ROLLUP.l1_chain_id), "eth_getBlockByNumber": {"hash": f"0x{ROLLUP.genesis.l1.hash.hex()}"}}
@@ -354,43 +348,43 @@ def test_no_beacon_node_is_not_checked(server: EndpointsServer) -> None:
     server.check(beacon=None)
 
 
-@contextmanager
-def listening() -> Iterator[int]:
-    with socket.create_server((OWN, 0)) as server:
-        yield server.getsockname()[1]
+def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
+    return lambda request: web.Response(status=status, text=text)
 
 
-def listener(port: int, group: str = "rpc", address: str = OWN, is_udp: bool = False) -> ListenAddress:
-    return ListenAddress(f"{group}.addr", f"{group}.port", address, port, is_udp)
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda e: e.engine.pop("engine_exchangeCapabilities"), "has no Engine API .*give the authenticated port"),
+        (
+            lambda e: e.instead.update(engine=answering(403, "invalid host specified")),
+            "does not accept the host name of --l2 .*--authrpc.vhosts",
+        ),
+        (lambda e: e.instead.update(engine=answering(401, "stale token")), "rejects our JWT for its time .*clocks"),
+        (
+            lambda e: e.beacon.update({"eth/v1/beacon/genesis": {"genesis_time": "1606824023"}}),
+            "failed to check L1 Beacon API version: .* is of another chain: its genesis time is 1606824023",
+        ),
+    ],
+)
+def test_a_start_names_the_cause(change: Callable[[CheckedEndpoints], object], text: str) -> None:
+    """At once: none of them goes away by itself."""
+    checked = CheckedEndpoints()
+    change(checked)
+    with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text):
+        asyncio.run(check_endpoints(Endpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon), LONG))
 
 
-def test_a_port_in_use_is_named() -> None:
-    with listening() as port, pytest.raises(SetupError) as caught:
-        check_port(listener(port))
-    assert str(caught.value) == (
-        f"port {port} is in use on {OWN}: stop the program that uses it, or give another --rpc.port"
-    )
-    check_port(listener(port))
-    check_port(listener(0))
+def test_a_start_with_swapped_endpoints_says_so() -> None:
+    with (
+        CheckedEndpoints().served() as (l1, engine, beacon),
+        pytest.raises(SetupError, match=r"--l1 and --l1\.beacon are swapped"),
+    ):
+        asyncio.run(check_endpoints(Endpoints(ROLLUP, (beacon,), engine, SECRET, "jwt.txt", l1), LONG))
 
 
-def test_a_udp_port_in_use_is_named() -> None:
-    with socket.socket(type=socket.SOCK_DGRAM) as taken:
-        taken.bind((OWN, 0))
-        port = taken.getsockname()[1]
-        with pytest.raises(SetupError, match=f"^UDP port {port} is in use on {OWN}: .* another --p2p.port$"):
-            check_port(listener(port, "p2p", is_udp=True))
-    check_port(listener(port, "p2p", is_udp=True))
-
-
-def test_an_address_that_is_not_ours_is_named() -> None:
-    with pytest.raises(SetupError, match=r"cannot listen on 192\.0\.2\.1 port 9999 \(--rpc\.addr, --rpc\.port\)"):
-        check_port(listener(9999, address="192.0.2.1"))
-
-
-def test_twoservers_need_two_ports() -> None:
-    check_ports([listener(0), listener(0, "metrics")])
-    port = free_port()
-    with pytest.raises(SetupError, match=f"--rpc.port and --metrics.port are both {port}"):
-        check_ports([listener(port), listener(port, "metrics")])
-    check_ports([listener(port), listener(port, "p2p", is_udp=True)])
+def test_a_start_with_https_for_a_plain_port_says_so() -> None:
+    with CheckedEndpoints().served() as (l1, engine, beacon):
+        endpoints = Endpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon.replace("http:", "https:"))
+        with pytest.raises(SetupError, match=r"the port does not speak TLS .*use http://"):
+            asyncio.run(check_endpoints(endpoints, LONG))

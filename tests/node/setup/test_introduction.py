@@ -1,15 +1,22 @@
 """What a node says of itself at the start [LOG18]."""
 
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
 import msgspec
 
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.introduction import introduction
+from rollup_node.node.setup.networks import find_network, registry_version
 from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.log import Level
+from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.forks.table import FORKS
 
 NOW = 1_800_000_000.0
+FRESH = datetime.fromisoformat(registry_version().date).replace(tzinfo=UTC).timestamp()
 GIVEN = (
     "--l1=https://user:pa55@l1.example/v2/k3y?token=t0ken,http://127.0.0.1:8545",
     "--l1.beacon=https://beacon.example:5052/k3y",
@@ -65,3 +72,40 @@ def test_neither_keys_nor_secrets_are_shown() -> None:
 def test_long_values_are_cut() -> None:
     shown = lines("--rpc.vhosts=" + "a" * 300)[2].fields["rpc.vhosts"]
     assert shown == "a" * 100 + "..."
+
+
+def introduced(network: str, now: float) -> list[Notice]:
+    """The warnings of a start on a built-in network."""
+    values = parse_options((*GIVEN[:-1], f"--network={network}"), {}).values
+    notices = introduction(values, choose_chain(values, print, print), now)
+    return [notice for notice in notices if notice.level is Level.WARN]
+
+
+def test_the_end_of_a_network_that_left() -> None:
+    """[LFT7]"""
+    (end,) = introduced("base-mainnet", FRESH)
+    assert end.text == "the network left the OP Stack's rules: it is derived up to the last block before"
+    assert end.fields == {
+        "code": "NETWORK-LEFT",
+        "fork": "Azul",
+        "since": "2026-05-28T18:00:00Z",
+        "last_block": 46_600_926,
+    }
+    assert introduced("op-mainnet", FRESH) == []
+
+
+def test_fork_times_are_old_after_180_days() -> None:
+    """[LFT8]"""
+    assert introduced("op-mainnet", FRESH + 180 * 86_400) == []
+    (old,) = introduced("op-mainnet", FRESH + 181 * 86_400)
+    assert old.text == "the fork times of built-in networks are old"
+    assert (old.fields["registry"], old.fields["days"]) == (registry_version().date, 181)
+    assert "--override.FORK" in str(old.fields["remedy"])
+
+
+def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:
+    file = tmp_path / "rollup.json"
+    file.write_text(json.dumps(rollup_config_object(find_network("base-sepolia").config)))
+    values = parse_options((*GIVEN[:-1], f"--rollup.config={file}"), {}).values
+    notices = introduction(values, choose_chain(values, print, print), FRESH + 1000 * 86_400)
+    assert [notice.fields["last_block"] for notice in notices if notice.level is Level.WARN] == [40_469_855]

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.setup.networks import NETWORKS_FILE, find_network, network_of_chain
+from rollup_node.node.setup.networks import find_network, foreign_fork_of, network_names, network_of_chain
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
 
-NAMES = tuple(msgspec.json.decode(NETWORKS_FILE.read_bytes(), type=dict[str, object]))
+NAMES = network_names()
 WITHOUT_PRIOR_FORKS = {"rehearsal-0-bn-0-rehearsal-0-bn", "rehearsal-0-bn-1-rehearsal-0-bn"}
 
 
@@ -118,3 +118,13 @@ def test_inherited_fork_times_stand_in_the_chain_s_own_file(shared_data: Path) -
             later = {key: time for key, time in shared.items() if time >= max(joined, chain["genesis"]["l2_time"])}
             own = {key: chain["hardforks"].get(key) for key in later}
             assert own == later, chain_file.name
+
+
+def test_a_chain_left_only_if_chain_id_and_genesis_block_are_those_of_a_network_that_did() -> None:
+    """[LFT6]"""
+    base = msgspec.structs.replace(find_network("base-mainnet").config, foreign_fork=None)
+    assert foreign_fork_of(base) == find_network("base-mainnet").config.foreign_fork
+    genesis = msgspec.structs.replace(base.genesis, l2=find_network("op-mainnet").config.genesis.l2)
+    assert foreign_fork_of(msgspec.structs.replace(base, genesis=genesis)) is None
+    assert foreign_fork_of(msgspec.structs.replace(base, l2_chain_id=901)) is None
+    assert foreign_fork_of(find_network("op-mainnet").config) is None

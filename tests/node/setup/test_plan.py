@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from rollup_node.node.checks.ports import ListenAddress
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.setup.endpoint_checks import ListenAddress
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, listeners, node_settings, processes
@@ -108,6 +108,9 @@ def test_values_reach_the_configurations() -> None:
     assert (rpc.addr, rpc.port, rpc.enable_admin, rpc.version) == ("127.0.0.1", 1, True, settings.version)
     assert (rpc.metrics_enabled, rpc.metrics_addr, rpc.metrics_port) == (True, "127.0.0.2", 2)
     assert rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
+    assert rpc.processes_file == f"{Path.cwd()}/run/processes.json"
+    assert rpc.l1_confs == 7
+    assert (rpc.ready_l1_lag, rpc.ready_safe_age, rpc.ready_unsafe_age) == (12, 0.0, 0.0)
     assert settings.runtime_dir == Path.cwd() / "run"
     assert settings.log == LogSettings(Level.DEBUG, "json", True, True)
     assert settings.version.startswith("v") and settings.precheck is not None

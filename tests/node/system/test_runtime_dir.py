@@ -15,13 +15,13 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.procfs import read_stat
 from rollup_node.node.system.runtime_dir import (
     DirectoryInUseError,
-    ProcessEntry,
     RuntimeDirectory,
     open_runtime_directory,
     read_processes,
     take_lock,
 )
 from rollup_node.stages.io.private_files import UnsafeFileError
+from rollup_node.stages.io.process_entry import ProcessEntry
 from tests.support.leftovers import Leftovers
 
 SHORT = 20

@@ -11,17 +11,13 @@ from hypothesis import strategies as st
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.progress import (
-    HOLD_SECONDS,
-    LINE_SECONDS,
-    Line,
-    Progress,
-    RateWindow,
-    RecentDrops,
-    Snapshot,
-    duration,
-)
+from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.rpc.node_state import HOLD_SECONDS
+from rollup_node.stages.rpc.progress import LINE_SECONDS, Line, Progress
+from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
+from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc_harness import ROLLUP
 
 WALL = 1_000_000.0
@@ -35,7 +31,7 @@ def l2_ref(number: int, age: float = 0.0) -> L2BlockRef:
     return L2BlockRef(ZERO_HASH, number, ZERO_HASH, int(WALL - age), BlockId(0, ZERO_HASH), 0)
 
 
-def snapshot(safe: int, current: int, head: int, *reasons: str, idle: bool = False, head_age: float = 1) -> Snapshot:
+def snapshot(safe: int, current: int, head: int, *faults: Fault, idle: bool = False, head_age: float = 1) -> Snapshot:
     engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
     return Snapshot(
         L1Heads(l1_ref(head, head_age), None, None),
@@ -43,11 +39,11 @@ def snapshot(safe: int, current: int, head: int, *reasons: str, idle: bool = Fal
         DerivationStatus(1, l1_ref(current), idle, 0),
         None,
         None,
-        reasons,
+        faults,
     )
 
 
-NOTHING = Snapshot(None, None, None, None, None, ("l1: no status received yet",))
+NOTHING = Snapshot(None, None, None, None, None, (Fault("l1", "no status received yet"),))
 TIP = snapshot(900, 50, 50, idle=True)
 
 
@@ -55,14 +51,15 @@ class Node:
     """Steps a second each; `lines` are those written, with their times."""
 
     def __init__(self, derives: bool = True) -> None:
-        self.progress, self.now = Progress(ROLLUP, derives), 0.0
+        facts = NodeFacts("v1", "test", ROLLUP, derives, ReadyLimits(12))
+        self.builder, self.progress, self.now = StatusBuilder(facts), Progress(), 0.0
         self.lines: list[tuple[float, Line]] = []
 
     def run(self, seen: Snapshot, seconds: int = 1) -> list[Line]:
         """The lines of so many seconds."""
         first = len(self.lines)
         for _ in range(seconds):
-            line = self.progress.step(seen, self.now, WALL)
+            line = self.progress.step(self.builder.build(seen, self.now, WALL), self.now)
             if line is not None:
                 self.lines.append((self.now, line))
             self.now += 1
@@ -90,7 +87,7 @@ def test_a_sync_from_start_to_tip() -> None:
     ]
     done = snapshot(2400, 487, 487, idle=True)
     caught_up, synced = node.run(done, 18)
-    assert caught_up == Line("caught up", {"took": "12s", "blocks": 2400, "mean": "200 blocks/s"})
+    assert caught_up == Line("caught up", {"took": "13s", "blocks": 2400, "mean": "185 blocks/s"})
     assert synced == Line(
         "synced", {"unsafe": "2405 (0.0 s)", "safe": "2400 (5.0 s)", "finalized": 2384, "l1": "487 (1.0 s)"}
     )
@@ -159,11 +156,11 @@ def test_what_is_below_the_head_on_purpose_does_not_count() -> None:
     ("seen", "derives", "line"),
     [
         (
-            snapshot(8, 1, 9, "engine: EL sync: the execution engine syncs to block 77", "p2p: x"),
+            snapshot(8, 1, 9, Fault("engine", "EL sync: the execution engine syncs to block 77"), Fault("p2p", "x")),
             True,
             Line("EL sync", {"for": "engine: EL sync: the execution engine syncs to block 77", "others": 1}),
         ),
-        (snapshot(8, 1, 9, "blobs: away"), True, Line("waiting", {"for": "blobs: away"})),
+        (snapshot(8, 1, 9, Fault("blobs", "away")), True, Line("waiting", {"for": "blobs: away"})),
         (snapshot(8, 1, 9), False, Line("following", {})),
     ],
 )
@@ -182,9 +179,10 @@ def test_what_is_not_known_is_left_out() -> None:
     node.run(TIP._replace(engine=searching), 20)
     assert node.lines[-1][1] == Line("synced", {"l1": "50 (1.0 s)"})
     node = Node()
-    (line,) = node.run(TIP._replace(peers=22, drops=7))
+    (line,) = node.run(TIP._replace(peers=PeerStatus(22, 8), drops=7))
     assert (line.fields["peers"], line.fields["drops_1h"]) == (22, 0)
-    assert Node().run(NOTHING._replace(reasons=())) == [Line("starting", {})]
+    unknown = "derivation: the L1 block that it reads is not known yet"
+    assert Node().run(NOTHING._replace(faults=())) == [Line("starting", {"for": unknown})]
 
 
 def test_an_eta_needs_a_chain_that_is_caught_up_with() -> None:
@@ -196,43 +194,10 @@ def test_an_eta_needs_a_chain_that_is_caught_up_with() -> None:
     assert "eta" not in node.lines[-1][1].fields
 
 
-def test_a_rate_begins_again_after_a_reset() -> None:
-    window = RateWindow()
-    assert window.rate(0) is None
-    for second in range(100):
-        window.add(10 * second + (1000 if second < 20 else 2000), second)
-    assert window.rate(99) == pytest.approx(10)
-    assert window.rate(200) is None
-    window.add(5, 100)
-    assert window.rate(100) is None
-    window.add(15, 105)
-    assert window.rate(105) == 2
-
-
-def test_drops_of_the_last_hour() -> None:
-    drops = RecentDrops()
-    drops.add(100, 0)
-    assert drops.recent(0) == 0
-    drops.add(103, 10)
-    drops.add(104, 20)
-    drops.add(2, 200)
-    assert drops.recent(200) == 6
-    assert drops.recent(3700) == 2
-    assert drops.recent(4000) == 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.9, "0s"), (59, "59s"), (60, "1m0s"), (415, "6m55s"), (7980, "2h13m"), (3600 * 76, "3d4h")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-REASONS = st.sampled_from(((), (), ("blobs: away",), ("engine: EL sync: x",)))
+FAULTS = st.sampled_from(((), (), (Fault("blobs", "away"),), (Fault("engine", "EL sync: x"),)))
 SEEN = st.builds(
-    lambda safe, current, head, idle, reasons: snapshot(safe, current, head, *reasons, idle=idle),
-    *(st.integers(0, 2_000_000), st.integers(0, 200), st.integers(0, 200), st.booleans(), REASONS),
+    lambda safe, current, head, idle, faults: snapshot(safe, current, head, *faults, idle=idle),
+    *(st.integers(0, 2_000_000), st.integers(0, 200), st.integers(0, 200), st.booleans(), FAULTS),
 ) | st.just(NOTHING)
 
 

@@ -1,28 +1,69 @@
 """The reasons of a node that is not ready."""
 
+import pytest
+
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import ZERO_L1_REF, ZERO_L2_REF
-from rollup_node.stages.rpc.readiness import not_ready_reasons
+from rollup_node.stages.rpc.readiness import (
+    Fault,
+    ReadyLimits,
+    age_reasons,
+    l1_lag_reason,
+    process_faults,
+    read_lag,
+)
+from rollup_node.stages.rpc.status import BlockStatus, Heads, L1Status
 
 L1 = L1Heads(ZERO_L1_REF, None, None)
 ENGINE = EngineStatus(1, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, False, False)
 AGES = {"l1": 0.5, "engine": 0.1}
 
 
-def test_ready() -> None:
-    assert not_ready_reasons({"l1": ()}, AGES, L1, ENGINE) == []
+def block(number: int, age: float = 0.0) -> BlockStatus:
+    return BlockStatus(number, "0x", 0, age)
 
 
-def test_each_reason() -> None:
-    assert not_ready_reasons({"l1": ("endpoint is away",)}, AGES, L1, ENGINE) == ["l1: endpoint is away"]
-    assert not_ready_reasons({}, {"l1": None, "engine": 3.5}, L1, ENGINE) == [
+def test_nothing_is_wrong() -> None:
+    assert process_faults({"l1": ()}, AGES, L1, ENGINE) == []
+
+
+def test_each_fault() -> None:
+    assert process_faults({"l1": ("endpoint is away",)}, AGES, L1, ENGINE) == [Fault("l1", "endpoint is away")]
+    assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
         "l1: no status received yet",
         "engine: no status for 3.5 s",
     ]
     searching = EngineStatus(1, None, None, None, None, None, False, False)
     for l1, engine in ((None, None), (L1Heads(None, None, None), searching)):
-        assert not_ready_reasons({}, AGES, l1, engine) == [
+        assert list(map(str, process_faults({}, AGES, l1, engine))) == [
             "l1: L1 head not known yet",
             "engine: L2 heads not known yet",
         ]
+
+
+def test_reasons_of_lag_have_numbers() -> None:
+    """[RPC92]"""
+    l1 = L1Status(block(54), block(285), None, None, lag_blocks=231, lag_s=2772)
+    assert l1_lag_reason(l1, 12) == "derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
+    unknown = L1Status(None, block(285), None, None, None, None)
+    assert l1_lag_reason(unknown, 12) == "derivation: the L1 block that it reads is not known yet"
+    heads = Heads(block(7, 30.0), block(5, 600.5), None)
+    assert age_reasons(heads, ReadyLimits()) == []
+    assert age_reasons(heads, ReadyLimits(0, 600.5, 30.0)) == []
+    assert age_reasons(Heads(None, None, None), ReadyLimits(0, 1, 1)) == []
+    assert age_reasons(heads, ReadyLimits(0, 600, 29.5)) == [
+        "engine: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
+        "engine: the safe head 5 is 600.5 s old; the limit is 600 s",
+    ]
+
+
+@pytest.mark.parametrize(("values", "seconds"), [([], None), (["0"], 0.0), (["30"], 30.0), (["2.5"], 2.5)])
+def test_the_lag_of_a_request(values: list[str], seconds: float | None) -> None:
+    assert read_lag(values) == seconds
+
+
+@pytest.mark.parametrize("values", [[""], ["x"], ["-1"], ["1e3"], ["nan"], ["1", "2"], ["9" * 400], ["٣"], ["5\n"]])
+def test_a_wrong_lag_is_named(values: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"\Alag must be one number of seconds, such as 30 or 2\.5, not '.{0,83}'\Z"):
+        read_lag(values)

@@ -36,5 +36,4 @@ def test_a_batcher_of_the_user_and_a_killed_sequencer(leftovers: Leftovers) -> N
     assert any(line.startswith("no batcher runs: attach one by ") for line in lines)
     assert "sequencer leads and was started at block 0" in lines
     assert "sequencer node exited (signal SIGKILL) and was started again" in lines
-    assert any(line.startswith("sequencer is unhealthy (it does not answer), and no other") for line in lines)
     assert " blocks, output roots equal on all nodes; safe " in lines[-1]

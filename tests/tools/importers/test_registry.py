@@ -1,10 +1,12 @@
 """The importer of the superchain registry, and the built-in networks."""
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from rollup_node.node.setup.networks import registry_version
 from rollup_node.tools.importers.registry import NETWORKS_FILE, main, networks_text, read_registry
 
 CHAIN = """
@@ -74,20 +76,25 @@ def test_a_chain_file_becomes_an_entry(tmp_path: Path) -> None:
 def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lay_out(tmp_path / "superchain")
     out = tmp_path / "networks.json"
-    assert main([str(tmp_path), "--out", str(out)]) == 0
+    assert main([str(tmp_path), "--commit", "abc", "--date", "2026-08-04", "--out", str(out)]) == 0
     assert "1 networks written" in capsys.readouterr().out
-    assert json.loads(out.read_text()) == read_registry(tmp_path)
-    assert out.read_text().count("\n") == 19, "one line per value"
+    assert json.loads(out.read_text()) == {
+        "registry": {"commit": "abc", "date": "2026-08-04"},
+        "networks": read_registry(tmp_path),
+    }
+    assert out.read_text().count("\n") == 20, "one line per value"
 
 
 def test_a_folder_without_chains_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path), "--out", str(tmp_path / "x.json")]) == 1
+    assert main([str(tmp_path), "--commit", "abc", "--date", "2026-08-04", "--out", str(tmp_path / "x.json")]) == 1
     assert "as a superchain registry: no chain files found" in capsys.readouterr().err
     assert not (tmp_path / "x.json").exists()
 
 
 def test_the_built_in_file_is_current(shared_data: Path) -> None:
-    assert NETWORKS_FILE.read_text() == networks_text(read_registry(shared_data / "registry"))
+    version = registry_version()
+    text = networks_text(read_registry(shared_data / "registry"), version.commit, date.fromisoformat(version.date))
+    assert NETWORKS_FILE.read_text() == text
 
 
 def test_no_public_server_is_named_in_the_file() -> None:

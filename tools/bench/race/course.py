@@ -29,7 +29,14 @@ from rollup_node.tools.bench.race.l1_events import (
     gas_limit_change,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
-from rollup_node.tools.bench.synthetic_chain import BLOCK_TIME, GENESIS_TIME, L1_BLOCK_TIME, L1_GENESIS
+from rollup_node.tools.bench.synthetic_chain import (
+    BEACON_GENESIS_TIME,
+    BLOCK_TIME,
+    GENESIS_SLOT,
+    GENESIS_TIME,
+    L1_BLOCK_TIME,
+    L1_GENESIS,
+)
 from rollup_node.tools.bench.timed_engine import genesis_payload
 from rollup_node.tools.devnet.l1.sidecars import Blob
 
@@ -91,7 +98,7 @@ class _Builder:
             l1_genesis=L1_GENESIS,
             l1_hashes=self._l1_hashes,
             l2_hashes=self._l2_hashes,
-            beacon_genesis_time=GENESIS_TIME,
+            beacon_genesis_time=BEACON_GENESIS_TIME,
             slot_seconds=L1_BLOCK_TIME,
             blobs=self._blobs,
             signer_proof=self._proof,
@@ -119,7 +126,7 @@ class _Builder:
         span = self._size.blocks_per_span
         blobs = blobs_of_channel(blocks, GENESIS_TIME, self._batched_origin, span)
         self._batched_origin = blocks[-1].epoch.number
-        self._add_blobs(number - L1_GENESIS, blobs)
+        self._add_blobs(GENESIS_SLOT + number - L1_GENESIS, blobs)
         transactions = batcher_transactions(self._config.batch_inbox, self._nonce, blobs)
         self._nonce += len(transactions)
         return transactions

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.bench.race.course_size import CourseSize
 from rollup_node.tools.bench.timed_engine import SECRET
 
-VERSION = 1
+VERSION = 2
 """Of the files; raised when what is in them changes."""
 
 

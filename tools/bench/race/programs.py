@@ -52,6 +52,8 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
 
     def command(course: CourseFiles, place: Place) -> list[str]:
         options = _common(course, place) | {"runtime.dir": str(place.folder / "run")}
+        # Ready is when the processes work, not when the course is derived.
+        options["rpc.ready-l1-lag"] = "0"
         return [sys.executable, "-m", "rollup_node.node", *_arguments(options), *extra]
 
     return RaceProgram(OURS, command)

@@ -7,17 +7,12 @@ import orjson
 
 from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.p2p.blocks.signing import (
-    DOMAIN,
-    SIGNATURE_SIZE,
-    SigningError,
-    recover_signer,
-    signing_hash_of,
-)
+from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, recover_signer, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
+from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
 from rollup_node.stages.protocol.types import Address, Hash
 
 HEALTH_TIMEOUT = 3.0

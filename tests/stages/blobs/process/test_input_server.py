@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,6 +68,10 @@ class InputsClient:
         for index in indices:
             self._client.send(InputRequest(COMMITMENTS[index], urgent, start, number))
 
+    def of_request(self, number: int) -> list[InputUnavailable]:
+        """The failures of fetches that began after that request; those of earlier ones may still arrive."""
+        return [answer for answer in self.answers if isinstance(answer, InputUnavailable) and answer.number == number]
+
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
             while not condition():
@@ -119,16 +124,14 @@ def test_failures_are_answered_and_retried_until_the_input_is_there(monkeypatch:
 
     async def main() -> None:
         async with running() as client:
-            for status, not_found in ((404, True), (500, False)):
+            for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
                 client.server.failing[COMMITMENTS[0]] = status
-                client.request(0)
-                await client.until(lambda: client.answers)
-                answer = client.answers.pop(0)
-                assert isinstance(answer, InputUnavailable)
+                client.request(0, number=number)
+                await client.until(partial(client.of_request, number))
+                answer = client.of_request(number)[0]
                 assert (answer.commitment, answer.not_found) == (COMMITMENTS[0], not_found)
                 await client.until(lambda: client.health)
                 assert client.health[0].startswith("input of a commitment: 127.0.0.1:")
-                client.answers.clear()
             client.server.failing.clear()
             client.request(0)
             await client.until(lambda: InputResponse(COMMITMENTS[0], DATA[0]) in client.answers)

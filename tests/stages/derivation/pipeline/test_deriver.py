@@ -28,6 +28,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import PipelineStart
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block
 from rollup_node.tools.batcher import channels
@@ -312,3 +313,26 @@ def test_the_split_of_frames_over_blocks_does_not_matter(drawn: st.DataObject) -
     chain.mine()
     assert refs(chain.run()) == refs(blocks)
     assert chain.dropped == []
+
+
+@pytest.mark.parametrize("forks", ["granite", "holocene", "jovian"])
+@pytest.mark.parametrize("odd", [0, 1], ids=["at a block's time", "between two blocks"])
+def test_the_last_block_before_a_foreign_fork_is_derived_and_the_next_one_is_not(forks: str, odd: int) -> None:
+    """In the middle of a span, with the rest of it derived ahead [LFT2, LFT3]."""
+    blocks = plan(GENESIS, 6)
+
+    def derived(fork: ForeignFork | None) -> RollupChain:
+        chain = RollupChain(forks_until(forks), foreign_fork=fork)
+        for _ in range(4):
+            chain.mine()
+        chain.mine(*channel("A", span(blocks)))
+        chain.mine()
+        chain.run()
+        return chain
+
+    endless = derived(None)
+    ended = derived(ForeignFork("Somefork", blocks[3].ref.timestamp - odd))
+    assert refs(endless.l2[1:]) == refs(blocks)
+    assert ended.l2 == endless.l2[:4]
+    assert ended.last_output == AwaitSafeHead() and not ended.dropped
+    assert ended.deriver.ahead() is None

@@ -23,10 +23,11 @@ from rollup_node.stages.messages.control import (
     ResetDerivationRequest,
     SealBlockRequest,
 )
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.core_harness import CoreHarness, started
 
 
@@ -237,3 +238,15 @@ def test_the_sequencer_builds_on_a_committed_block(stopped: bool) -> None:
     assert bool(sequenced) is not stopped
     if sequenced:
         assert sequenced[0].parent_hash == payload.block_hash
+
+
+def test_blocks_beyond_a_foreign_fork_are_errors() -> None:
+    """[LFT5]"""
+    chain = chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 2))
+    harness = started(chain)
+    attributes = chain.attributes(chain.genesis, chain.genesis.l1_origin.number)
+    harness.request(OpenBlockRequest(1, chain.genesis.id, attributes))
+    harness.request(CommitBlockRequest(2, chain.payloads[chain.build(1)[1].hash]))
+    assert harness.call_names() == []
+    assert [response.id for response in harness.responses] == [1, 2]
+    assert all("block 0 is the last" in str(response.error) for response in harness.responses)

@@ -29,9 +29,9 @@ from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
-from rollup_node.stages.protocol.config import AltDaConfig
+from rollup_node.stages.protocol.config import AltDaConfig, ForeignFork
 from rollup_node.stages.protocol.errors import CriticalError
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
 from tests.support.model_engine import ModelEngine
 
@@ -394,3 +394,42 @@ def test_attributes_of_a_start_that_was_given_up_are_not_offered(chain: ChainFix
     assert [pending.work for pending in harness.step()] == [Work.START]
     harness.run_until_idle()
     assert harness.core.status().safe == chain.genesis
+
+
+# --- the end of a network that left --------------------------------------------------------------------------------
+
+
+def leaving(last: int) -> ChainFixture:
+    """A chain whose last block before a foreign fork has this number."""
+    return chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 2 * last + 2))
+
+
+def test_the_last_safe_head_is_known_once_engine_and_database_have_it() -> None:
+    """[LFT4]"""
+    harness = started(leaving(2), safedb_path="safe.db")
+    harness.run_until_idle()
+    harness.derive()
+    harness.run_until_idle()
+    assert harness.core.last_safe_head is None and harness.status.safe is not None
+    assert harness.status.safe.number == 1
+    harness.derive()
+    harness.run_others(Work.SAFE_HEAD_WRITE)
+    assert harness.core.heads is not None and harness.core.heads.safe.number == 2
+    assert harness.core.last_safe_head is None, "the safe head database does not have it"
+    harness.run_until_idle()
+    harness.wait(1.0)
+    harness.run_until_idle()
+    assert harness.core.last_safe_head == harness.core.heads.safe
+    assert harness.engine.safe == harness.core.heads.safe.hash
+
+
+@pytest.mark.parametrize("finalized", [2, 3])
+def test_an_engine_that_finalized_the_last_block_is_at_the_end_at_once(finalized: int) -> None:
+    """[LFT4]"""
+    chain = leaving(2)
+    engine = engine_with(chain, 5, safe=4)
+    engine.finalized = chain.build(5)[finalized].hash
+    harness = CoreHarness(chain, engine)
+    harness.derive()
+    harness.run_until_idle()
+    assert harness.core.last_safe_head is not None and harness.core.last_safe_head.number >= finalized

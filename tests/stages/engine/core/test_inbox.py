@@ -24,7 +24,8 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from rollup_node.stages.messages.engine import L2BlocksRequest, PipelineStart, StartRequest
-from tests.support.chain_fixture import ChainFixture
+from rollup_node.stages.protocol.config import ForeignFork
+from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.core_harness import DERIVATION, CoreHarness, started
 
 
@@ -60,6 +61,21 @@ def test_a_posted_block_is_one_like_any_other(chain: ChainFixture) -> None:
     harness.request(PostUnsafePayloadRequest(7, payload))
     assert harness.responses == [ControlResponse(7, None, None)]
     assert [pending.work for pending in harness.step()] == [Work.UNSAFE_BLOCK]
+
+
+def test_a_block_beyond_a_foreign_fork_is_not_taken() -> None:
+    """[LFT5]"""
+    chain = chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 4))
+    harness = started(chain)
+    last, foreign = (chain.payloads[ref.hash] for ref in chain.build(2)[1:])
+    harness.request(PostUnsafePayloadRequest(7, foreign))
+    (response,) = harness.responses
+    assert response.error is not None and "block 1 is the last that can be derived" in response.error
+    harness.gossip(foreign)
+    harness.gossip(last)
+    assert [action.queued for action in harness.done(UnsafeBlockReceived)] == [False, False, True]
+    harness.run_until_idle()
+    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
 
 
 # --- derivation ----------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from rollup_node.stages.engine.machines.follow_source import (
     MissingFollowedBlockError,
 )
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.protocol.config import ForeignFork
+from rollup_node.stages.protocol.errors import NetworkLeftError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from tests.support.chain_fixture import chain_with
 
@@ -202,3 +204,15 @@ def test_a_target_is_kept_until_the_engine_has_it() -> None:
 
 def test_nothing_is_asked_for_unless_a_source_is_followed() -> None:
     assert FollowSource(CHAIN.rollup, enabled=False).next(HEADS, 100.0) is None
+
+
+def test_a_source_beyond_a_foreign_fork_ends_the_node() -> None:
+    """[LFT4]"""
+    fork = ForeignFork("Somefork", REFS[16].timestamp)
+    beyond, before = Round(), Round()
+    for played, time in ((beyond, fork.time), (before, fork.time + 1)):
+        rollup = msgspec.structs.replace(CHAIN.rollup, foreign_fork=ForeignFork("Somefork", time))
+        played.source = FollowSource(rollup, enabled=True)
+    with pytest.raises(NetworkLeftError, match="the safe head is block 16, and block 15 is the last"):
+        beyond.play(status())
+    assert before.play(status()).source.ready

@@ -24,10 +24,11 @@ from rollup_node.stages.engine.machines.sequencer import (
     Sequencer,
     SequencerPhase,
 )
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chain_fixture import ChainFixture, chain_with
 
 BUILD = ForkchoiceAnswer("VALID", b"payload1")
 VALID = PayloadAnswer("VALID")
@@ -108,6 +109,17 @@ def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
     sequencer = running(chain, sealing_duration=0.5)
     build(chain, sequencer, START)
     assert sequencer.wait_until() == START + 1.5
+
+
+def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
+    """[LFT5]"""
+    chain = chain_with(foreign_fork=ForeignFork("Somefork", int(START) + 4))
+    sequencer = running(chain)
+    build(chain, sequencer, START)
+    first = insert(chain, sequencer, seal(chain, sequencer, START + 1.95), START + 1.97)
+    assert first.number == 1
+    assert sequencer.wait_until() is None and sequencer.next(START + 100) is None
+    assert sequencer.stop() is None and not sequencer.active
 
 
 # --- failures [SEQ5 to SEQ9] ---------------------------------------------------------------------------------------

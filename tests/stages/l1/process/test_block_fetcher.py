@@ -1,20 +1,22 @@
 """Fetches of single blocks: each has one result, whatever happens to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
-from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.fake_l1_chain import FakeL1Chain
@@ -41,16 +43,21 @@ def with_fetcher(
     methods: Methods,
     scenario: Callable[[BlockFetcher, asyncio.Event], Awaitable[None]],
     error: Exception | None = None,
+    polled: Mapping[int, bytes] | None = None,
 ) -> None:
-    """Runs a scenario with a fetcher and the event that it sets when a fetch has ended."""
+    """Runs a scenario with a fetcher and the event that it sets when a fetch has ended; `polled` are the answers to
+    polls of the head, by number."""
 
     async def main() -> None:
         async with listening(json_rpc_app(methods)) as urls:
             config = L1Config(urls, ROLLUP, timeout=2.0)
             endpoints = L1Endpoints(config, Meter("l1"))
+            newest = NewestBlock[L1Endpoint](12.0, lambda number: True)
+            for number, body in (polled or {}).items():
+                newest.put(NewestBody(endpoints.pick(), number, body))
             done = asyncio.Event()
             workers: Any = InlineWorkers(error)
-            fetcher = BlockFetcher(config, endpoints, workers, done.set)
+            fetcher = BlockFetcher(config, endpoints, newest, workers, done.set)
             try:
                 await scenario(fetcher, done)
             finally:
@@ -111,6 +118,33 @@ def test_a_bug_is_raised_where_results_are_taken() -> None:
     with_fetcher(FakeL1Chain(5).methods(5), scenario, ZeroDivisionError())
 
 
+def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() -> None:
+    """[LHD25] Unless what it brought is wrong: that is an error, and the next fetch asks for the block."""
+    chain, asked = FakeL1Chain(5), []
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": chain.block_json(3)})
+
+    def by_number(number: str, full: bool) -> Any:
+        asked.append(number)
+        return chain.block_json(int(number, 16))
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        for expected in ([], ["0x3"]):
+            fetcher.start(Fetch(3, 0))
+            assert await results(fetcher, done, 1) == [FetchResult(Fetch(3, 0), chain.block(3), None)]
+            assert asked == expected
+
+    async def wrong(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(Fetch(4, 0))
+        (failed,) = await results(fetcher, done, 1)
+        assert failed.block is None and "requested block 4, got block 3" in str(failed.error)
+        fetcher.start(Fetch(4, 0))
+        assert await results(fetcher, done, 1) == [FetchResult(Fetch(4, 0), chain.block(4), None)]
+
+    methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
+    with_fetcher(methods, scenario, polled={3: body})
+    with_fetcher(methods, wrong, polled={4: body})
+
+
 def test_closing_cancels_running_fetches() -> None:
     async def never(number: str, full: bool) -> Any:
         await asyncio.Event().wait()
@@ -126,7 +160,7 @@ def test_closing_cancels_running_fetches() -> None:
 
 def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD24]"""
-    monkeypatch.setattr(block_fetcher, "ORDINARY", AnswerLimit(1000, 1000))
+    monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(1000, 1000))
     chain = FakeL1Chain(5)
     asked: list[str] = []
 

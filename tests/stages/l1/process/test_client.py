@@ -51,11 +51,11 @@ def test_not_found_in_every_form() -> None:
 
     async def use(endpoints: L1Endpoints) -> None:
         endpoint = endpoints.pick()
-        assert await endpoint.block_body(1, L1_BLOCK) is None
-        assert await endpoint.block_body(2, L1_BLOCK) is None
+        assert await endpoint.block_body("0x1", L1_BLOCK) is None
+        assert await endpoint.block_body("0x2", L1_BLOCK) is None
         assert await endpoint.block_json("finalized") is None
         with pytest.raises(RpcFailure, match="boom"):
-            await endpoint.block_body(3, L1_BLOCK)
+            await endpoint.block_body("0x3", L1_BLOCK)
 
     with_endpoints([{"eth_getBlockByNumber": by_number}], use)
 

@@ -12,9 +12,11 @@ from aiohttp import web
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker
+from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.process import head_poller
-from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import DISPROOFS, SUBSCRIBED_POLL_SECONDS, HeadPoller
+from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
@@ -31,11 +33,13 @@ class PolledHeads:
 
     def __init__(self, config: L1Config, endpoints: L1Endpoints) -> None:
         self.tracker = HeadTracker()
+        self.awaited = False
+        self.newest = NewestBlock[L1Endpoint](config.poll_interval, lambda number: self.awaited)
         self.new_heads: list[bool] = []
         self.finality_polls = 0
         self.meter = Meter("l1")
         self.poller = HeadPoller(
-            config, endpoints, self.tracker, self.meter, self.new_heads.append, self._on_finality_polled
+            config, endpoints, self.tracker, self.newest, self.meter, self.new_heads.append, self._on_finality_polled
         )
 
     def _on_finality_polled(self) -> None:
@@ -68,12 +72,14 @@ def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyP
             endpoints = L1Endpoints(config, Meter("l1"), woken.set)
             polled = PolledHeads(config, endpoints)
             assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS
+            polled.awaited = True
             chain.extend(1)
             await server.notify()
             async with asyncio.timeout(5):
                 await woken.wait()
             await polled.poller.poll_head()
             assert polled.tracker.head == chain.ref(10) and len(server.handshakes) == 1
+            assert polled.newest.take(10) is not None, "the notification says that there is a new block"
 
             monkeypatch.setattr(head_poller, "SUBSCRIBED_POLL_SECONDS", 0.0)
             chain.extend(1)
@@ -125,6 +131,61 @@ def test_new_heads_and_reorgs_are_reported() -> None:
         assert polled.tracker.head == chain.ref(11)
         assert polled.new_heads == [False, False, True]
         assert b"l1_reorg_depth_count 1.0" in polled.meter.text()
+
+    with_poller(chain.methods(5), scenario)
+
+
+@pytest.mark.parametrize("interval", (BLOCK_TIME, BLOCK_TIME / 2, BLOCK_TIME / 4))
+def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
+    """[LHD25] Only where a client waits for it, and polls are rare enough to find a new one."""
+    chain, asked = FakeL1Chain(10), []
+
+    def by_number(label: str, full: bool) -> Any:
+        asked.append(full)
+        return chain.methods(5)["eth_getBlockByNumber"](label, full)
+
+    async def scenario(polled: PolledHeads) -> None:
+        for polled.awaited in (False, True, True, True):
+            chain.extend(1)
+            await polled.poller.poll_head()
+            taken = polled.newest.take(chain.head)
+            assert (taken is not None) == asked[-1] and polled.tracker.head == chain.ref(chain.head)
+        expected = [False, False, True, True] if interval * 2 >= BLOCK_TIME else [False] * 4
+        assert asked == expected
+        await polled.poller.poll_head()
+        assert polled.newest.take(chain.head) is None, "the head is the same"
+
+    with_poller({**chain.methods(5), "eth_getBlockByNumber": by_number}, scenario, poll_interval=interval)
+
+
+def test_a_block_that_no_client_took_before_a_reorg_is_not_kept() -> None:
+    """[LHD25] The new head may be polled without its transactions."""
+    chain = FakeL1Chain(10)
+
+    async def scenario(polled: PolledHeads) -> None:
+        polled.awaited = True
+        for _ in range(3):
+            chain.extend(1)
+            await polled.poller.poll_head()
+        polled.awaited = False
+        chain.reorg(1, 1)
+        await polled.poller.poll_head()
+        assert polled.tracker.head == chain.ref(12) and polled.newest.take(12) is None
+
+    with_poller(chain.methods(5), scenario)
+
+
+def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD24, LHD25]"""
+    monkeypatch.setattr(head_poller, "ORDINARY_L1_BLOCK", AnswerLimit(500, 500))
+    chain = FakeL1Chain(10)
+
+    async def scenario(polled: PolledHeads) -> None:
+        polled.awaited = True
+        for _ in range(3):
+            chain.extend(1)
+            await polled.poller.poll_head()
+            assert polled.tracker.head == chain.ref(chain.head) and polled.newest.take(chain.head) is None
 
     with_poller(chain.methods(5), scenario)
 

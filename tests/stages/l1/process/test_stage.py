@@ -162,6 +162,32 @@ def test_heads_and_blocks_over_a_web_socket(l1_filter: L1Filter) -> None:
     run(scenario)
 
 
+def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Filter) -> None:
+    """[LHD25] The poll of the head brings it."""
+    chain, asked = FakeL1Chain(30, int(time.time()) - 1000), []
+    methods = chain.methods(l1_filter.chain_id)
+
+    def by_number(label: str, full: bool) -> Any:
+        asked.append((label, full))
+        return methods["eth_getBlockByNumber"](label, full)
+
+    server = WebSocketServer({**methods, "eth_getBlockByNumber": by_number})
+    options: dict[str, Any] = {"poll_interval": 3600.0, "epoch_poll_interval": 3600.0, "verifier_confs": 0}
+
+    async def scenario() -> None:
+        async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
+            await clients.until(lambda: 29 in clients.blocks, (29, 1))
+            await clients.until(lambda: L1BlockUnavailable(30, 29, None) in clients.unavailable, (30, 1))
+            for number in (30, 31):
+                asked.clear()
+                chain.extend(1)
+                await server.notify()
+                await clients.until(lambda number=number: number in clients.blocks, (number, 1))  # type: ignore[misc]
+                assert asked == [("latest", True)] and clients.blocks[number] == chain.block(number)
+
+    run(scenario)
+
+
 def _says(health: Health | None, text: str) -> bool:
     return health is not None and any(text in problem for problem in health.problems)
 

@@ -1,7 +1,6 @@
 """Bootnodes as enode URLs and records."""
 
 import pytest
-from coincurve import PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,9 +8,10 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
+from rollup_node.stages.protocol import secp256k1
 from tests.support.discv5_nodes import record_of, secret_of
 
-KEY = PrivateKey(secret_of("enode")).public_key.format(compressed=False)[1:].hex()
+KEY = secp256k1.public_key(secret_of("enode"), compressed=False)[1:].hex()
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,19 @@ import time
 from collections.abc import AsyncIterator
 
 import jwt
+import msgspec
 import orjson
 import pytest
 from aiohttp import ClientSession
 
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.rpc import readiness
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc import node_state, readiness
 from rollup_node.stages.rpc.process import http_server
+from rollup_node.stages.rpc.status import NodeStatus
 from tests.support.rpc_harness import L1, L2, RpcHarness, RunWithRpc
 
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
@@ -257,16 +262,69 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         await rpc.until_ready()
         assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
         rpc.status["blobs"].set(Health(("beacon endpoint is away",)))
-        await rpc.until(lambda: rpc.stage.node.health["blobs"] != ())
-        status, body = await rpc.get("/readyz")
-        assert status == 503 and orjson.loads(body)["reasons"] == ["blobs: beacon endpoint is away"]
+        assert await rpc.until_unready() == ["blobs: beacon endpoint is away"]
         rpc.status["blobs"].set(Health(()))
         await rpc.until_ready()
         monkeypatch.setattr(readiness, "STALE_SECONDS", -1.0)
-        status, body = await rpc.get("/readyz")
-        reasons = orjson.loads(body)["reasons"]
-        assert status == 503
+        reasons = await rpc.until_unready()
         assert [reason.split(":")[0] for reason in reasons] == ["l1", "blobs", "derivation", "engine"]
         assert all(": no status for 0." in reason for reason in reasons)
 
     with_rpc(scenario)
+
+
+def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[RPC92]"""
+    monkeypatch.setattr(node_state, "HOLD_SECONDS", 0.5)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        young = L2BlockRef(L2.hash, 21, L2.parent_hash, int(time.time()) + 3600, L2.l1_origin, 0)
+        await rpc.until_ready(young)
+        rpc.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
+        aged = await rpc.until_unready()
+        assert [reason[:28] for reason in aged] == ["engine: the unsafe head 20 i", "engine: the safe head 20 is "]
+        assert [reason.rpartition("; ")[2] for reason in aged] == ["the limit is 2 s", "the limit is 60 s"]
+        await rpc.until_ready(young)
+        rpc.status["derivation"].set(DerivationStatus(1, L1, False, 5))
+        rpc.status["l1"].set(L1Heads(L1BlockRef(L1.hash, 15, L1.hash, 160), L1, L1))
+        expected = "derivation: 5 L1 blocks behind, at 10 of 15 (1m0s); the limit is 4"
+        assert await rpc.until_unready() == [expected]
+
+    with_rpc(scenario, ready_l1_lag=4, ready_safe_age=60.0, ready_unsafe_age=2.0)
+
+
+def test_readyz_for_a_client_with_its_own_lag(with_rpc: RunWithRpc) -> None:
+    """[RPC93]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        status, body = await rpc.get("/readyz?lag=5")
+        assert status == 503 and "lag: the age of the unsafe head is not known yet" in orjson.loads(body)["reasons"]
+        await rpc.until_ready()
+        status, body = await rpc.get("/readyz?lag=2.5&x=y")
+        (reason,) = orjson.loads(body)["reasons"]
+        assert status == 503 and reason.startswith("lag: the unsafe head 20 is ")
+        assert reason.endswith(" s old; the request allows 2.5 s")
+        age = time.time() - L2.timestamp
+        assert float(reason.split()[6]) == pytest.approx(age, abs=20)
+        assert await rpc.get(f"/readyz?lag={int(age) + 3600}") == (200, b'{"ready":true}\n')
+        for query in ("lag=", "lag=-1", "lag=soon", "lag=1&lag=2", "lag=1e9"):
+            status, body = await rpc.get(f"/readyz?{query}")
+            assert status == 400 and body.startswith(b"lag must be one number of seconds, such as 30 or 2.5, not ")
+
+    with_rpc(scenario)
+
+
+def test_status_json(with_rpc: RunWithRpc) -> None:
+    """[RPC94] Under the same rules as `/readyz`."""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        async with rpc.http.get(f"{rpc.url}/status.json") as response:
+            assert (response.status, response.content_type) == (200, "application/json")
+            found = msgspec.json.decode(await response.read(), type=NodeStatus)
+        assert (found.version, found.chain.network, found.ready) == ("v1.2.3-dev", "test-net", True)
+        assert found.heads.safe is not None and found.heads.safe.number == 20
+        async with rpc.http.get(f"{rpc.url}/status.json", headers={"Host": "evil.example"}) as response:
+            assert response.status == 403
+
+    with_rpc(scenario, vhosts=("localhost",))

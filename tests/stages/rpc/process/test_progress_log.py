@@ -6,6 +6,7 @@ from rollup_node.stages.io import log
 from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc.process.progress_log import ProgressLog
+from rollup_node.stages.rpc.process.status_source import StatusSource
 from tests.support.rpc_harness import RpcHarness, RunWithRpc
 
 
@@ -21,7 +22,7 @@ def test_statuses_become_lines(with_rpc: RunWithRpc, records: list[log.Record]) 
 
     async def scenario(rpc: RpcHarness) -> None:
         now = 0.0
-        progress = ProgressLog(rpc.stage.node, lambda: now, lambda: 203.0)
+        progress = ProgressLog(StatusSource(rpc.stage.node, lambda: now, lambda: 203.0))
         assert await progress.step() == 1.0
         await rpc.until_ready()
         rpc.status["derivation"].set(Drops(3, ()))

@@ -2,9 +2,7 @@
 
 import hashlib
 
-import coincurve
-
-from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -58,12 +56,8 @@ def recover(data: bytes) -> bytes:
     r, s = int.from_bytes(data[64:96], "big"), int.from_bytes(data[96:128], "big")
     if parity not in (0, 1) or not 0 < r < _CURVE_ORDER or not 0 < s < _CURVE_ORDER:
         return b""
-    try:
-        signature = data[64:128] + bytes((parity,))
-        key = coincurve.PublicKey.from_signature_and_message(signature, data[:32], hasher=None)
-    except Exception:
-        return b""
-    return keccak256(key.format(compressed=False)[1:])[12:].rjust(32, b"\0")
+    address = recover_address(data[:32], data[64:128] + bytes((parity,)))
+    return b"" if address is None else address.rjust(32, b"\0")
 
 
 def sha256(data: bytes) -> bytes:

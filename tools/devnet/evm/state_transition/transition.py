@@ -5,12 +5,12 @@ from typing import NamedTuple, Protocol
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.transactions import (
     CURVE_ORDER,
     AccessTuple,
     Authorization,
     Transaction,
-    public_key_address,
 )
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
@@ -246,8 +246,6 @@ def _delegate(environment: TransactionEnvironment, authorization: Authorization)
 
 def _authority(environment: TransactionEnvironment, authorization: Authorization) -> Address | None:
     """The signer of an authorization, or None where it is invalid on this chain."""
-    from coincurve import PublicKey
-
     chain_id, address, nonce, parity, r, s = authorization
     if chain_id not in (0, environment.block.chain_id) or nonce >= MAX_NONCE or parity > 1:
         return None
@@ -255,8 +253,4 @@ def _authority(environment: TransactionEnvironment, authorization: Authorization
         return None
     fields = (rlp.encode_int(chain_id), rlp.encode_bytes(address), rlp.encode_int(nonce))
     signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + bytes((parity,))
-    try:
-        digest = keccak256(b"\x05" + rlp.encode_list(fields))
-        return public_key_address(PublicKey.from_signature_and_message(signature, digest, hasher=None).format(False))
-    except Exception:  # the library's versions differ in what they raise for a point that is not on the curve
-        return None
+    return recover_address(keccak256(b"\x05" + rlp.encode_list(fields)), signature)

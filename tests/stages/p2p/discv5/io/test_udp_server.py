@@ -5,7 +5,6 @@ import socket
 from pathlib import Path
 
 import pytest
-from coincurve import PublicKey
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
@@ -14,6 +13,7 @@ from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
+from rollup_node.stages.protocol import secp256k1
 from tests.support.discv5_nodes import record_of
 from tests.support.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
 from tests.support.loopback import free_port, own_address
@@ -21,7 +21,7 @@ from tests.support.p2p_hosts import config, until
 
 
 def enode(server: RecordingDiscv5Server, host: str) -> str:
-    key = PublicKey(server.identity.public_key.data).format(compressed=False)[1:].hex()
+    key = secp256k1.convert_point(server.identity.public_key.data, compressed=False)[1:].hex()
     return f"enode://{key}@{host}:0?discport={server.endpoint.port}"
 
 

@@ -3,16 +3,14 @@
 from typing import Any
 
 import pytest
-from coincurve import PrivateKey
 
-from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import (
     AccessTuple,
     Authorization,
     Transaction,
     encode_transaction,
-    public_key_address,
     signing_hash,
 )
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
@@ -24,8 +22,8 @@ from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution, 
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_transaction
 
-KEY, OTHER_KEY = PrivateKey(b"\x01" * 32), PrivateKey(b"\x02" * 32)
-SENDER, AUTHORITY = (public_key_address(key.public_key.format(False)) for key in (KEY, OTHER_KEY))
+KEY, OTHER_KEY = b"\x01" * 32, b"\x02" * 32
+SENDER, AUTHORITY = map(secp256k1.key_address, (KEY, OTHER_KEY))
 TO, COINBASE = b"\xdd" * 20, b"\xcc" * 20
 BLOB_HASH = b"\x01" + bytes(31)
 FUNDS = 10**20
@@ -55,7 +53,7 @@ def signed(**values: Any) -> bytes:
         "s": 0,
     }
     fields |= values
-    signature = KEY.sign_recoverable(signing_hash(Transaction(**fields)), hasher=None)
+    signature = secp256k1.sign_recoverable(signing_hash(Transaction(**fields)), KEY)
     signed_fields: dict[str, Any] = {
         "r": int.from_bytes(signature[:32], "big"),
         "s": int.from_bytes(signature[32:64], "big"),
@@ -140,7 +138,7 @@ def test_blob_gas_is_charged_and_limited_by_block() -> None:
 
 def authorization(target: bytes, nonce: int, chain_id: int = 5) -> Authorization:
     fields = (rlp.encode_int(chain_id), rlp.encode_bytes(target), rlp.encode_int(nonce))
-    signature = OTHER_KEY.sign_recoverable(keccak256(b"\x05" + rlp.encode_list(fields)), hasher=None)
+    signature = secp256k1.sign_recoverable(keccak256(b"\x05" + rlp.encode_list(fields)), OTHER_KEY)
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
     return Authorization(chain_id, target, nonce, signature[64], r, s)
 

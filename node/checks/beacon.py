@@ -1,0 +1,144 @@
+"""Checks of a beacon node: that it is one, and of the chain of L1."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from rollup_node.node.checks.finding import Finding, error, ok
+from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_broken, why_not_connected
+from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.protocol.foreign_json import one_line, shown_body
+from rollup_node.stages.protocol.hex_encoding import short_repr
+
+GENESIS_PATH = "eth/v1/beacon/genesis"
+DEPOSIT_PATH = "eth/v1/config/deposit_contract"
+VERSION_PATH = "eth/v1/node/version"
+MAX_BODY = 1 << 16
+
+GENESIS_TIMES = {1: 1606824023, 11155111: 1655733600, 17000: 1695902400, 560048: 1742213400}
+"""Genesis times of the public beacon chains by the id of their L1: Mainnet, Sepolia, Holesky, Hoodi. Source: the sum of
+MIN_GENESIS_TIME and GENESIS_DELAY in the configurations of github.com/eth-clients; Mainnet's is that of its genesis
+state, which deposits decided."""
+
+
+class _Genesis(msgspec.Struct):
+    genesis_time: str
+
+
+class _GenesisResponse(msgspec.Struct):
+    data: _Genesis
+
+
+class _Deposit(msgspec.Struct):
+    chain_id: str | int
+
+
+class _DepositResponse(msgspec.Struct):
+    data: _Deposit
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _VersionResponse(msgspec.Struct):
+    data: _Version
+
+
+class BeaconReader:
+    """Reads short answers of one Beacon API; `timeout` in seconds. Methods raise EndpointError."""
+
+    def __init__(self, url: str, header: tuple[str, str] | None, timeout: float) -> None:
+        self.name, self.url, self.timeout = endpoint_name(url), url, timeout
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **dict([header] if header else [])}
+
+    async def get(self, path: str) -> bytes:
+        """The body of an answer with status 200."""
+        try:
+            base = URL(self.url)
+            address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
+            async with asyncio.timeout(self.timeout):
+                status, body = await self._exchange(address)
+        except TimeoutError:
+            raise EndpointError(self.name, "timeout") from None
+        except BodyTooLargeError as failure:
+            raise EndpointError(self.name, str(failure)) from None
+        except aiohttp.ClientConnectorError as failure:
+            raise EndpointError(self.name, f"cannot connect ({why_not_connected(failure.os_error)})") from None
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            raise EndpointError(self.name, f"the connection failed ({why_broken(failure)})") from None
+        if status != 200:
+            words = f": {shown_body(body)}" if body else ""
+            raise EndpointError(self.name, f"HTTP status {status} for /{path}{words}", status)
+        return body
+
+    async def read(self, path: str, shape: Any) -> Any:
+        """The answer as a value of a type, None for an answer of another shape or a route that does not exist."""
+        try:
+            return msgspec.json.decode(await self.get(path), type=shape)
+        except DECODE_ERRORS:
+            return None
+        except EndpointError as failure:
+            if failure.status is None:
+                raise
+            return None
+
+    async def _exchange(self, address: URL) -> tuple[int, bytes]:
+        session = aiohttp.ClientSession(
+            headers=self._headers,
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        async with session, session.get(address, allow_redirects=False) as response:
+            try:
+                return response.status, await read_body(response, MAX_BODY)
+            except BodyEncodingError as failure:
+                raise EndpointError(self.name, str(failure)) from None
+
+
+async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) -> list[Finding]:
+    """Whether the endpoint is a beacon node of that L1, by its genesis time and the chain id of its deposit contract.
+    Raises EndpointError."""
+    body = await reader.get(GENESIS_PATH)
+    try:
+        text = msgspec.json.decode(body, type=_GenesisResponse).data.genesis_time
+    except DECODE_ERRORS:
+        return [_no_beacon(check, f"{reader.name} does not respond to /{GENESIS_PATH} like a beacon node")]
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        return [
+            _no_beacon(check, f"{reader.name} responds to /{GENESIS_PATH} with the genesis time {short_repr(text)}")
+        ]
+    expected = GENESIS_TIMES.get(l1_chain_id)
+    if expected is not None and int(text) != expected:
+        words = f"its genesis time is {text}, that of L1 chain {l1_chain_id} is {expected}"
+        return [error(check, Code.BEACON_CHAIN, f"{reader.name} is of another chain: {words}")]
+    deposit = await reader.read(DEPOSIT_PATH, _DepositResponse)
+    if deposit is not None and str(deposit.data.chain_id) != str(l1_chain_id):
+        words = f"its deposit contract is on chain {short_repr(str(deposit.data.chain_id))}, L1 is chain {l1_chain_id}"
+        return [error(check, Code.BEACON_CHAIN, f"{reader.name} is of another chain: {words}")]
+    named = "" if deposit is None else f", deposit contract on chain {l1_chain_id}"
+    return [ok(check, f"genesis time {text}{named}")]
+
+
+def _no_beacon(check: str, text: str) -> Finding:
+    return error(check, Code.BEACON_UNREACHABLE, text)
+
+
+async def beacon_version(reader: BeaconReader) -> str | None:
+    """What the beacon node says it is, None if it does not. Raises EndpointError."""
+    found = await reader.read(VERSION_PATH, _VersionResponse)
+    return None if found is None else one_line(found.data.version)[:100]
+
+
+async def is_beacon_node(url: str, timeout: float) -> bool:
+    """Whether a URL answers as a Beacon API."""
+    try:
+        return await BeaconReader(url, None, timeout).read(GENESIS_PATH, _GenesisResponse) is not None
+    except EndpointError:
+        return False

@@ -1,0 +1,98 @@
+"""Why an endpoint cannot be used, told apart by what it answered."""
+
+import time
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+from yarl import URL
+
+from rollup_node.node.checks.finding import Finding, error
+from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+
+Failure = EndpointError | RpcFailure
+
+TOKEN_SECONDS = 60
+"""How far the time of a token may be from the engine's clock (Engine API, authentication)."""
+
+_RETRYABLE_STATUSES = frozenset({408, 425, 429})
+_TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
+_TIME_WORDS = ("stale", "expired", "future token", "iat ", "issued-at", "issued at", "used before issued")
+_HOST_WORDS = ("invalid host", "host header", "host not allowed", "virtual host")
+_TLS_WANTED = ("http request to an https server", "plain http request was sent to https")
+
+
+def unusable(check: str, what: str, option: str, unreachable: Code, failure: Failure) -> Finding:
+    """The finding for an endpoint that does not answer, or refuses: TLS on one side alone, a certificate, or
+    `unreachable` for anything else. `what` names the endpoint in a sentence."""
+    code = _tls_code(failure) or unreachable
+    advice = "" if code is unreachable else f"{code.remedy} (--{option})"
+    return error(check, code, f"{what} cannot be used, {failure}", advice)
+
+
+def is_final(failure: Failure) -> bool:
+    """Whether another attempt would fail in the same way."""
+    if isinstance(failure, RpcFailure):
+        return failure.code == METHOD_NOT_FOUND
+    status = failure.status
+    refused = status is not None and 400 <= status < 500 and status not in _RETRYABLE_STATUSES
+    return refused or _tls_code(failure) is not None
+
+
+def _tls_code(failure: Failure) -> Code | None:
+    words = str(failure)
+    if isinstance(failure, RpcFailure):
+        return None
+    if BAD_CERTIFICATE in words:
+        return Code.TLS_CERTIFICATE
+    return Code.TLS_PORT if NO_TLS in words or any(each in words.lower() for each in _TLS_WANTED) else None
+
+
+async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
+    """Why an engine refuses us: our host name, our clock or our secret; None if it does not. The clock is compared with
+    the Date header of an answer."""
+    words, status = str(failure).lower(), getattr(failure, "status", None)
+    if status in (400, 403) and any(each in words for each in _HOST_WORDS):
+        text = f"the execution engine does not accept the host name of --l2 ({failure})"
+        return error(check, Code.ENGINE_VHOST, text)
+    if isinstance(failure, RpcFailure):
+        is_rejected = any(each in words for each in _TOKEN_WORDS)
+    else:
+        is_rejected = status in (401, 403)
+    if not is_rejected:
+        return None
+    skew = await clock_skew(url, timeout)
+    if any(each in words for each in _TIME_WORDS) or (skew is not None and abs(skew) > TOKEN_SECONDS):
+        text = f"the execution engine rejects our JWT for its time ({failure})"
+        return error(check, Code.ENGINE_CLOCK, text if skew is None else f"{text}: {skew_text(skew)}")
+    advice = f"{Code.ENGINE_AUTH.remedy} (now {jwt_path}), and keep both clocks right"
+    return error(check, Code.ENGINE_AUTH, f"the execution engine rejects our JWT ({failure})", advice)
+
+
+def skew_text(skew: float) -> str:
+    """The difference of an endpoint's clock in words; `skew` in seconds."""
+    if abs(skew) < 1:
+        return "its clock and ours agree within a second"
+    return f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+
+
+async def clock_skew(url: str, timeout: float) -> float | None:
+    """At least how many seconds the clock of an HTTP server is ahead of ours, by the Date header of any answer (RFC
+    9110, whole seconds); None without an answer or a date."""
+    limit = aiohttp.ClientTimeout(total=timeout)
+    try:
+        address = URL(url)
+        address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
+        async with aiohttp.ClientSession(timeout=limit, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            sent = time.time()
+            async with session.get(address, allow_redirects=False) as response:
+                received = time.time()
+                date = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
+    except (aiohttp.ClientError, OSError, ValueError, TimeoutError, KeyError, OverflowError):
+        return None
+    # The server wrote its date at any time between the two.
+    margin = 0.5 + (received - sent) / 2
+    skew = date - (sent + received) / 2
+    return 0.0 if abs(skew) <= margin else skew - margin if skew > 0 else skew + margin

@@ -1,0 +1,66 @@
+"""`rollup-node networks`: the built-in networks [CMD13]."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.setup.left_networks import LEFT
+from rollup_node.node.setup.networks import BuiltInNetwork, find_network, network_names, registry_version
+from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.forks.table import FORKS
+
+DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled,
+and for a network that left the OP Stack the time at which it did and the last block that can be derived."""
+COLUMNS = "{:34} {:>9} {:>12}  {:30} {}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints a line for each network; always 0."""
+    parser = FlagParser("networks", DESCRIPTION)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    flags = parser.parse_all(arguments)
+    networks = map(find_network, network_names())
+    if flags.json:
+        for network in networks:
+            print(orjson.dumps(_values(network)).decode())
+        return 0
+    print(COLUMNS.format("NETWORK", "L1 CHAIN", "L2 CHAIN", "NEWEST FORK", "END"))
+    now = time.time()
+    for network in networks:
+        print(_line(_values(network), now))
+    print(f"fork times of {registry_version().date}, superchain registry {registry_version().commit[:10]}")
+    return 0
+
+
+def _values(network: BuiltInNetwork) -> dict[str, Any]:
+    config = network.config
+    newest = [fork.name for fork in FORKS if fork.name in config.fork_times][-1]
+    values: dict[str, Any] = {
+        "name": network.name,
+        "l1_chain": config.l1_chain_id,
+        "l2_chain": config.l2_chain_id,
+        "newest_fork": newest,
+        "newest_fork_time": config.fork_times[newest],
+        "end": None,
+    }
+    left = LEFT.get(network.name)
+    if left is not None:
+        values["end"] = {
+            "fork": left.fork,
+            "time": left.time,
+            "last_block": config.last_block,
+            "source": left.source,
+        }
+    return values
+
+
+def _line(values: dict[str, Any], now: float) -> str:
+    fork, begins = values["newest_fork"], values["newest_fork_time"]
+    newest = f"{fork} from {utc_time(begins)}" if begins > now else fork
+    end, shown = values["end"], "-"
+    if end is not None:
+        shown = f"block {end['last_block']}, before {end['fork']} at {utc_time(end['time'])}"
+    return COLUMNS.format(values["name"], values["l1_chain"], values["l2_chain"], newest, shown)

@@ -1,0 +1,138 @@
+"""The status of a node as lines of text for one screen."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from rollup_node.node.system.exit_codes import one_line
+from rollup_node.node.system.version import PROGRAM
+from rollup_node.stages.rpc.duration import age, duration
+from rollup_node.stages.rpc.status import BlockStatus, L1Status, NodeStatus, ProcessStatus
+
+UNKNOWN = "?"
+LABEL = 11
+HASH = 22
+"""Characters of a hash that are shown."""
+LEAST_COLUMNS, LEAST_ROWS = 20, 4
+
+
+def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[str]:
+    """The screen: at most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The
+    texts of the node are shown without control characters."""
+    columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS)
+    lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
+    lines += _processes(status.processes, columns)
+    troubles = list(_troubles(status))
+    left = max(rows - 1 - len(lines), 2)
+    if len(troubles) > left:
+        troubles = [*troubles[: left - 1], f"! and {len(troubles) - left + 1} more"]
+    return [_cut(one_line(line), columns) for line in [*lines, *troubles]][: rows - 1]
+
+
+def _cut(line: str, columns: int) -> str:
+    return line.rstrip() if len(line) <= columns else line[: columns - 3] + "..."
+
+
+def _labelled(label: str, *parts: str) -> str:
+    return f"{label:{LABEL}}" + "   ".join(part for part in parts if part)
+
+
+def _title(status: NodeStatus) -> str:
+    chain = status.chain
+    name = f"{chain.network or 'chain'} ({chain.l2_chain_id} on L1 {chain.l1_chain_id})"
+    up = "" if status.uptime_s is None else f"   up {duration(status.uptime_s)}"
+    return f"{_time(status.time)}   {PROGRAM} {status.version}   {name}{up}"
+
+
+def _time(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):
+        return UNKNOWN
+
+
+def _state(status: NodeStatus) -> str:
+    return f"{'ready' if status.ready else 'NOT READY'}   {status.sentence}"
+
+
+def _heads(status: NodeStatus) -> Iterator[str]:
+    heads = status.heads
+    for name, head in (("unsafe", heads.unsafe), ("safe", heads.safe), ("finalized", heads.finalized)):
+        yield _labelled(
+            name, UNKNOWN if head is None else f"{head.number:>12} {age(head.age_s):>8}   {head.hash[:HASH]}"
+        )
+
+
+def _sync(status: NodeStatus) -> Iterator[str]:
+    progress, window = status.progress, status.sequencing_window
+    yield _labelled("L1", *_l1(status.l1))
+    speed = "" if progress.blocks_per_s is None else f"{progress.blocks_per_s:g} blocks/s"
+    target = "" if progress.target_block is None else f"of ~{progress.target_block}"
+    eta = "" if progress.eta_s is None else f"about {duration(progress.eta_s)} left"
+    limit = "" if progress.limited_by is None else f"limited by {progress.limited_by}"
+    yield _labelled("safe head", *((speed, target, eta, limit) if speed or target else (UNKNOWN,)))
+    used = UNKNOWN if window is None else f"{window.left_blocks} of {window.size_blocks} L1 blocks left"
+    yield _labelled("window", used)
+
+
+def _l1(l1: L1Status) -> Iterator[str]:
+    yield f"reading {_number(l1.current)}"
+    yield f"head {_number(l1.head)}" + ("" if l1.head is None else f" ({age(l1.head.age_s)})")
+    yield f"finalized {_number(l1.finalized)}"
+    if l1.lag_blocks:
+        yield f"{l1.lag_blocks} behind" + ("" if l1.lag_s is None else f" ({duration(l1.lag_s)})")
+
+
+def _number(block: BlockStatus | None) -> str:
+    return UNKNOWN if block is None else str(block.number)
+
+
+def _chain(status: NodeStatus) -> Iterator[str]:
+    coming = status.chain.next_fork
+    later = "no other is scheduled" if coming is None else f"{coming.name} in {duration(coming.in_s)}"
+    yield _labelled("fork", status.chain.fork, later)
+    peers = UNKNOWN if status.peers is None else f"{status.peers.connected}, {status.peers.mesh} in the mesh"
+    drops = "" if status.drops_1h is None else f"drops in 1h: {status.drops_1h}"
+    sequencer = ""
+    if status.sequencer is not None and status.sequencer.enabled:
+        sequencer = "sequencer: active" if status.sequencer.active else "sequencer: stopped"
+    yield _labelled("peers", peers, drops, sequencer)
+
+
+def _processes(processes: Sequence[ProcessStatus] | None, columns: int) -> Iterator[str]:
+    """The processes in two columns; the copies of one role are one entry."""
+    if not processes:
+        return
+    roles: dict[str, list[ProcessStatus]] = {}
+    for process in processes:
+        role, _, copy = process.name.partition("-")
+        roles.setdefault(role if copy.isdecimal() else process.name, []).append(process)
+    entries = [_entry(role, copies) for role, copies in roles.items()]
+    width = columns // 2
+    title = f"{'process':<12}{'starts':>6}{'beat':>6}{'CPU':>7}{'MiB':>6}"
+    yield f"{title:<{width}}{title}".rstrip()
+    half = (len(entries) + 1) // 2
+    for index in range(half):
+        second = entries[index + half] if index + half < len(entries) else ""
+        yield f"{entries[index]:<{width}}{second}".rstrip()
+
+
+def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
+    name = role if len(copies) == 1 else f"{role} x{len(copies)}"
+    beats = [each.heartbeat_age_s for each in copies if each.heartbeat_age_s is not None]
+    cpu = [each.cpu_s for each in copies if each.cpu_s is not None]
+    memory = [each.resident_bytes for each in copies if each.resident_bytes is not None]
+    return (
+        f"{name[:12]:<12}{sum(each.incarnation for each in copies):>6}"
+        f"{f'{max(beats):.1f}s' if beats else UNKNOWN:>6}{duration(sum(cpu)) if cpu else UNKNOWN:>7}"
+        f"{sum(memory) >> 20 if memory else UNKNOWN:>6}"
+    )
+
+
+def _troubles(status: NodeStatus) -> Iterator[str]:
+    """The problems with their ages, and the other reasons why the node is not ready."""
+    known = set()
+    for problem in status.problems:
+        text = f"{problem.process}: {problem.text}"
+        known.add(text)
+        yield f"! {duration(problem.age_s)} {text}"
+    yield from (f"! {reason}" for reason in status.reasons if reason not in known)

@@ -1,0 +1,40 @@
+"""Everything that is wrong in the options of a node, for one report at its start."""
+
+from collections.abc import Iterator
+
+from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines
+from rollup_node.node.options.parsing import ParsedOptions
+from rollup_node.node.options.rules import RULES, broken
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.chain import choose_chain
+from rollup_node.node.setup.p2p import check_p2p_config
+from rollup_node.node.setup.plan import p2p_config
+
+
+def reject_wrong_options(parsed: ParsedOptions) -> None:
+    """Raises WrongOptions with a line for each option that cannot be parsed, each rule that is broken, and what is
+    wrong with the chosen chain and the peer-to-peer options. No file is written."""
+    lines = (*parsed.errors, *_broken_rules(parsed.values), *_wrong_chain(parsed.values))
+    if lines:
+        raise WrongOptions(lines)
+
+
+def _broken_rules(values: Values) -> Iterator[str]:
+    for rule in RULES:
+        yield from broken(rule, values)
+
+
+def _wrong_chain(values: Values) -> Iterator[str]:
+    """Reading a value that is invalid raises its error again, which WrongOptions drops."""
+    try:
+        if not values["network"] and not values["rollup.config"]:
+            return  # a rule says so
+        chain = choose_chain(values, _ignore, _ignore)
+        if not values["p2p.disable"]:
+            check_p2p_config(p2p_config(values, chain))
+    except OptionError as error:
+        yield from error_lines(error)
+
+
+def _ignore(text: str) -> None:
+    """The node logs these lines when it starts."""

@@ -1,0 +1,146 @@
+"""The status of the node, made from the NodeView and from what the supervisor writes about its processes [RPC94]."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.stages.io.private_files import read_private_file
+from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
+from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.readiness import ReadyLimits
+from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus
+from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
+
+KEPT_SECONDS = 0.25
+"""How long a status serves further requests."""
+FILES_SECONDS = 2.0
+"""The supervisor writes its metrics as often."""
+MAX_FILE = 1 << 20
+SUPERVISOR = "supervisor"
+
+_SAMPLE = re.compile(
+    r'^process_(up|heartbeat_age_seconds|resident_memory_bytes|cpu_seconds_total)\{process="([^"]+)"\} '
+    r"([0-9.e+-]+)$",
+    re.ASCII | re.MULTILINE,
+)
+
+Figures = Mapping[str, Mapping[str, float]]
+
+
+class StatusSource:
+    """Makes the status at most once in KEPT_SECONDS. `clock` is monotonic, `wall` in Unix seconds."""
+
+    def __init__(
+        self, node: NodeView, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        config = node.config
+        limits = ReadyLimits(config.ready_l1_lag, config.ready_safe_age, config.ready_unsafe_age)
+        facts = NodeFacts(
+            config.version, config.network or None, config.rollup, config.derives, limits, config.l1_confs
+        )
+        self.clock = clock
+        self._node, self._wall = node, wall
+        self._builder = StatusBuilder(facts)
+        self._files = SupervisorFiles(config.processes_file, config.metrics_dir)
+        self._last: tuple[float, NodeStatus] | None = None
+        self._json: tuple[NodeStatus, bytes] | None = None
+
+    def status(self) -> NodeStatus:
+        """The status now, or that of up to KEPT_SECONDS ago."""
+        now = self.clock()
+        if self._last is None or now - self._last[0] >= KEPT_SECONDS:
+            self._last = now, self._build(now)
+        return self._last[1]
+
+    def json(self) -> bytes:
+        """The status as a JSON object."""
+        status = self.status()
+        if self._json is None or self._json[0] is not status:
+            self._json = status, msgspec.json.encode(status)
+        return self._json[1]
+
+    def _build(self, now: float) -> NodeStatus:
+        node, wall = self._node, self._wall()
+        processes, uptime = self._files.processes(node.ages(), now, wall)
+        seen = Snapshot(
+            node.l1,
+            node.engine,
+            node.derivation,
+            node.peer_status,
+            node.drops_total,
+            node.faults(),
+            processes,
+            uptime,
+        )
+        return self._builder.build(seen, now, wall)
+
+
+class SupervisorFiles:
+    """The list of processes and the supervisor's metrics, read at most once in FILES_SECONDS."""
+
+    def __init__(self, processes_file: str, metrics_dir: str) -> None:
+        self._processes_file = processes_file
+        self._metrics_file = Path(metrics_dir) / f"{SUPERVISOR}.prom"
+        self._entries: list[ProcessEntry] = []
+        self._figures: Figures = {}
+        self._due: float | None = None
+
+    def processes(
+        self, ages: Mapping[str, float | None], now: float, wall: float
+    ) -> tuple[list[ProcessStatus] | None, float | None]:
+        """The processes, and for how many seconds the node runs; None where the list cannot be read. `ages` are those
+        of the processes' last statuses."""
+        if self._due is None or now >= self._due:
+            self._due = now + FILES_SECONDS
+            self._entries, self._figures = _entries(self._processes_file), _figures(self._metrics_file)
+        if not self._entries:
+            return None, None
+        started = next((entry.started for entry in self._entries if entry.role == SUPERVISOR), None)
+        uptime = None if started is None else round(max(wall - started, 0.0), 1)
+        return [_status(entry, self._figures, ages, wall) for entry in self._entries], uptime
+
+
+def _entries(path: str) -> list[ProcessEntry]:
+    try:
+        return msgspec.json.decode(read_private_file(path, MAX_FILE), type=list[ProcessEntry]) if path else []
+    except (OSError, *DECODE_ERRORS):
+        return []
+
+
+def _figures(path: Path) -> Figures:
+    """The figures of the supervisor's metrics by process and metric; none while the file is not there."""
+    found: dict[str, dict[str, float]] = {}
+    try:
+        text = read_private_file(path, MAX_FILE).decode()
+        for metric, process, value in _SAMPLE.findall(text):
+            found.setdefault(process, {})[metric] = float(value)
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _status(entry: ProcessEntry, figures: Figures, ages: Mapping[str, float | None], wall: float) -> ProcessStatus:
+    numbered = f"{entry.role}-{entry.copy}"
+    name = numbered if numbered in figures or entry.copy > 0 else entry.role
+    found, age = figures.get(name, {}), ages.get(name)
+    up, memory = found.get("up"), found.get("resident_memory_bytes")
+    return ProcessStatus(
+        name=name,
+        pid=entry.pid,
+        incarnation=entry.incarnation,
+        restarts=max(entry.incarnation - 1, 0),
+        uptime_s=round(max(wall - entry.started, 0.0), 1),
+        up=None if up is None else bool(up),
+        heartbeat_age_s=_rounded(found.get("heartbeat_age_seconds")),
+        status_age_s=_rounded(age),
+        cpu_s=_rounded(found.get("cpu_seconds_total")),
+        resident_bytes=None if memory is None else int(memory),
+    )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -1,0 +1,90 @@
+"""Growth of numbers over a time: the speed of the safe head, recent drops, and what derivation waits for."""
+
+from collections import deque
+
+from rollup_node.stages.messages.derivation import DerivationWaits
+
+RATE_SECONDS = 60.0
+MIN_RATE_SECONDS = 5.0
+"""A rate over less than this is left out."""
+WAITS_SECONDS = 12.0
+DROPS_SECONDS, DROPS_STEP = 3600.0, 60.0
+
+
+class RateWindow:
+    """The growth of a number over the last RATE_SECONDS, at most one sample a second."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def add(self, number: int, now: float) -> None:
+        """Adds the number at a time. A smaller one than the last begins a new window: the chain was reset."""
+        if self._samples and number < self._samples[-1][1]:
+            self._samples.clear()
+        if not self._samples or now - self._samples[-1][0] >= 1.0:
+            self._samples.append((now, number))
+        while now - self._samples[0][0] > RATE_SECONDS:
+            self._samples.popleft()
+
+    def rate(self, now: float) -> float | None:
+        """Per second, never negative; None while too little time is covered, or no sample is recent."""
+        if not self._samples or now - self._samples[-1][0] > MIN_RATE_SECONDS:
+            return None
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        return (last - first) / (ended - began) if ended - began >= MIN_RATE_SECONDS else None
+
+
+class RecentDrops:
+    """How much a counter grew in the last hour, by minutes; a restart of its process takes it back to zero."""
+
+    def __init__(self) -> None:
+        self._total: int | None = None
+        self._steps: deque[tuple[float, int]] = deque()
+
+    def add(self, total: int, now: float) -> None:
+        """Takes the counter at a time."""
+        last, self._total = self._total, total
+        grown = 0 if last is None else total - last if total >= last else total
+        if grown == 0:
+            return
+        if self._steps and now - self._steps[-1][0] < DROPS_STEP:
+            self._steps[-1] = self._steps[-1][0], self._steps[-1][1] + grown
+        else:
+            self._steps.append((now, grown))
+        self.recent(now)
+
+    def recent(self, now: float) -> int:
+        """The growth of the last hour, to a minute; since the first count if that is less."""
+        while self._steps and now - self._steps[0][0] > DROPS_SECONDS:
+            self._steps.popleft()
+        return sum(grown for _, grown in self._steps)
+
+
+class RecentWaits:
+    """What derivation waited for in the last WAITS_SECONDS, at most one sample a second."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, DerivationWaits]] = deque()
+        self._before = DerivationWaits()
+
+    def add(self, waits: DerivationWaits, now: float) -> None:
+        """Takes the counts at a time."""
+        if not self._samples or now - self._samples[-1][0] >= 1.0:
+            self._samples.append((now, waits))
+        while now - self._samples[0][0] >= WAITS_SECONDS:
+            self._before = self._samples.popleft()[1]
+
+    def longest(self) -> str | None:
+        """The process that derivation waited for longest, or itself; None without a second to tell by."""
+        return longest_wait(self._before, self._samples[-1][1]) if self._samples else None
+
+
+def longest_wait(before: DerivationWaits, after: DerivationWaits) -> str | None:
+    """What took most of the time between two statuses: the process that derivation waited for, or itself; None without
+    a second to tell by. After a restart of its process the counts begin again."""
+    names = DerivationWaits.__struct_fields__
+    if any(getattr(after, name) < getattr(before, name) for name in names):
+        before = DerivationWaits()
+    grown = {name: getattr(after, name) - getattr(before, name) for name in names}
+    longest = max(grown, key=grown.__getitem__)
+    return longest if grown[longest] else None

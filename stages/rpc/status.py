@@ -1,0 +1,151 @@
+"""The status of the node: the object that `/status.json` serves, and from which `/readyz`, the progress log and
+`rollup-node status` are made [RPC94]. None is what is not known, never zero."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class State(StrEnum):
+    """What the node does; the value is the message of the log line [LOG7]."""
+
+    STARTING = "starting"
+    EL_SYNC = "EL sync"
+    SYNCING = "syncing"
+    SYNCED = "synced"
+    FOLLOWING = "following"
+    WAITING = "waiting"
+
+
+class BlockStatus(msgspec.Struct, frozen=True):
+    """A block of either chain; `hash` in hex, `timestamp` in Unix seconds."""
+
+    number: int
+    hash: str
+    timestamp: int
+    age_s: float
+
+
+class ForkTime(msgspec.Struct, frozen=True):
+    """The next fork that is scheduled; `timestamp` in Unix seconds."""
+
+    name: str
+    timestamp: int
+    in_s: int
+
+
+class ChainStatus(msgspec.Struct, frozen=True):
+    """The chain; `next_fork` is None when none is scheduled."""
+
+    network: str | None
+    l1_chain_id: int
+    l2_chain_id: int
+    block_time_s: int
+    fork: str
+    next_fork: ForkTime | None
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """The L2 heads."""
+
+    unsafe: BlockStatus | None
+    safe: BlockStatus | None
+    finalized: BlockStatus | None
+
+
+class L1Status(msgspec.Struct, frozen=True):
+    """L1: `current` is the block that derivation reads, or the follow source's. `lag_blocks` counts the blocks that
+    derivation could read already, `lag_s` is the time from `current` to `head`."""
+
+    current: BlockStatus | None
+    head: BlockStatus | None
+    safe: BlockStatus | None
+    finalized: BlockStatus | None
+    lag_blocks: int | None
+    lag_s: int | None
+
+
+class SyncProgress(msgspec.Struct, frozen=True):
+    """How fast the safe head follows L1 [LOG9, LOG17]: `target_block` is the L2 block of the L1 head's time; `eta_s`
+    and `limited_by` are there while the node is syncing; `waits_s` counts the seconds by neighbour since derivation
+    began."""
+
+    target_block: int | None
+    blocks_per_s: float | None
+    eta_s: int | None
+    limited_by: str | None
+    waits_s: dict[str, int] | None
+
+
+class SequencingWindow(msgspec.Struct, frozen=True):
+    """L1 blocks from the safe head's L1 origin to the one that derivation reads. When none is left, the next L2 block
+    is derived without a batch."""
+
+    size_blocks: int
+    used_blocks: int
+    left_blocks: int
+
+
+class SequencerStatus(msgspec.Struct, frozen=True):
+    """Whether the node is a sequencer, and whether it sequences."""
+
+    enabled: bool
+    active: bool
+
+
+class ProcessStatus(msgspec.Struct, frozen=True):
+    """A process as the supervisor lists it. `heartbeat_age_s`, `cpu_s` and `resident_bytes` are up to 2 s old;
+    `status_age_s` is that of its last status in the rpc process."""
+
+    name: str
+    pid: int
+    incarnation: int
+    restarts: int
+    uptime_s: float
+    up: bool | None
+    heartbeat_age_s: float | None
+    status_age_s: float | None
+    cpu_s: float | None
+    resident_bytes: int | None
+
+
+class Peers(msgspec.Struct, frozen=True):
+    """Connected peers, and those in the mesh of the current block topic."""
+
+    connected: int
+    mesh: int
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What a process reports; `code` is that of docs/codes.md, `since` in Unix seconds."""
+
+    process: str
+    code: str | None
+    text: str
+    since: int
+    age_s: float
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready; `sentence`
+    says it all in one line; `state_age_s` is for how long the state has applied, and `drops_1h` what derivation dropped
+    in the last hour."""
+
+    version: str
+    time: float
+    uptime_s: float | None
+    chain: ChainStatus
+    state: State
+    state_age_s: float
+    sentence: str
+    ready: bool
+    reasons: list[str]
+    heads: Heads
+    l1: L1Status
+    progress: SyncProgress
+    sequencing_window: SequencingWindow | None
+    sequencer: SequencerStatus | None
+    peers: Peers | None
+    drops_1h: int | None
+    problems: list[Problem]
+    processes: list[ProcessStatus] | None

@@ -1,0 +1,235 @@
+"""Makes the status of the node from what its processes publish [RPC94]."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.forks.table import FORKS
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.rpc.node_state import L1Lag, NodeState
+from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentWaits
+from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason
+from rollup_node.stages.rpc.status import (
+    BlockStatus,
+    ChainStatus,
+    ForkTime,
+    Heads,
+    L1Status,
+    NodeStatus,
+    Peers,
+    Problem,
+    ProcessStatus,
+    SequencerStatus,
+    SequencingWindow,
+    State,
+    SyncProgress,
+)
+
+MAX_SENTENCE = 300
+_DIGITS = re.compile("[0-9]+")
+
+
+class NodeFacts(NamedTuple):
+    """What is the same as long as the node runs; `network` is None where its name is not known, `l1_confs` is
+    `verifier.l1-confs`."""
+
+    version: str
+    network: str | None
+    rollup: RollupConfig
+    derives: bool
+    limits: ReadyLimits
+    l1_confs: int = 0
+
+
+class Snapshot(NamedTuple):
+    """What is known at one moment; None for what is not. `drops` are those since derivation started."""
+
+    l1: L1Heads | None
+    engine: EngineStatus | None
+    derivation: DerivationStatus | None
+    peers: PeerStatus | None
+    drops: int | None
+    faults: Sequence[Fault]
+    processes: list[ProcessStatus] | None = None
+    uptime: float | None = None
+
+
+class StatusBuilder:
+    """Makes one status after the other, and keeps what needs a while to be seen: rates, the state, since when. All
+    times `now` are of one monotonic clock, in seconds, and begin with this object."""
+
+    def __init__(self, facts: NodeFacts) -> None:
+        self._facts = facts
+        self._state = NodeState(facts.derives)
+        self._lag = L1Lag(facts.l1_confs)
+        self._safe, self._waits, self._drops = RateWindow(), RecentWaits(), RecentDrops()
+        self._since: dict[tuple[str, str], float] = {}
+
+    def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
+        """The status now; `wall` in Unix seconds."""
+        self._add(seen, now)
+        facts, engine, rollup = self._facts, seen.engine, self._facts.rollup
+        head = None if seen.l1 is None else seen.l1.head
+        behind = self._lag.step(head, seen.derivation, now)
+        state = self._state.step(seen.faults, behind, now)
+        heads = _heads(engine, wall)
+        l1 = _l1_status(seen, behind, wall)
+        progress = self._progress(seen, l1, state, now)
+        reasons = self._reasons(seen.faults, heads, l1, now)
+        return NodeStatus(
+            version=facts.version,
+            time=round(wall, 3),
+            uptime_s=seen.uptime,
+            chain=ChainStatus(
+                network=facts.network,
+                l1_chain_id=rollup.l1_chain_id,
+                l2_chain_id=rollup.l2_chain_id,
+                block_time_s=rollup.block_time,
+                fork=active_fork(rollup, wall),
+                next_fork=next_fork(rollup, wall),
+            ),
+            state=state,
+            state_age_s=round(now - (self._state.since or 0.0), 1),
+            sentence=_sentence(state, reasons, l1, progress),
+            ready=not reasons,
+            reasons=reasons,
+            heads=heads,
+            l1=l1,
+            progress=progress,
+            sequencing_window=_window(seen, rollup),
+            sequencer=None if engine is None else SequencerStatus(engine.sequencer_enabled, engine.sequencer_active),
+            peers=None if seen.peers is None else Peers(seen.peers.connected, seen.peers.mesh),
+            drops_1h=None if seen.drops is None else self._drops.recent(now),
+            problems=self._problems(seen.faults, now, wall),
+            processes=seen.processes,
+        )
+
+    def _add(self, seen: Snapshot, now: float) -> None:
+        if seen.engine is not None and seen.engine.safe is not None:
+            self._safe.add(seen.engine.safe.number, now)
+        if seen.derivation is not None:
+            self._waits.add(seen.derivation.waits, now)
+        if seen.drops is not None:
+            self._drops.add(seen.drops, now)
+
+    def _reasons(self, faults: Sequence[Fault], heads: Heads, l1: L1Status, now: float) -> list[str]:
+        limits = self._facts.limits
+        reasons = [str(fault) for fault in faults]
+        is_over = limits.l1_lag > 0 and self._facts.derives and self._lag.is_over(limits.l1_lag, now)
+        # What is unknown because of a fault is no reason of its own.
+        if is_over and not (faults and l1.lag_blocks is None):
+            reasons.append(l1_lag_reason(l1, limits.l1_lag))
+        return reasons + age_reasons(heads, limits)
+
+    def _progress(self, seen: Snapshot, l1: L1Status, state: State, now: float) -> SyncProgress:
+        rollup, derivation = self._facts.rollup, seen.derivation
+        safe, target = (None if seen.engine is None else seen.engine.safe), None
+        if safe is not None and l1.head is not None:
+            target = max(_block_at(rollup, l1.head.timestamp), safe.number)
+        speed, eta, limited_by = self._safe.rate(now), None, None
+        if state is State.SYNCING:
+            limited_by = None if derivation is None else self._waits.longest()
+            # The target moves on by a block each block time meanwhile.
+            gain = None if speed is None else speed - 1 / rollup.block_time
+            if safe is not None and target is not None and gain is not None and gain > 0:
+                eta = int((target - safe.number) / gain)
+        return SyncProgress(
+            target_block=target,
+            blocks_per_s=None if speed is None else round(speed, 2),
+            eta_s=eta,
+            limited_by=limited_by,
+            waits_s=None
+            if derivation is None
+            else {name: getattr(derivation.waits, name) for name in derivation.waits.__struct_fields__},
+        )
+
+    def _problems(self, faults: Sequence[Fault], now: float, wall: float) -> list[Problem]:
+        """The faults, each since it is there without a pause; numbers in its text may change."""
+        before, self._since = self._since, {}
+        problems = []
+        for fault in faults:
+            code = next((code.text for code in Code if code.text in fault.text), None)
+            key = fault.process, code or _DIGITS.sub("#", fault.text)
+            since = self._since[key] = before.get(key, now)
+            age = max(now - since, 0.0)
+            problems.append(Problem(fault.process, code, fault.text, int(wall - age), round(age, 1)))
+        return problems
+
+
+def active_fork(rollup: RollupConfig, wall: float) -> str:
+    """The name of the last fork that is active at a time in Unix seconds."""
+    times = rollup.fork_times
+    active = [fork.name for fork in FORKS if times.get(fork.name, wall + 1) <= wall]
+    return active[-1] if active else "bedrock"
+
+
+def next_fork(rollup: RollupConfig, wall: float) -> ForkTime | None:
+    """The fork that comes next after a time in Unix seconds, if one is scheduled."""
+    times = rollup.fork_times
+    coming = sorted((time, fork.name) for fork in FORKS if (time := times.get(fork.name, 0)) > wall)
+    return ForkTime(coming[0][1], coming[0][0], int(coming[0][0] - wall)) if coming else None
+
+
+def _block(ref: L1BlockRef | L2BlockRef | None, wall: float) -> BlockStatus | None:
+    if ref is None:
+        return None
+    return BlockStatus(ref.number, to_hex(ref.hash), ref.timestamp, round(max(wall - ref.timestamp, 0.0), 1))
+
+
+def _heads(engine: EngineStatus | None, wall: float) -> Heads:
+    if engine is None:
+        return Heads(None, None, None)
+    return Heads(_block(engine.unsafe, wall), _block(engine.safe, wall), _block(engine.finalized, wall))
+
+
+def _l1_status(seen: Snapshot, behind: int | None, wall: float) -> L1Status:
+    l1 = seen.l1 or L1Heads(None, None, None)
+    current = None if seen.derivation is None else seen.derivation.current_l1
+    if current is None and seen.engine is not None:
+        current = seen.engine.current_l1
+    lag = None if current is None or l1.head is None else max(l1.head.timestamp - current.timestamp, 0)
+    return L1Status(
+        current=_block(current, wall),
+        head=_block(l1.head, wall),
+        safe=_block(l1.safe, wall),
+        finalized=_block(l1.finalized, wall),
+        lag_blocks=behind,
+        lag_s=lag,
+    )
+
+
+def _window(seen: Snapshot, rollup: RollupConfig) -> SequencingWindow | None:
+    safe = None if seen.engine is None else seen.engine.safe
+    current = None if seen.derivation is None else seen.derivation.current_l1
+    if safe is None or current is None:
+        return None
+    used = max(current.number - safe.l1_origin.number, 0)
+    return SequencingWindow(rollup.seq_window_size, used, max(rollup.seq_window_size - used, 0))
+
+
+def _block_at(rollup: RollupConfig, timestamp: int) -> int:
+    return rollup.genesis.l2.number + max(timestamp - rollup.genesis.l2_time, 0) // rollup.block_time
+
+
+def _sentence(state: State, reasons: list[str], l1: L1Status, progress: SyncProgress) -> str:
+    if state is State.SYNCING and l1.lag_s is not None:
+        parts = [f"{duration(l1.lag_s)} behind"]
+        if progress.eta_s is not None:
+            parts.append(f"about {duration(progress.eta_s)} left")
+        if progress.limited_by is not None:
+            parts.append(f"limited by {progress.limited_by}")
+        return f"{state}: {', '.join(parts)}"
+    if reasons:
+        others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return f"{state}: {reasons[0][:MAX_SENTENCE]}{others}"
+    if state is State.SYNCED and l1.head is not None:
+        return f"{state}: in step with L1 block {l1.head.number}"
+    return state.value

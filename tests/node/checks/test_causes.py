@@ -1,0 +1,82 @@
+"""Failures of endpoints, each with its cause."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from rollup_node.node.checks.causes import clock_skew, is_final, rejection, skew_text, unusable
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.messages.codes import Code
+from tests.support.http_listener import app_for_every_path, listening
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("cannot connect (Connection refused)", Code.L1_UNREACHABLE),
+        ("cannot connect (TLS: the port does not speak TLS (wrong version number))", Code.TLS_PORT),
+        ("HTTP status 400: Client sent an HTTP request to an HTTPS server.", Code.TLS_PORT),
+        ("HTTP status 400: The plain HTTP request was sent to HTTPS port", Code.TLS_PORT),
+        ("cannot connect (TLS: certificate not accepted, self-signed certificate)", Code.TLS_CERTIFICATE),
+    ],
+)
+def test_why_an_endpoint_cannot_be_used(text: str, code: Code) -> None:
+    failure = EndpointError("h:1", text)
+    found = unusable("L1 h:1", "L1", "l1", Code.L1_UNREACHABLE, failure)
+    assert (found.code, found.text) == (code, f"L1 cannot be used, h:1: {text}")
+    assert "--l1" in found.remedy
+    assert is_final(failure) is (code is not Code.L1_UNREACHABLE)
+
+
+@pytest.mark.parametrize(
+    ("failure", "final"),
+    [
+        (EndpointError("h", "x", 404), True),
+        (EndpointError("h", "x", 429), False),
+        (EndpointError("h", "x", 503), False),
+        (RpcFailure(-32601, "no"), True),
+        (RpcFailure(-32000, "no"), False),
+    ],
+)
+def test_what_is_tried_again(failure: EndpointError | RpcFailure, final: bool) -> None:
+    assert is_final(failure) is final
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (EndpointError("h", "HTTP status 403: invalid host specified", 403), Code.ENGINE_VHOST),
+        (EndpointError("h", "HTTP status 401: stale token", 401), Code.ENGINE_CLOCK),
+        (EndpointError("h", "HTTP status 401: The iat (issued-at) claim is not within 60 s", 401), Code.ENGINE_CLOCK),
+        (EndpointError("h", "HTTP status 401: signature is invalid", 401), Code.ENGINE_AUTH),
+        (EndpointError("h", "HTTP status 403", 403), Code.ENGINE_AUTH),
+        (RpcFailure(-32000, "Invalid JWT token"), Code.ENGINE_AUTH),
+        (RpcFailure(-32000, "out of gas"), None),
+        (EndpointError("token.example:1", "cannot connect (Connection refused)"), None),
+        (EndpointError("h", "HTTP status 503: token service", 503), None),
+    ],
+)
+def test_why_an_engine_rejects_us(failure: EndpointError | RpcFailure, code: Code | None) -> None:
+    found = asyncio.run(rejection("engine", "http://127.0.0.1:1", "jwt.txt", failure, 20.0))
+    assert (None if found is None else found.code) is code
+
+
+async def _skew_of(date: str | None) -> float | None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=405, headers={} if date is None else {"Date": date})
+
+    async with listening(app_for_every_path(answer)) as (url,):
+        return await clock_skew(url, 20.0)
+
+
+def test_the_clock_of_a_server() -> None:
+    assert asyncio.run(_skew_of(None)) == 0.0, "aiohttp sends the date itself"
+    behind = asyncio.run(_skew_of("Mon, 02 Jan 2023 03:04:05 GMT"))
+    assert behind is not None and behind < -86400 and skew_text(behind).endswith("s behind ours")
+    ahead = asyncio.run(_skew_of("Fri, 01 Jan 2038 00:00:00 GMT"))
+    assert ahead is not None and skew_text(ahead).endswith("s ahead of ours")
+    assert skew_text(0.0) == "its clock and ours agree within a second"
+    assert asyncio.run(_skew_of("soon")) is None
+    assert asyncio.run(clock_skew("http://127.0.0.1:1", 20.0)) is None
+    assert asyncio.run(clock_skew("nonsense", 20.0)) is None

@@ -1,0 +1,113 @@
+"""Checks of the execution engine on the embedded one, whose blocks and ports are real."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from rollup_node.node.checks.engine import (
+    check_capabilities,
+    check_forks,
+    engine_client,
+    offered_methods,
+    read_safe_head,
+)
+from rollup_node.node.checks.finding import Finding, Level
+from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.io.jsonrpc import JsonRpcClient
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.hex_encoding import HexError
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.engine.server import EngineServer
+from tests.support.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
+from tests.support.checked_endpoints import ROLLUP as SEPOLIA
+from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.l2_test_chain import L2TestChain
+
+T = TypeVar("T")
+NOW = 1_780_000_000
+
+
+def ask(methods: Methods, use: Callable[[JsonRpcClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with listening(json_rpc_app(methods)) as (url,):
+            client = engine_client(url, SECRET, 20.0)
+            try:
+                return await use(client)
+            finally:
+                await client.close()
+
+    return asyncio.run(run())
+
+
+def test_the_embedded_engine_has_what_every_fork_needs() -> None:
+    server = EngineServer(L2TestChain().genesis(), SECRET)
+
+    async def run() -> tuple[list[Finding], frozenset[str] | None]:
+        await server.start()
+        client = engine_client(server.auth.url, SECRET, 20.0)
+        try:
+            return await offered_methods(client, "engine")
+        finally:
+            await client.close()
+            await server.stop()
+
+    findings, offered = asyncio.run(run())
+    assert [each.level for each in findings] == [Level.OK] and offered is not None
+    for network in ("op-mainnet", "op-sepolia"):
+        assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is Level.OK
+
+
+def test_a_public_port_lacks_the_engine_api() -> None:
+    (found,), offered = ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
+    assert (found.level, found.code, offered) == (Level.ERROR, Code.ENGINE_PUBLIC_PORT, None)
+
+
+def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
+    """A proxy in front of it may not let that method through."""
+    methods = {"engine_forkchoiceUpdatedV3": lambda state, attributes: None}
+    (found,), offered = ask(methods, lambda client: offered_methods(client, "engine"))
+    assert (found.level, found.code, offered) == (Level.WARNING, Code.ENGINE_CAPABILITIES, None)
+
+
+def test_methods_of_a_fork_to_come_are_a_warning() -> None:
+    at = SEPOLIA.fork_times["isthmus"]
+    offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
+    (found,) = check_capabilities("engine", offered, SEPOLIA, at - 86400)
+    assert found.level is Level.WARNING and "needed by a fork in 1.0 days" in found.text
+    (found,) = check_capabilities("engine", offered, SEPOLIA, at)
+    assert found.level is Level.ERROR and "engine_newPayloadV4" in found.text
+
+
+def test_fields_of_another_fork_are_an_error() -> None:
+    endpoints = CheckedEndpoints()
+    methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
+    assert ask(methods, lambda client: check_forks(client, "engine", SEPOLIA)).level is Level.OK
+    late = msgspec.structs.replace(
+        SEPOLIA, fork_times={name: at for name, at in SEPOLIA.fork_times.items() if at < SEPOLIA.fork_times["jovian"]}
+    )
+    found = ask(methods, lambda client: check_forks(client, "engine", late))
+    assert found.code is Code.ENGINE_FORKS and "is not of isthmus" in found.text
+    assert "its extraData has 17 bytes, not 9" in found.text
+    genesis = {"number": hex(SEPOLIA.genesis.l2.number), "timestamp": "0x1"}
+    methods = {"eth_getBlockByNumber": lambda *_: genesis}
+    assert ask(methods, lambda client: check_forks(client, "engine", SEPOLIA)).level is Level.OK
+
+
+def test_the_safe_head_and_its_origin() -> None:
+    endpoints = CheckedEndpoints()
+    names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
+    methods = {name: endpoints.engine[name] for name in names}
+    safe = ask(methods, lambda client: read_safe_head(client, SEPOLIA))
+    assert safe == (SAFE, ORIGIN, endpoints.origin_time)
+    methods[names[1]] = lambda *_: {"input": "0x00"}
+    with pytest.raises(HexError, match="it has no L1 info of its time"):
+        ask(methods, lambda client: read_safe_head(client, SEPOLIA))
+
+    def without_safe_head(*_: object) -> None:
+        raise JsonRpcError(-32000, "safe block not found")
+
+    methods[names[0]] = without_safe_head
+    assert ask(methods, lambda client: read_safe_head(client, SEPOLIA)) is None

@@ -1,0 +1,80 @@
+"""The status from the bus and from the supervisor's files."""
+
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.stages.io.process_entry import ProcessEntry
+from rollup_node.stages.rpc.process.status_source import FILES_SECONDS, KEPT_SECONDS, StatusSource, SupervisorFiles
+from tests.support.rpc_harness import RpcHarness, RunWithRpc
+
+ENTRIES = [
+    ProcessEntry("supervisor", 0, 10, 1, 1000.0, 1),
+    ProcessEntry("l1", 0, 11, 3, 1050.0, 2),
+    ProcessEntry("compute", 0, 12, 1, 1001.0, 3),
+    ProcessEntry("compute", 1, 13, 1, 1001.0, 4),
+]
+METRICS = """# HELP process_up x
+process_up{process="l1"} 1.0
+process_up{process="compute-0"} 0.0
+process_heartbeat_age_seconds{process="l1"} 0.2123
+process_resident_memory_bytes{process="l1"} 1.2e+08
+process_cpu_seconds_total{process="l1"} 3.14159
+process_restarts_total{process="l1"} 2.0
+op_node_default_up 1.0
+process_up{process="odd"} 1e
+"""
+
+
+def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
+    path = tmp_path / "processes.json"
+    path.write_bytes(msgspec.json.encode(ENTRIES))
+    (tmp_path / "supervisor.prom").write_text(METRICS.replace("1e\n", "1\n"))
+    files = SupervisorFiles(str(path), str(tmp_path))
+    found, uptime = files.processes({"l1": 0.55, "p2p": None}, 5.0, 1100.0)
+    assert uptime == 100.0 and found is not None
+    assert [each.name for each in found] == ["supervisor", "l1", "compute-0", "compute-1"]
+    assert msgspec.to_builtins(found[1]) == {
+        "name": "l1",
+        "pid": 11,
+        "incarnation": 3,
+        "restarts": 2,
+        "uptime_s": 50.0,
+        "up": True,
+        "heartbeat_age_s": 0.2,
+        "status_age_s": 0.6,
+        "cpu_s": 3.1,
+        "resident_bytes": 120000000,
+    }
+    assert found[2].up is False and found[3].up is None and found[3].resident_bytes is None
+    path.unlink()
+    assert files.processes({}, 5.0 + FILES_SECONDS - 0.1, 1101.0)[1] == 101.0
+    assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
+
+
+def test_files_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "processes.json"
+    path.write_text("[{")
+    (tmp_path / "supervisor.prom").write_bytes(b"\xff")
+    assert SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
+    path.write_bytes(msgspec.json.encode(ENTRIES))
+    (tmp_path / "supervisor.prom").write_text(METRICS)
+    found, _ = SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0)
+    assert found is not None and found[1].cpu_s is None and found[0].uptime_s == 0.0
+    assert SupervisorFiles("", str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
+
+
+def test_a_status_is_kept_for_a_moment(with_rpc: RunWithRpc) -> None:
+    """[RPC94]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        now = 100.0
+        source = StatusSource(rpc.stage.node, lambda: now, lambda: 203.0)
+        first, json = source.status(), source.json()
+        await rpc.until_ready()
+        now += KEPT_SECONDS - 0.01
+        assert source.status() is first and source.json() is json
+        now += 0.01
+        assert source.status().ready and b'"ready":true' in source.json()
+
+    with_rpc(scenario)

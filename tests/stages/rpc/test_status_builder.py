@@ -1,0 +1,157 @@
+"""The status of the node from what its processes publish."""
+
+import msgspec
+
+from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
+from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus, State
+from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder, active_fork, next_fork
+from tests.support.rpc_harness import ROLLUP
+
+NOTHING = Snapshot(None, None, None, None, None, ())
+PLANNED = msgspec.structs.replace(ROLLUP, fork_times={"regolith": 0, "canyon": 5, "delta": 1500, "ecotone": 2500})
+
+
+def l1(number: int) -> L1BlockRef:
+    return L1BlockRef(b"\x01" * 32, number, bytes(32), 12 * number)
+
+
+def l2(number: int, origin: int) -> L2BlockRef:
+    return L2BlockRef(b"\x02" * 32, number, bytes(32), 5 + 2 * number, BlockId(origin, b"\x01" * 32), 0)
+
+
+def facts(*limits: int, network: str | None = "test-net", derives: bool = True) -> NodeFacts:
+    return NodeFacts("v1.2.3", network, PLANNED, derives, ReadyLimits(*limits))
+
+
+def seen(current: int, head: int, *faults: Fault) -> Snapshot:
+    engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), True, False)
+    derivation = DerivationStatus(1, l1(current), False, 7, waits=DerivationWaits(blobs=4, engine=1))
+    return Snapshot(L1Heads(l1(head), l1(head - 5), None), engine, derivation, PeerStatus(9, 4), 3, faults)
+
+
+def test_what_is_not_known_is_null() -> None:
+    """[RPC94] Never zero."""
+    found = msgspec.to_builtins(StatusBuilder(facts(network=None)).build(NOTHING, 0.0, 1000.0))
+    nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes")
+    assert {name: found[name] for name in nulls} == dict.fromkeys(nulls)
+    assert set(found["heads"].values()) == set(found["l1"].values()) == set(found["progress"].values()) == {None}
+    assert found["chain"]["network"] is None
+    assert (found["state"], found["problems"]) == ("starting", [])
+
+
+def test_a_syncing_node() -> None:
+    """Its whole status, with the JSON that clients see."""
+    process = ProcessStatus("l1", 77, 2, 1, 5.0, True, 0.1, 0.2, 1.5, 1 << 20)
+    builder = StatusBuilder(facts(12))
+    for second in range(6):
+        now = seen(40 + second, 100)
+        assert now.engine is not None
+        engine = msgspec.structs.replace(now.engine, safe=l2(430 + 10 * second, 45))
+        status = builder.build(now._replace(engine=engine, processes=[process], uptime=9.0), second, 1200.0 + second)
+    assert msgspec.json.decode(msgspec.json.encode(status), type=NodeStatus) == status
+    found = msgspec.to_builtins(status)
+    assert found == {
+        "version": "v1.2.3",
+        "time": 1205.0,
+        "uptime_s": 9.0,
+        "chain": {
+            "network": "test-net",
+            "l1_chain_id": 900,
+            "l2_chain_id": 901,
+            "block_time_s": 2,
+            "fork": "canyon",
+            "next_fork": {"name": "delta", "timestamp": 1500, "in_s": 295},
+        },
+        "state": "syncing",
+        "state_age_s": 5.0,
+        "sentence": "syncing: 11m0s behind, about 12s left, limited by blobs",
+        "ready": False,
+        "reasons": ["derivation: 55 L1 blocks behind, at 45 of 100 (11m0s); the limit is 12"],
+        "heads": {
+            "unsafe": {"number": 510, "hash": "0x" + 32 * "02", "timestamp": 1025, "age_s": 180.0},
+            "safe": {"number": 480, "hash": "0x" + 32 * "02", "timestamp": 965, "age_s": 240.0},
+            "finalized": {"number": 400, "hash": "0x" + 32 * "02", "timestamp": 805, "age_s": 400.0},
+        },
+        "l1": {
+            "current": {"number": 45, "hash": "0x" + 32 * "01", "timestamp": 540, "age_s": 665.0},
+            "head": {"number": 100, "hash": "0x" + 32 * "01", "timestamp": 1200, "age_s": 5.0},
+            "safe": {"number": 95, "hash": "0x" + 32 * "01", "timestamp": 1140, "age_s": 65.0},
+            "finalized": None,
+            "lag_blocks": 55,
+            "lag_s": 660,
+        },
+        "progress": {
+            "target_block": 597,
+            "blocks_per_s": 10.0,
+            "eta_s": 12,
+            "limited_by": "blobs",
+            "waits_s": {"l1": 0, "blobs": 4, "compute": 0, "engine": 1, "derivation": 0},
+        },
+        "sequencing_window": {"size_blocks": 20, "used_blocks": 0, "left_blocks": 20},
+        "sequencer": {"enabled": True, "active": False},
+        "peers": {"connected": 9, "mesh": 4},
+        "drops_1h": 0,
+        "problems": [],
+        "processes": [msgspec.to_builtins(process)],
+    }
+
+
+def test_the_sequencing_window() -> None:
+    builder = StatusBuilder(facts())
+    used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
+    assert [(each.used_blocks, each.left_blocks) for each in used if each] == [(0, 20), (15, 5), (45, 0)]
+
+
+def test_a_problem_is_as_old_as_its_first_status() -> None:
+    """Numbers in its text may change meanwhile."""
+    builder = StatusBuilder(facts(12))
+    for second in (0, 2, 4):
+        faults = (Fault("derivation", f"has waited {second} s"), Fault("blobs", f"BLOB-EXPIRED: block {second}"))
+        status = builder.build(seen(100, 100, *faults), second, 1200.0 + second)
+    derivation, blobs = status.problems
+    assert (derivation.code, derivation.since, derivation.age_s) == (None, 1200, 4.0)
+    assert (blobs.process, blobs.code, blobs.text) == ("blobs", "BLOB-EXPIRED", "BLOB-EXPIRED: block 4")
+    assert status.reasons == ["derivation: has waited 4 s", "blobs: BLOB-EXPIRED: block 4"]
+    assert status.sentence == "starting: derivation: has waited 4 s (and 1 more)"
+    builder.build(seen(100, 100), 5.0, 1205.0)
+    (again,) = builder.build(seen(100, 100, faults[1]), 6.0, 1206.0).problems
+    assert again.since == 1206
+
+
+def test_readiness_follows_the_limits() -> None:
+    """[RPC92]"""
+    assert StatusBuilder(facts(12)).build(seen(88, 100), 0.0, 1205.0).ready
+    assert StatusBuilder(facts(0)).build(seen(1, 100), 0.0, 1205.0).ready
+    assert not StatusBuilder(facts(11)).build(seen(88, 100), 0.0, 1205.0).ready
+    late = StatusBuilder(facts(12, 200, 150)).build(seen(100, 100), 0.0, 1205.0)
+    assert late.state is State.SYNCED and late.sentence.startswith("synced: engine: the unsafe head 510 is 180.0 s old")
+    assert len(late.reasons) == 2 and not late.ready
+
+
+def test_a_node_that_follows_another_has_no_lag_of_derivation() -> None:
+    """[FSR9] Its L1 block is that of the source."""
+    now = seen(1, 100)
+    assert now.engine is not None
+    engine = msgspec.structs.replace(now.engine, current_l1=l1(90))
+    status = StatusBuilder(facts(12, derives=False)).build(now._replace(derivation=None, engine=engine), 0.0, 1205.0)
+    assert (status.state, status.ready, status.sentence) == (State.FOLLOWING, True, "following")
+    assert status.l1.current is not None and (status.l1.current.number, status.l1.lag_s) == (90, 120)
+
+
+def test_forks() -> None:
+    assert [active_fork(PLANNED, time) for time in (-1, 4, 5, 1499, 1500, 9999)] == [
+        "bedrock",
+        "regolith",
+        "canyon",
+        "canyon",
+        "delta",
+        "ecotone",
+    ]
+    fork = next_fork(PLANNED, 1500)
+    assert fork is not None and (fork.name, fork.in_s) == ("ecotone", 1000)
+    assert next_fork(PLANNED, 2500) is None

@@ -1,0 +1,15 @@
+"""`rollup-node`, where OP Sepolia and the chain of any rollup.json leave the OP Stack: the first argument is the time
+of the foreign fork, the others are those of the program."""
+
+import sys
+from unittest import mock
+
+from rollup_node.node import cli
+from rollup_node.node.setup.left_networks import LEFT, Departure
+from rollup_node.stages.protocol.config import ForeignFork
+
+if __name__ == "__main__":
+    fork = ForeignFork("Somefork", int(sys.argv[1]))
+    LEFT["op-sepolia"] = Departure(fork.name, fork.time, "a test")
+    with mock.patch("rollup_node.node.setup.chain.foreign_fork_of", lambda config: fork):
+        sys.exit(cli.main(sys.argv[2:]))
