@@ -8,7 +8,7 @@ from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, Program, reports_problem
 from tests.support.tcp_relay import TcpRelay
 
-L1_FLAGS = ("--slot-time", "1", "--expect-blobs")
+L1_FLAGS = ("--slot-time", "1")
 
 
 def port_of(url: str) -> int:

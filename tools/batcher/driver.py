@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
@@ -270,8 +269,6 @@ def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
 async def _run(config: BatcherConfig) -> None:
     submitter = BatchSubmitter(config)
     try:
-        if config.channel.blobs:
-            await asyncio.to_thread(load_setup)
         await submitter.run()
     finally:
         await submitter.close()

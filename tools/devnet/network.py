@@ -226,7 +226,6 @@ class NetworkPrograms:
             return
         arguments = ["--genesis", str(self.files.l1_genesis), "--port", str(self._ports.l1)]
         arguments += ["--beacon-port", str(self._ports.beacon), "--slot-time", block_time]
-        arguments += ["--expect-blobs"] if self._settings.da == "blobs" else []
         self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.files.log("l1"))
 
     def _anvil_command(self, binary: str, block_time: str) -> list[str]:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailu
 MIB = 1 << 20
 PEERS_TIMEOUT = 1.0
 PEERS_INTERVAL = 2.0
+MEMORY_INTERVAL = 3.0
+"""Seconds between two reads of a process's memory, for which the kernel walks all its pages."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class StatusPoller:
         self.nodes = {name: JsonRpcClient(url, timeout=5.0) for name, url in nodes.items()}
         self._root = root
         self._peers: dict[str, tuple[float, int | None]] = dict.fromkeys(nodes, (0.0, None))
+        self._memory = {name: RecentMemory() for name in nodes}
 
     async def poll(self) -> NetworkStatus:
         """The status now."""
@@ -69,7 +72,7 @@ class StatusPoller:
             status.l1_head = None
         for name, client in self.nodes.items():
             status.nodes[name] = await self._heads(name, client)
-            status.processes[name] = read_processes(self._root / name / "processes.json")
+            status.processes[name] = read_processes(self._root / name / "processes.json", self._memory[name].of_all)
         status.batches = _read_json(self._root / "batcher.json")
         if self._conductor is not None:
             await self._read_conductor(self._conductor, status)
@@ -119,7 +122,26 @@ def _read_json(path: Path) -> Any:
         return {}
 
 
-def read_processes(path: Path) -> list[ProcessUsage]:
+def memory_of_all(pids: Sequence[int]) -> list[float]:
+    """The memory of each process, as `memory_of`."""
+    return list(map(memory_of, pids))
+
+
+class RecentMemory:
+    """The memory of a node's processes, read at most every MEMORY_INTERVAL for a process."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, tuple[float, float]] = {}
+
+    def of_all(self, pids: Sequence[int]) -> list[float]:
+        """The memory of each process."""
+        now = time.monotonic()
+        known = {pid: read for pid, read in self._read.items() if now - read[0] < MEMORY_INTERVAL}
+        self._read = {pid: known.get(pid) or (now, memory_of(pid)) for pid in pids}
+        return [self._read[pid][1] for pid in pids]
+
+
+def read_processes(path: Path, memory: Callable[[Sequence[int]], list[float]] = memory_of_all) -> list[ProcessUsage]:
     """The processes in a node's `processes.json` with their memory; empty without the file."""
     entries = _read_json(path) or []
     copies = Counter(entry["role"] for entry in entries)
@@ -128,9 +150,9 @@ def read_processes(path: Path) -> list[ProcessUsage]:
             f"{entry['role']}-{entry['copy']}" if copies[entry["role"]] > 1 else entry["role"],
             entry["pid"],
             entry["incarnation"],
-            memory_of(entry["pid"]),
+            used,
         )
-        for entry in entries
+        for entry, used in zip(entries, memory([entry["pid"] for entry in entries]), strict=True)
     ]
 
 

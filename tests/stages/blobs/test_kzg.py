@@ -71,9 +71,10 @@ def test_both_libraries_compute_the_same_commitment(content: bytes, at: int) -> 
 def test_the_setup_is_loaded_once_that_takes_less_than_doing_without() -> None:
     code = (
         "from rollup_node.stages.blobs import kzg\n"
-        "kzg._COMMITMENTS_BEFORE_SETUP = 2\n"
-        "for loaded in (False, False, True):\n"
-        "    assert kzg.verify_commitments([bytes(kzg.BLOB_SIZE)], [b'\\xc0' + bytes(47)])\n"
+        "kzg._ELEMENTS_BEFORE_SETUP = 2 * kzg.ELEMENTS\n"
+        "full = kzg.ELEMENTS * (bytes(31) + b'\\1')\n"
+        "for blob, loaded in ((full, False), (bytes(kzg.BLOB_SIZE), False), (full, False), (full, True)):\n"
+        "    kzg.blob_to_commitment(blob)\n"
         "    assert bool(kzg.load_setup.cache_info().currsize) == loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

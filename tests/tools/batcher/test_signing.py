@@ -1,6 +1,6 @@
 """Signed transactions are read back with the key's address as sender."""
 
-from rollup_node.stages.blobs.kzg import load_setup, verify_proofs, versioned_hash
+from rollup_node.stages.blobs.kzg import verify_proofs, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import decode_transaction, recover_sender
@@ -30,7 +30,6 @@ def test_contract_creation_has_no_recipient() -> None:
 
 
 def test_blob_transaction() -> None:
-    load_setup()
     blob = encode_blob(b"frames")
     built = blob_transaction(KEY, CHAIN_ID, 1, TO, [blob], 21_000, Fees(tip=1, cap=2, blob_cap=4))
     wrapped = rlp.decode(built.pooled[1:])

@@ -6,9 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, StatusPoller, memory_of, read_processes
+from rollup_node.tools.devnet.status import (
+    NetworkStatus,
+    NodeHeads,
+    RecentMemory,
+    StatusPoller,
+    memory_of,
+    read_processes,
+)
 from tests.support.http_listener import json_rpc_app, listening
 
 HASH = "0x" + "11" * 32
@@ -76,6 +85,19 @@ def test_an_incomplete_file_counts_as_none(tmp_path: Path) -> None:
     path = tmp_path / "processes.json"
     path.write_text("[{")
     assert read_processes(path) == []
+
+
+def test_memory_is_read_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = list[int]()
+
+    def memory_of(pid: int) -> float:
+        reads.append(pid)
+        return float(pid)
+
+    monkeypatch.setattr("rollup_node.tools.devnet.status.memory_of", memory_of)
+    recent = RecentMemory()
+    assert [recent.of_all(pids) for pids in ((1, 2), (2, 1), (3, 1), (2,))] == [[1, 2], [2, 1], [3, 1], [2]]
+    assert reads == [1, 2, 3, 2]
 
 
 def test_memory_of_a_process() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
@@ -59,9 +58,8 @@ async def mine_in_slots(backend: L1Backend) -> None:
         await asyncio.sleep(max(0.01, slot + backend.slot_seconds - time.time()))
 
 
-async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int, expect_blobs: bool) -> None:
-    """Serves and mines until cancelled; prints URLs and genesis hash once it listens. With `expect_blobs` the KZG setup
-    is loaded now: it takes 2.3 s, which the first blob transaction would wait for."""
+async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int) -> None:
+    """Serves and mines until cancelled; prints URLs and genesis hash once it listens."""
     backend = L1Backend(genesis, slot_seconds)
     listeners = [
         Listener(application(JsonRpc(L1Methods(backend).methods())), port),
@@ -70,8 +68,6 @@ async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_secon
     for listener in listeners:
         await listener.start()
     print(f"L1 {listeners[0].url} beacon {listeners[1].url} genesis {to_hex(backend.chain.genesis.hash)}", flush=True)
-    if expect_blobs:
-        await asyncio.to_thread(load_setup)
     try:
         await mine_in_slots(backend)
     finally:
@@ -86,11 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--beacon-port", type=int, default=0)
     parser.add_argument("--slot-time", type=int, default=12, help="seconds")
-    parser.add_argument("--expect-blobs", action="store_true", help="load what verifies blobs before the first one")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
         genesis = json.loads(given.genesis.read_text())
-        asyncio.run(serve(genesis, given.port, given.beacon_port, given.slot_time, given.expect_blobs))
+        asyncio.run(serve(genesis, given.port, given.beacon_port, given.slot_time))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError, KeyError) as error:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from rollup_node.stages.blobs.kzg import verify_proofs, versioned_hash
+from rollup_node.stages.blobs.kzg import versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
 
 BLOB_TYPE = 3
@@ -38,7 +39,7 @@ def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash
         raise InvalidTransaction("number of blobs in the sidecar differs from the transaction's")
     if tuple(map(versioned_hash, commitments)) != tuple(hashes):
         raise InvalidTransaction("commitments of the sidecar do not match the versioned hashes")
-    if not verify_proofs(blobs, commitments, proofs):
+    if not all(map(verify_proof, blobs, commitments, proofs)):
         raise InvalidTransaction("invalid proof in the sidecar")
     found = zip(hashes, blobs, commitments, proofs, strict=True)
     return transaction, {blob_hash: Blob(*parts) for blob_hash, *parts in found}
