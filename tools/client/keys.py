@@ -3,10 +3,11 @@ libsecp256k1 directly: the import of eth-keys takes longer than their whole star
 
 from functools import lru_cache
 
-from eth_keys import KeyAPI
 from eth_keys.backends.base import BaseECCBackend
 from eth_keys.datatypes import BaseSignature, NonRecoverableSignature, PrivateKey, PublicKey, Signature
-from eth_keys.exceptions import BadSignature, ValidationError
+from eth_keys.exceptions import BadSignature
+from eth_keys.main import KeyAPI
+from eth_utils.exceptions import ValidationError
 
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.transactions import CURVE_ORDER

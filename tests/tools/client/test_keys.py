@@ -2,10 +2,11 @@
 
 import pytest
 from eth_account import Account
-from eth_keys import KeyAPI
 from eth_keys.backends.native import NativeECCBackend
 from eth_keys.datatypes import NonRecoverableSignature, PrivateKey, PublicKey, Signature
-from eth_keys.exceptions import BadSignature, ValidationError
+from eth_keys.exceptions import BadSignature
+from eth_keys.main import KeyAPI
+from eth_utils.exceptions import ValidationError
 
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.transactions import CURVE_ORDER
