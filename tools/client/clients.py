@@ -1,18 +1,21 @@
 """Clients of a node: web3.py with the node's namespaces."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jwt
 from web3 import AsyncHTTPProvider, AsyncWeb3, HTTPProvider, Web3
+from web3.module import Module
 
 from rollup_node.tools.client.async_modules import AsyncAdmin, AsyncOpp2p, AsyncOptimism
 from rollup_node.tools.client.modules import Admin, Opp2p, Optimism
 
-MODULES = {"optimism": Optimism, "admin": Admin, "opp2p": Opp2p}
+Modules = dict[str, type[Module] | Sequence[Any]]
+
+MODULES: Modules = {"optimism": Optimism, "admin": Admin, "opp2p": Opp2p}
 """For `Web3(provider, external_modules=MODULES)`."""
-ASYNC_MODULES = {"optimism": AsyncOptimism, "admin": AsyncAdmin, "opp2p": AsyncOpp2p}
+ASYNC_MODULES: Modules = {"optimism": AsyncOptimism, "admin": AsyncAdmin, "opp2p": AsyncOpp2p}
 """For `AsyncWeb3(provider, external_modules=ASYNC_MODULES)`."""
 
 

@@ -76,7 +76,7 @@ class ExplainHarness:
             )
         )
         form = RowFormat.JSON if as_json else RowFormat.TEXT
-        replay = ReplayConfig(chain.rollup, SAFE, last, None, str(blocks), GENESIS_L1, form, *self._fds)
+        replay = ReplayConfig(chain.rollup, SAFE, last, None, str(blocks), GENESIS_L1, form, self._fds[0], self._fds[1])
         self.buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
         self.stage = build(ExplainConfig(replay, last_l1), self.buses["engine"], Meter("engine"))
         derivation = self.buses["derivation"]

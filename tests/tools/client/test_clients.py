@@ -32,6 +32,7 @@ from web3 import Web3
 from web3.exceptions import Web3RPCError
 
 from rollup_node.tools.client.clients import ASYNC_MODULES, MODULES, AsyncRollupClient, RollupClient
+from rollup_node.tools.client.modules import Optimism
 from rollup_node.tools.client.results import ResultError
 
 SECRET = b"\x07" * 32
@@ -160,7 +161,7 @@ def test_the_opp2p_namespace(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPat
 
 def test_the_modules_fit_any_web3() -> None:
     attached: Any = Web3(external_modules=MODULES)
-    assert isinstance(attached.optimism, MODULES["optimism"])
+    assert isinstance(attached.optimism, Optimism)
 
 
 def test_the_node_does_not_import_it() -> None:

@@ -1,8 +1,10 @@
 """eth-keys over libsecp256k1, beside eth-keys over its own implementation of the curve."""
 
+from typing import Any
+
 import pytest
 from eth_account import Account
-from eth_keys.backends.native import NativeECCBackend
+from eth_keys.backends.native.main import NativeECCBackend
 from eth_keys.datatypes import NonRecoverableSignature, PrivateKey, PublicKey, Signature
 from eth_keys.exceptions import BadSignature
 from eth_keys.main import KeyAPI
@@ -66,7 +68,8 @@ def test_what_is_no_point_and_no_signature() -> None:
 
 def test_eth_account_signs_with_it() -> None:
     account = Account()
-    account.set_key_backend(BACKEND)
+    backend: Any = BACKEND
+    account.set_key_backend(backend)
     signer = account.from_key(KEY.to_bytes())
     assert signer.address == KEY.public_key.to_checksum_address()
     assert signer.unsafe_sign_hash(DIGEST).signature[:64] == secp256k1.sign_recoverable(DIGEST, KEY.to_bytes())[:64]
