@@ -206,7 +206,6 @@ class DecodingOutput:
 
     def finish(self) -> None:
         """Reports how many failures were left out."""
-        self._target.write(self._rows.end())
         for rule, count in self._error_counts.items():
             if count > MAX_SHOWN_PER_RULE:
                 self.error(f"{count - MAX_SHOWN_PER_RULE} more like this [{rule}]")

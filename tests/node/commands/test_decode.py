@@ -222,7 +222,9 @@ def test_results_in_a_file(decode: Any, hildr: Path, tmp_path: Path) -> None:
     assert (row["kind"], row["transactions"], row["tx_hashes_sha256"]) == ("singular", "20", line["tx_hashes_sha256"])
     ran = decode(*words, tmp_path / "b.csv", "--full", as_json=False)
     assert (ran.code, ran.err) == (1, ["rollup-node: --full has no place in a .csv file: name one that ends in .jsonl"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl"]
+    (tmp_path / "no channel").write_bytes(b"\x05")
+    assert decode(tmp_path / "no channel", "--as", "channel", "--out", tmp_path / "c.csv", as_json=False).code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl", "no channel"]
 
 
 def test_forks_restrict(decode: Any, shared_data: Path) -> None:

@@ -11,9 +11,11 @@ from rollup_node.node.inspect import replay_stage
 from rollup_node.node.inspect.replay_stage import EXHAUSTED_TIMEOUT, IDLE_SECONDS, RESET, ReplayFailed, ReplayStage
 from rollup_node.node.inspect.row_formats import RowFormat
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.protocol.config import ForeignFork
+from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
 from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, make_rollup
 
@@ -87,6 +89,24 @@ def test_a_replay_ends_where_l1_ends_and_not_before(chain: ChainFixture, begin: 
     ManualClock.now += 2
     with pytest.raises(ReplayFailed, match="after block 0: L1 is exhausted at block 101"):
         asyncio.run(stage._advance())
+
+
+def test_an_l2_source_that_fails_until_the_timeout_ends_the_replay(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = begin(TIMEOUT)
+
+    async def fail() -> float:
+        raise TemporaryError("L2 block 5: cannot connect")
+
+    monkeypatch.setattr(stage, "_advance", fail)
+    with pytest.raises(TemporaryError):
+        asyncio.run(stage._step())
+    ManualClock.now += TIMEOUT + 1
+    with pytest.raises(ExitRequested) as ended:
+        asyncio.run(stage._step())
+    assert ended.value.code == EXIT_REPORTED
+    assert (tmp_path / "err").read_text() == "rollup-node: L2 block 5: cannot connect\n"
 
 
 @pytest.mark.parametrize("first", [2, 3])
