@@ -42,8 +42,8 @@ class ListingConfig(msgspec.Struct, frozen=True):
 
 
 class ListingStage:
-    """State: the blocks and blobs that were prefetched; `_left_at` is the L1 block of the first batch that follows a
-    foreign fork, with which the listing ends [LFT9]."""
+    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at` is
+    the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -52,7 +52,7 @@ class ListingStage:
         self._contents: dict[Hash, BlobsResponse] = {}
         self._listing: BatchListing | None = None
         self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
-        self._error = ""
+        self._error, self._error_at = "", 0
         self._drops: list[str] = []
         self._left_at: int | None = None
         self._rows = RowFormatter(config.form, LISTED)
@@ -85,8 +85,10 @@ class ListingStage:
             if message.error is not None:
                 name = f"L1 block {message.number}"
                 self._error = message.error if name in message.error else f"{name}: {message.error}"
+                self._error_at = message.number
             elif message.number == self._next:
                 self._error = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"
+                self._error_at = message.number
         elif self._next <= message.block.header.number <= self._config.last:
             self._blocks[message.block.header.number] = message.block
         self._work.wake.set()
@@ -95,14 +97,15 @@ class ListingStage:
         if isinstance(message, BlobsResponse):
             self._contents[message.block_hash] = message
         else:
-            self._error = message.error
+            self._error, self._error_at = message.error, 0
         self._work.wake.set()
 
     async def _step(self) -> float:
         lines = self._read()
         if lines:
             self._patience.progress(time.monotonic())
-            self._error = ""
+            if self._error_at < self._next:
+                self._error = ""
             await write_text(self._config.output, "".join(lines))
             await write_text(self._config.errors, "".join(self._drops))
             self._drops.clear()

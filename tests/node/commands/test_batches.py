@@ -126,7 +126,7 @@ def damaged(recording: Path, folder: Path) -> int:
 
 def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftovers, url: str, recording: Path) -> None:
     """The commands run concurrently, because each waits for the data until its timeout."""
-    timeout = ("--timeout", "4s")
+    timeout = ("--timeout", "15s")
     leftovers, folder = module_leftovers, module_leftovers.folder / "damaged"
     block = damaged(recording, folder)
     server, damaged_url = serve(leftovers, folder)
