@@ -42,8 +42,8 @@ class ListingConfig(msgspec.Struct, frozen=True):
 
 
 class ListingStage:
-    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at` is
-    the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
+    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at`
+    is the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
