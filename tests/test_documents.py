@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.setup.jwt_secret import DEFAULT_FILE
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/rules/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -46,3 +49,13 @@ def test_named_files_and_folders_exist(document: Path) -> None:
 def test_cited_rules_are_defined(document: Path) -> None:
     cited = {rule for rule in CITATION.findall(document.read_text()) if re.sub(r"\d.*", "", rule) in PREFIXES}
     assert sorted(cited - RULES) == []
+
+
+def test_ports_and_files_of_operations_are_those_of_the_options() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text().partition("## Ports\n")[2]
+    shown = dict(re.findall(r"^\| [^|]* \| `([a-z0-9.-]+)` \| *([^|]*?) *\|", text, re.MULTILINE))
+    ports = {name for name in OPTIONS if name.endswith((".port", ".listen.tcp", ".listen.udp"))}
+    files = {name for name in OPTIONS if name.endswith((".path", ".admin-state"))} - {"pprof.path"}
+    assert ports | files | {"l2.jwt-secret", "p2p.sequencer.key"} == set(shown)
+    defaults = {name: OPTIONS[name].default or "" for name in shown}
+    assert shown == defaults | {"l2.jwt-secret": str(DEFAULT_FILE)}
