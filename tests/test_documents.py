@@ -1,9 +1,16 @@
 """What the documents refer to exists: files that they link to or name, and rules that they cite."""
 
+import contextlib
+import functools
+import io
 import re
 from pathlib import Path
 
 import pytest
+
+from rollup_node.node import cli
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.setup.jwt_secret import DEFAULT_FILE
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/rules/*.md")])
@@ -46,3 +53,41 @@ def test_named_files_and_folders_exist(document: Path) -> None:
 def test_cited_rules_are_defined(document: Path) -> None:
     cited = {rule for rule in CITATION.findall(document.read_text()) if re.sub(r"\d.*", "", rule) in PREFIXES}
     assert sorted(cited - RULES) == []
+
+
+def test_ports_and_files_of_operations_are_those_of_the_options() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text().partition("## Ports\n")[2]
+    shown = dict(re.findall(r"^\| [^|]* \| `([a-z0-9.-]+)` \| *([^|]*?) *\|", text, re.MULTILINE))
+    ports = {name for name in OPTIONS if name.endswith((".port", ".listen.tcp", ".listen.udp"))}
+    files = {name for name in OPTIONS if name.endswith((".path", ".admin-state"))} - {"pprof.path"}
+    assert ports | files | {"l2.jwt-secret", "p2p.sequencer.key"} == set(shown)
+    defaults = {name: OPTIONS[name].default or "" for name in shown}
+    assert shown == defaults | {"l2.jwt-secret": str(DEFAULT_FILE)}
+
+
+@functools.cache
+def _flags_of(command: str) -> frozenset[str]:
+    """The flags in the help of a command, or of one of its parts."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        assert cli.main([*command.split(), "--help"]) == 0, command
+    return frozenset(re.findall(r"--([a-z][a-z0-9.-]*)", shown.getvalue()))
+
+
+def test_commands_in_the_documents_exist_with_their_flags() -> None:
+    options = {name for option in OPTIONS.values() for name in option.names} | {"help", "help-all", "version"}
+    seen = set()
+    for document in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+        text = document.read_text().replace("\\\n", " ")
+        for line in re.findall(r"^(?:    |\$ )?rollup-node (.*?)(?: #.*)?$", text, re.MULTILINE):
+            words = line.split()
+            name = "" if words[0].startswith("-") else words[0]
+            assert not name or name in cli.COMMANDS, f"{document.name}: {line}"
+            part = f"{name} {words[1]}" if name == "p2p" else name
+            known = options | (_flags_of(part) if name else set())
+            flags = {
+                re.split(r"[=\]|]", word.lstrip("["))[0][2:] for word in words if word.lstrip("[").startswith("--")
+            }
+            assert flags <= known, f"{document.name}: {line}: {flags - known}"
+            seen.add(name)
+    assert {"", "batches", "replay", "decode", "explain", "check", "status"} <= seen

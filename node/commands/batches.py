@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import HELP_EPILOG, Outputs, address, parse, run
+from rollup_node.node.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
 from rollup_node.node.commands.flags import FlagParser, block_number
+from rollup_node.node.commands.output_file import CommandOutput, open_output
 from rollup_node.node.inspect.listing_stage import ListingConfig
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 
-DESCRIPTION = """Lists every batch in a range of L1 blocks, in the order in which channels end: L1 block, channel, kind,
-first timestamp, blocks, transactions, and the sha256 over the transaction hashes. Reading begins without open
-channels; the batcher is the one of the genesis config, changed by the updates in the range."""
+DESCRIPTION = """Lists every batch in a range of L1 blocks, in the order in which channels end: L1 block, its L1
+transactions, channel with its compressed size, kind, L2 blocks and the time of the first, transactions, and the sha256
+over the transaction hashes. Reading begins without open channels; the batcher is the one of the genesis config, changed
+by the updates in the range."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,22 +21,29 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--from-l1", type=block_number, required=True, metavar="N", help="first L1 block")
     parser.add_argument("--to-l1", type=block_number, required=True, metavar="M", help="last L1 block, included")
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_output()
+    parser.add_timeout()
     command = parse(parser, arguments)
     flags = command.flags
     if flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
     if command.chain.config.alt_da is not None:
         raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
-    outputs = Outputs.open()
+    with open_output(flags) as out:
+        return out.end(_list(command, out))
+
+
+def _list(command: ParsedCommand, out: CommandOutput) -> int:
+    flags, outputs = command.flags, Outputs.open(out.file)
     config = ListingConfig(
         rollup=command.chain.config,
         first=flags.from_l1,
         last=flags.to_l1,
         batcher=flags.batcher,
-        as_json=flags.json,
+        form=out.form,
         output=outputs.results,
         errors=outputs.errors,
+        timeout=flags.timeout,
     )
     listing = ProcessSpec(
         "derivation",
@@ -43,4 +52,4 @@ def main(arguments: Sequence[str]) -> int:
         one_shot=True,
         keep_fds=tuple(outputs),
     )
-    return run(command, [listing])
+    return run(command, [listing], inbox_hashes=True)

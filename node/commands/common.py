@@ -11,12 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.commands.output_file import OutputFile
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, RetryPolicy, check_beacon, check_l1
+from rollup_node.node.setup.endpoint_checks import Endpoints, RetryPolicy, check_beacon, check_l1, check_l2_source
+from rollup_node.node.setup.jwt_secret import stored_jwt_secret
 from rollup_node.node.setup.plan import blobs_config, l1_config, worker_count
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
@@ -70,15 +72,17 @@ class Outputs(NamedTuple):
     errors: int
 
     @classmethod
-    def open(cls) -> "Outputs":
-        """Duplicates of standard output and error, for the process of the command."""
-        return cls(os.dup(1), os.dup(2))
+    def open(cls, file: OutputFile | None = None) -> "Outputs":
+        """Duplicates of standard output, or of the file's descriptor, and of standard error, for the process of the
+        command."""
+        return cls(os.dup(1 if file is None else file.descriptor), os.dup(2))
 
 
-def run(command: ParsedCommand, specs: Sequence[ProcessSpec]) -> int:
-    """Runs l1, blobs and compute with the processes of the command, the last of which ends it; the exit code."""
+def run(command: ParsedCommand, specs: Sequence[ProcessSpec], inbox_hashes: bool = False) -> int:
+    """Runs l1, blobs and compute with the processes of the command, the last of which ends it; the exit code. With
+    `inbox_hashes` L1 blocks have the hashes of the inbox transactions."""
     values, chain = command.values, command.chain
-    l1, blobs = l1_config(values, chain, runtime_config=False), blobs_config(values, chain)
+    l1, blobs = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes), blobs_config(values, chain)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
     log = build_config(LogSettings, values)
     if not values.given("log.level"):
@@ -87,19 +91,31 @@ def run(command: ParsedCommand, specs: Sequence[ProcessSpec]) -> int:
         version=version(),
         log=log,
         runtime_dir=Path(values["runtime.dir"]).absolute() if values["runtime.dir"] else None,
-        precheck=partial(_check, _endpoints(command, l1, blobs)),
+        precheck=partial(_check, _endpoints(command, l1, blobs, l2_secret(command))),
         log_output=2,
     )
     return run_node([*shared, *specs], settings)
 
 
-def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig) -> Endpoints:
+def l2_secret(command: ParsedCommand) -> bytes | None:
+    """The secret in the file of --l2.jwt-secret, with which --l2 may be an engine's authenticated port; None if that
+    option is not given. Raises SetupError for a file without a secret."""
+    values = command.values
+    if getattr(command.flags, "l2", None) is None or not values.given("l2.jwt-secret"):
+        return None
+    stored = stored_jwt_secret(values["l2.jwt-secret"])
+    if stored is None:
+        raise SetupError(f"there is no secret in {values['l2.jwt-secret']}: give the engine's with --l2.jwt-secret")
+    return stored.secret
+
+
+def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret: bytes | None) -> Endpoints:
     return Endpoints(
         rollup=command.chain.config,
         l1=l1.endpoints,
-        l2="",
-        jwt_secret=b"",
-        jwt_path="",
+        l2=getattr(command.flags, "l2", None) or "",
+        jwt_secret=secret or b"",
+        jwt_path=command.values["l2.jwt-secret"] or "none given",
         beacon=blobs.beacon,
         beacon_header=blobs.header,
         beacon_may_fail=command.values["l1.beacon.ignore"],
@@ -109,6 +125,8 @@ def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig) -> Endp
 
 async def _check(endpoints: Endpoints) -> None:
     await check_l1(endpoints, RETRY_POLICY)
+    if endpoints.l2:
+        await check_l2_source(endpoints, RETRY_POLICY)
     if endpoints.beacon is not None:
         await check_beacon(endpoints, RETRY_POLICY)
 

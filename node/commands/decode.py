@@ -4,16 +4,19 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import Any, TextIO
 
 import msgspec
 import orjson
 
-from rollup_node.node.commands.flags import FlagParser, chain_id, timestamp
+from rollup_node.node.commands.flags import FlagParser, block_number, chain_id, timestamp
 from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content, shown_name
-from rollup_node.node.inspect.batch_summary import batch_text, batch_values
+from rollup_node.node.commands.output_file import CommandOutput, open_output
+from rollup_node.node.inspect.batch_summary import DECODED, BlockNumbers, batch_values, block_numbers
 from rollup_node.node.inspect.decoding import READERS, Decoder, DecoderOutput, DecodingRules, FoundBatch
 from rollup_node.node.inspect.lazy_batches import LazyBlock, LazySpanBatch
+from rollup_node.node.inspect.row_formats import RowFormat, RowFormatter, shown_time
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
@@ -46,16 +49,29 @@ CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when at least one batch was decoded."""
     flags = _parser().parse_all(arguments)
-    output = DecodingOutput(flags.json, flags.full, _missing(flags))
+    rules, numbers = _rules(flags), _numbers(flags)
+    with open_output(flags) as out:
+        if flags.full and out.form is RowFormat.CSV:
+            raise SetupError("--full has no place in a .csv file: name one that ends in .jsonl")
+        return out.end(_decode(flags, rules, numbers, out))
+
+
+def _decode(flags: argparse.Namespace, rules: DecodingRules, numbers: BlockNumbers | None, out: CommandOutput) -> int:
+    file = None if out.file is None else _text_file(out.file.descriptor)
+    output = DecodingOutput(out.form, flags.full, _missing(flags), numbers, file)
     try:
-        for outcome in _outcomes(flags.files, flags.kind, _rules(flags), output):
+        for outcome in _outcomes(flags.files, flags.kind, rules, output):
             output.write(outcome)
         output.finish()
+        if file is not None:
+            file.close()
         sys.stdout.flush()
     except StdoutError as error:
         if not error.reader_is_gone:
             raise
         discard_stdout()
+    except OSError as error:
+        raise SetupError(f"--out: cannot write the results: {error.strerror}") from None
     return 0 if output.decoded else 1
 
 
@@ -75,6 +91,7 @@ def _parser() -> FlagParser:
     parser.add_argument("--network", metavar="NAME", help="a built-in network: chain id, times and forks are its own")
     parser.add_argument("--chain-id", type=chain_id, metavar="N", help="L2 chain id, for transactions of span batches")
     parser.add_argument("--genesis-time", type=timestamp, metavar="T", help="time of the L2 genesis block, default 0")
+    parser.add_argument("--genesis-block", type=block_number, metavar="N", help="number of that block, default 0")
     parser.add_argument("--block-time", type=timestamp, metavar="S", help="seconds between L2 blocks, default 2")
     parser.add_argument(
         "--fork-time",
@@ -84,7 +101,7 @@ def _parser() -> FlagParser:
         help="when a fork activates (repeatable); forks before it without a time are active, those after it never",
     )
     parser.add_argument("--l1-time", type=timestamp, metavar="T", help="time of the L1 block at which all is read")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_output()
     parser.add_argument("--full", action="store_true", help="with the blocks and their transactions")
     return parser
 
@@ -104,6 +121,21 @@ def _rules(flags: argparse.Namespace) -> DecodingRules:
         times = dict.fromkeys(FORK_NAMES[:last], 0) | times
         schedule = ForkSchedule(times, span.block_time, channel_timeout=300, max_sequencer_drift=600)
     return DecodingRules(span, schedule, flags.l1_time)
+
+
+def _numbers(flags: argparse.Namespace) -> BlockNumbers | None:
+    """What the numbers of L2 blocks follow from, None unless the genesis block is known."""
+    block_time = flags.block_time
+    if block_time == 0:
+        raise SetupError("--block-time 0: blocks have at least one second between them")
+    if flags.network is not None:
+        of_network = block_numbers(find_network(flags.network).config)
+        changes = (flags.genesis_block, flags.genesis_time, block_time)
+        pairs = zip(of_network, changes, strict=True)
+        return BlockNumbers(*(default if given is None else given for default, given in pairs))
+    if flags.genesis_time is None:
+        return None
+    return BlockNumbers(flags.genesis_block or 0, flags.genesis_time, block_time or DEFAULT_BLOCK_TIME)
 
 
 def _fork_times(texts: Sequence[str]) -> dict[str, int]:
@@ -150,13 +182,16 @@ def _outcomes(
 
 
 class DecodingOutput:
-    """Writes batches to standard output and errors to standard error. `missing` names what makes span batches
-    incomplete."""
+    """Writes batches to a file, or to standard output if that is None, and errors to standard error. `missing` names
+    what makes span batches incomplete; `numbers` give blocks their numbers."""
 
-    def __init__(self, as_json: bool, full: bool, missing: str) -> None:
+    def __init__(
+        self, form: RowFormat, full: bool, missing: str, numbers: BlockNumbers | None, file: TextIO | None
+    ) -> None:
         self.decoded = False
-        self._as_json = as_json
-        self._full = full
+        self._form, self._full, self._numbers = form, full, numbers
+        self._rows = RowFormatter(form, DECODED)
+        self._target = sys.stdout if file is None else file
         self._missing = missing
         self._error_counts: Counter[str] = Counter()
 
@@ -185,27 +220,33 @@ class DecodingOutput:
             self.error(f"warning: of span batches {self._missing}")
             self._missing = ""
         self.decoded = True
-        summary = batch.summary(decoded.position.channel)
-        write = sys.stdout.write
-        if not self._as_json:
-            write(batch_text(summary) + "\n")
-            if self._full:
-                _write_text(batch.blocks())
-            return
-        line = orjson.dumps(batch_values(summary)).decode()
-        if self._full:
-            write(line[:-1] + ',"l2_blocks":[')
-            _write_json(batch.blocks())
-            line = "]}"
-        write(line + "\n")
+        summary = batch.summary(decoded.position.channel, decoded.channel_bytes)
+        file = self._target
+        row = self._rows.row(batch_values(summary, self._numbers))
+        if not self._full:
+            file.write(row)
+        elif self._form is not RowFormat.JSON:
+            file.write(row)
+            _write_text(batch.blocks(), file, self._numbers)
+        else:
+            file.write(row[: -len("}\n")] + ',"l2_blocks":[')
+            _write_json(batch.blocks(), file, self._numbers)
+            file.write("]}\n")
 
 
-def _write_json(blocks: Iterator[LazyBlock]) -> None:
+def _text_file(descriptor: int) -> TextIO:
+    return TextIOWrapper(BufferedWriter(FileIO(descriptor, "w", closefd=False)), "utf-8")
+
+
+def _write_json(blocks: Iterator[LazyBlock], file: TextIO, numbers: BlockNumbers | None) -> None:
     """Writes blocks as JSON objects, piece by piece: a batch may be larger than the memory."""
-    write, between = sys.stdout.write, ""
+    write, between = file.write, ""
     for block in blocks:
         epoch: dict[str, Any] = {"number": block.epoch_number}
         values: dict[str, Any] = {"timestamp": block.timestamp, "epoch": epoch}
+        number = None if numbers is None else numbers.at(block.timestamp)
+        if number is not None:
+            values = {"number": number, **values}
         if block.epoch_hash is not None:
             epoch["hash"] = f"0x{block.epoch_hash.hex()}"
         if block.parent_hash is not None:
@@ -219,8 +260,11 @@ def _write_json(blocks: Iterator[LazyBlock]) -> None:
         between = ","
 
 
-def _write_text(blocks: Iterator[LazyBlock]) -> None:
+def _write_text(blocks: Iterator[LazyBlock], file: TextIO, numbers: BlockNumbers | None) -> None:
     for block in blocks:
-        sys.stdout.write(f"  block of time {block.timestamp}  epoch {block.epoch_number}\n")
+        number = None if numbers is None else numbers.at(block.timestamp)
+        name = f"block of time {block.timestamp}" if number is None else f"L2 {number}  time {block.timestamp}"
+        time = "" if number is None else f" {shown_time(block.timestamp)}"
+        file.write(f"  {name}{time}  epoch {block.epoch_number}\n")
         for transaction in block.transactions:
-            sys.stdout.write(f"    0x{transaction.hex()}\n")
+            file.write(f"    0x{transaction.hex()}\n")

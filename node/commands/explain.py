@@ -35,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading (with --rpc: listing) here")
     parser.add_argument("--to-l1", type=block_number, metavar="L", help="end behind this L1 block")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_timeout()
     flags, _ = parser.parse_known_args(list(arguments))
     if flags.to_l1 is not None and flags.from_l1 is not None and flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
@@ -59,7 +60,7 @@ def _explain_code(arguments: Sequence[str]) -> int:
 
 
 def _explain_node(flags: argparse.Namespace) -> int:
-    for name in ("from_l2", "to_l2", "l2", "l2_blocks"):
+    for name in ("from_l2", "to_l2", "l2", "l2_blocks", "timeout"):
         if getattr(flags, name) is not None:
             raise SetupError(f"--{name.replace('_', '-')} has no meaning with --rpc")
     total, drops = asyncio.run(_fetch_drops(flags.rpc))
@@ -105,9 +106,10 @@ def _checked(drop: Any) -> dict[str, Any]:
 
 
 def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
-    from rollup_node.node.commands.common import Outputs, parse, run
+    from rollup_node.node.commands.common import Outputs, l2_secret, parse, run
     from rollup_node.node.inspect.explain_stage import ExplainConfig
     from rollup_node.node.inspect.replay_stage import ReplayConfig
+    from rollup_node.node.inspect.row_formats import RowFormat
     from rollup_node.node.setup.plan import derivation_config
     from rollup_node.node.system.process_table import ProcessSpec
 
@@ -122,9 +124,11 @@ def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
         url=flags.l2,
         blocks=flags.l2_blocks,
         base=flags.from_l1,
-        as_json=flags.json,
+        form=RowFormat.JSON if flags.json else RowFormat.TEXT,
         output=outputs.results,
         errors=outputs.errors,
+        timeout=flags.timeout,
+        jwt_secret=l2_secret(command),
     )
     config = ExplainConfig(replay, flags.to_l1)
     build = "rollup_node.node.inspect.explain_stage:build"

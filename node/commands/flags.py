@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
+from rollup_node.node.options.durations import parse_duration
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.value_types import HTTP_URL
@@ -24,10 +25,21 @@ class FlagParser(argparse.ArgumentParser):
 
     def add_l2_source(self) -> None:
         """Adds the flags that choose the source of L2 blocks."""
-        source = "an execution engine's JSON-RPC (no JWT) with the L2 blocks"
+        source = "an execution engine's JSON-RPC with the L2 blocks; its authenticated port with --l2.jwt-secret"
         self.add_argument("--l2", type=url, metavar="URL", help=source)
         file = "a JSON file with L2 blocks, in place of --l2"
         self.add_argument("--l2-blocks", type=readable_file, metavar="FILE", help=file)
+
+    def add_output(self) -> None:
+        """Adds the flags that say where and in which form results are written."""
+        self.add_argument("--json", action="store_true", help="one JSON object a line")
+        self.add_argument("--out", metavar="FILE", help="write to this file, which ends in .jsonl or .csv")
+        self.add_argument("--overwrite", action="store_true", help="replace the file of --out if it exists")
+
+    def add_timeout(self) -> None:
+        """Adds the flag for the time that the command waits for data."""
+        text = "give up after this time without progress, such as 30s; without it the command waits"
+        self.add_argument("--timeout", type=timeout, metavar="DURATION", help=text)
 
     @property
     def flags(self) -> list[str]:
@@ -65,6 +77,17 @@ def readable_file(text: str) -> str:
 def block_number(text: str) -> int:
     """The block number in a flag. Raises ArgumentTypeError for any other text."""
     return _number(text, "a block number")
+
+
+def timeout(text: str) -> float:
+    """The seconds of the duration in a flag. Raises ArgumentTypeError for any other text, and unless it is above 0."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a time above 0 such as 30s or 2m")
+    return seconds
 
 
 def timestamp(text: str) -> int:

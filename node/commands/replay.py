@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import HELP_EPILOG, Outputs, parse, run
+from rollup_node.node.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, parse, run
 from rollup_node.node.commands.flags import FlagParser, block_number
+from rollup_node.node.commands.output_file import CommandOutput, open_output
 from rollup_node.node.inspect.replay_stage import ReplayConfig
 from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
@@ -22,15 +23,21 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
     parser.add_l2_source()
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_output()
+    parser.add_timeout()
     command = parse(parser, arguments)
     flags = command.flags
     if flags.to_l2 <= flags.from_l2:
         raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
     if (flags.l2 is None) == (flags.l2_blocks is None):
         raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
-    outputs = Outputs.open()
-    chain = command.chain
+    jwt_secret = l2_secret(command)
+    with open_output(flags) as out:
+        return out.end(_replay(command, out, jwt_secret))
+
+
+def _replay(command: ParsedCommand, out: CommandOutput, jwt_secret: bytes | None) -> int:
+    flags, chain, outputs = command.flags, command.chain, Outputs.open(out.file)
     derivation = derivation_config(command.values, chain, ahead=0)
     replay = ReplayConfig(
         rollup=chain.config,
@@ -39,9 +46,11 @@ def main(arguments: Sequence[str]) -> int:
         url=flags.l2,
         blocks=flags.l2_blocks,
         base=flags.from_l1,
-        as_json=flags.json,
+        form=out.form,
         output=outputs.results,
         errors=outputs.errors,
+        timeout=flags.timeout,
+        jwt_secret=jwt_secret,
     )
     return run(
         command,

@@ -69,10 +69,12 @@ class DecodeFailure(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A decoded batch. Must be used before the next output is taken from the decoder."""
+    """A decoded batch, and the size of its channel's compressed body if it has one. Must be used before the next output
+    is taken from the decoder."""
 
     position: Position
     batch: LazyBatch
+    channel_bytes: int | None = None
 
 
 DecoderOutput = FoundBatch | DecodeFailure
@@ -192,7 +194,7 @@ class Decoder:
                     yield _failure(position._replace(offset=offset), DropEffect.ENDED, item)
                 return
             batch = lazy_batch(item, self._rules.span)
-            yield from self._checked(position._replace(offset=offset), batch, rules, time)
+            yield from self._checked(position._replace(offset=offset), batch, rules, time, len(body))
             if isinstance(batch, Reason):
                 return
             offset += _encoded_size(item)
@@ -225,7 +227,12 @@ class Decoder:
         yield from self._checked(position, batch, *rules)
 
     def _checked(
-        self, position: Position, batch: LazyBatch | RejectedBatch | Reason, rules: L1Rules, time: int
+        self,
+        position: Position,
+        batch: LazyBatch | RejectedBatch | Reason,
+        rules: L1Rules,
+        time: int,
+        channel_bytes: int | None = None,
     ) -> Iterator[DecoderOutput]:
         if isinstance(batch, Reason):
             yield _failure(position, DropEffect.ENDED, batch)
@@ -234,7 +241,7 @@ class Decoder:
         if rejection is not None:
             yield _failure(position, DropEffect.DROPPED, rejection)
         elif not isinstance(batch, RejectedBatch):
-            yield FoundBatch(position, batch)
+            yield FoundBatch(position, batch, channel_bytes)
             if self._rules.schedule is not None:
                 yield from self._transaction_failures(position, batch)
 

@@ -10,6 +10,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.inspect.drops_client import DropsClient
 from rollup_node.node.inspect.replay import BlockComparison
 from rollup_node.node.inspect.replay_stage import FAILURES, RESET, ReplayConfig, ReplayStage
+from rollup_node.node.inspect.row_formats import RowFormat
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
@@ -88,7 +89,7 @@ class ExplainStage(ReplayStage):
         return self._last_l1 is None or drop.origin is None or drop.origin.number <= self._last_l1
 
     def _drop_line(self, drop: Drop) -> str:
-        if self._config.as_json:
+        if self._config.form is RowFormat.JSON:
             return orjson.dumps(drop.shown()).decode() + "\n"
         return f"L1 {drop.origin.number if drop.origin is not None else 'unknown'}  {drop.text}\n"
 

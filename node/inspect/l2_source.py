@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from rollup_node.node.checks.engine import engine_client
 from rollup_node.stages.engine.api.io.answers import Block, payload_of_block
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
@@ -13,6 +14,8 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import HeaderError, decode_header, header_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+TIMEOUT = 10.0
 
 
 class SourceError(ValueError):
@@ -31,10 +34,10 @@ class BlockSource(Protocol):
 
 
 class EngineSource:
-    """Blocks of an execution engine, by JSON-RPC without a token."""
+    """Blocks of an execution engine by JSON-RPC, with tokens of `jwt_secret` if there is one."""
 
-    def __init__(self, url: str) -> None:
-        self._client = JsonRpcClient(url)
+    def __init__(self, url: str, jwt_secret: bytes | None = None) -> None:
+        self._client = JsonRpcClient(url) if jwt_secret is None else engine_client(url, jwt_secret, TIMEOUT)
 
     async def payload(self, number: int) -> ExecutionPayload | None:
         try:

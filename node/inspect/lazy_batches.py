@@ -52,11 +52,19 @@ class LazySingularBatch:
     def first_timestamp(self) -> int:
         return self._fields.timestamp
 
-    def summary(self, channel: bytes | None) -> BatchSummary:
-        """The batch in one line; `channel` is the id of its channel, if known."""
+    def summary(self, channel: bytes | None, channel_bytes: int | None = None) -> BatchSummary:
+        """The summary; the channel is its id, if known, and the size of its compressed body."""
         fields = self._fields
         return BatchSummary(
-            None, channel, "singular", fields.timestamp, 1, self._count, fields.parent_hash, self._digest
+            inclusion=None,
+            channel=channel,
+            kind="singular",
+            first_timestamp=fields.timestamp,
+            blocks=1,
+            transactions=self._count,
+            parent=fields.parent_hash,
+            digest=self._digest,
+            channel_bytes=channel_bytes,
         )
 
     def blocks(self) -> Iterator[LazyBlock]:
@@ -84,11 +92,19 @@ class LazySpanBatch:
     def _transactions(self) -> Iterator[bytes]:
         return restore_transactions(self._raw, self._chain_id)
 
-    def summary(self, channel: bytes | None) -> BatchSummary:
-        """The batch in one line; `channel` is the id of its channel, if known."""
+    def summary(self, channel: bytes | None, channel_bytes: int | None = None) -> BatchSummary:
+        """The summary; the channel is its id, if known, and the size of its compressed body."""
         span, count = self.span, len(self._raw.kinds)
         return BatchSummary(
-            None, channel, "span", span.first_timestamp, span.block_count, count, span.parent_check, self._digest
+            inclusion=None,
+            channel=channel,
+            kind="span",
+            first_timestamp=span.first_timestamp,
+            blocks=span.block_count,
+            transactions=count,
+            parent=span.parent_check,
+            digest=self._digest,
+            channel_bytes=channel_bytes,
         )
 
     def blocks(self) -> Iterator[LazyBlock]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rollup_node.node.inspect.batch_summary import BatchSummary, hashes_digest
+from rollup_node.node.inspect.channel_sources import ChannelSources
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
@@ -15,7 +16,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.types import Address, BlobRef, L1Block
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 
 
 class BatchListing:
@@ -26,6 +27,8 @@ class BatchListing:
         schedule, self._events = config.schedule(), PipelineEvents()
         self._schedule = schedule
         self._fixed_batcher = batcher
+        self._opened: tuple[L1Block, Address] | None = None
+        self._sources = ChannelSources()
         self._traversal = L1Traversal(schedule, self._events, first.ref, config.genesis.system_config)
         self._ingestion = FrameIngestion(self._traversal.rules, self._events)
         self._reader = ChannelReader(schedule, span_rules(config), self._events)
@@ -39,12 +42,16 @@ class BatchListing:
             self._ingestion.replace_channels(traversal.rules)
         batcher = traversal.batcher if self._fixed_batcher is None else self._fixed_batcher
         self._ingestion.open(block, batcher, traversal.rules)
+        self._opened = block, batcher
         return blob_refs(data_items(block, batcher, traversal.rules))
 
     def batches(self, contents: Sequence[BlobContent]) -> Iterator[BatchSummary | Dropped]:
         """The batches and drops of the block, given the contents of its blobs. Raises ValueError if they are those
         of other blobs."""
         traversal, ingestion = self._traversal, self._ingestion
+        if self._opened is not None:
+            block, batcher = self._opened
+            self._sources.add(block, contents, batcher, traversal.rules)
         ingestion.source.add_blobs(traversal.origin.hash, contents)
         while True:
             channel = ingestion.next_channel(traversal.origin, traversal.rules)
@@ -61,6 +68,7 @@ class BatchListing:
 
     def _channel(self, channel: ReadyChannel) -> Iterator[BatchSummary | Dropped]:
         traversal, reader = self._traversal, self._reader
+        sources = self._sources.take(channel.id)
         reader.open(channel, traversal.rules)
         while True:
             popped = reader.pop(traversal.rules, traversal.origin.timestamp)
@@ -70,14 +78,28 @@ class BatchListing:
             elif popped is Flow.OUT_OF_DATA:
                 return
             elif not isinstance(popped, Flow):
-                yield _summary(popped, channel, traversal.origin.number)
+                yield _summary(popped, channel, traversal.origin, sources)
 
 
-def _summary(batch: SingularBatch | SpanBatch, channel: ReadyChannel, inclusion: int) -> BatchSummary:
+def _summary(
+    batch: SingularBatch | SpanBatch, channel: ReadyChannel, inclusion: L1BlockRef, sources: tuple[Hash, ...]
+) -> BatchSummary:
     digest = hashes_digest(batch.transactions)
     count = len(batch.transactions)
     if isinstance(batch, SingularBatch):
-        return BatchSummary(inclusion, channel.id, "singular", batch.timestamp, 1, count, batch.parent_hash, digest)
+        kind, first, blocks, parent = "singular", batch.timestamp, 1, batch.parent_hash
+    else:
+        kind, first, blocks, parent = "span", batch.first_timestamp, batch.block_count, batch.parent_check
     return BatchSummary(
-        inclusion, channel.id, "span", batch.first_timestamp, batch.block_count, count, batch.parent_check, digest
+        inclusion=inclusion.number,
+        channel=channel.id,
+        kind=kind,
+        first_timestamp=first,
+        blocks=blocks,
+        transactions=count,
+        parent=parent,
+        digest=digest,
+        inclusion_time=inclusion.timestamp,
+        l1_transactions=sources,
+        channel_bytes=len(channel.body),
     )

@@ -3,11 +3,12 @@
 import time
 
 import msgspec
-import orjson
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.inspect.batch_summary import BatchSummary, batch_text, batch_values
+from rollup_node.node.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers
 from rollup_node.node.inspect.listing import BatchListing
+from rollup_node.node.inspect.patience import Patience
+from rollup_node.node.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.io.metrics import Meter
@@ -22,28 +23,27 @@ from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
 REPEAT_SECONDS = 0.3
-PROGRESS_TIMEOUT = 15.0
-"""Time without progress after which an error ends the command."""
 WINDOW = 64
 
 
 class ListingConfig(msgspec.Struct, frozen=True):
     """The range of L1 blocks, both ends included. With `batcher` None it is that of the genesis config with the
     updates in the range. Batches are written to the file descriptor `output`, drops and the error of a failure to
-    `errors`."""
+    `errors`. `timeout`: seconds without progress after which the command fails, None for none."""
 
     rollup: RollupConfig
     first: int
     last: int
     batcher: Address | None
-    as_json: bool
+    form: RowFormat
     output: int
     errors: int
+    timeout: float | None = None
 
 
 class ListingStage:
-    """State: the blocks and blobs that were prefetched; `_left_at` is the L1 block of the first batch that follows a
-    foreign fork, with which the listing ends [LFT9]."""
+    """State: the blocks and blobs that were prefetched; the last error, and the L1 block that it is about; `_left_at`
+    is the L1 block of the first batch that follows a foreign fork, with which the listing ends [LFT9]."""
 
     def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -52,10 +52,12 @@ class ListingStage:
         self._contents: dict[Hash, BlobsResponse] = {}
         self._listing: BatchListing | None = None
         self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
-        self._error = ""
+        self._error, self._error_at = "", 0
         self._drops: list[str] = []
         self._left_at: int | None = None
-        self._last_progress = time.monotonic()
+        self._rows = RowFormatter(config.form, LISTED)
+        self._numbers = block_numbers(config.rollup)
+        self._patience = Patience(config.timeout, time.monotonic())
         self._requested_at: dict[object, float] = {}
         self._schedule = config.rollup.schedule()
         self._work = PeriodicTask("list", self._step)
@@ -83,8 +85,10 @@ class ListingStage:
             if message.error is not None:
                 name = f"L1 block {message.number}"
                 self._error = message.error if name in message.error else f"{name}: {message.error}"
+                self._error_at = message.number
             elif message.number == self._next:
                 self._error = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"
+                self._error_at = message.number
         elif self._next <= message.block.header.number <= self._config.last:
             self._blocks[message.block.header.number] = message.block
         self._work.wake.set()
@@ -93,13 +97,15 @@ class ListingStage:
         if isinstance(message, BlobsResponse):
             self._contents[message.block_hash] = message
         else:
-            self._error = message.error
+            self._error, self._error_at = message.error, 0
         self._work.wake.set()
 
     async def _step(self) -> float:
         lines = self._read()
         if lines:
-            self._last_progress, self._error = time.monotonic(), ""
+            self._patience.progress(time.monotonic())
+            if self._error_at < self._next:
+                self._error = ""
             await write_text(self._config.output, "".join(lines))
             await write_text(self._config.errors, "".join(self._drops))
             self._drops.clear()
@@ -109,11 +115,15 @@ class ListingStage:
             await write_text(self._config.errors, f"rollup-node: {text}\n")
             raise ExitRequested(EXIT_REPORTED)
         if self._next > self._config.last:
+            await write_text(self._config.output, self._rows.end())
             raise ExitRequested()
-        if self._error and time.monotonic() - self._last_progress > PROGRESS_TIMEOUT:
-            await write_text(self._config.errors, f"rollup-node: {self._error}\n")
+        now = time.monotonic()
+        waiting_for = self._error or self._wanted
+        if self._patience.is_over(now):
+            await write_text(self._config.errors, f"rollup-node: {waiting_for}\n")
             raise ExitRequested(EXIT_REPORTED)
-        self._request(time.monotonic())
+        await write_text(self._config.errors, self._patience.notice(now, waiting_for))
+        self._request(now)
         return REPEAT_SECONDS
 
     def _read(self) -> list[str]:
@@ -151,8 +161,14 @@ class ListingStage:
         return batches
 
     def _line(self, batch: BatchSummary) -> str:
-        text = orjson.dumps(batch_values(batch)).decode() if self._config.as_json else batch_text(batch)
-        return text + "\n"
+        return self._rows.row(batch_values(batch, self._numbers))
+
+    @property
+    def _wanted(self) -> str:
+        """What the listing waits for."""
+        if self._opened is None:
+            return f"L1 block {self._next} has not come from --l1"
+        return f"the blobs of L1 block {self._next} have not come from the beacon node"
 
     def _request(self, now: float) -> None:
         first = self._next

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.node.inspect.row_formats import Column, RowLayout, Values, shown_time
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import system_config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -113,3 +114,88 @@ def _values(derived: AttributesReady, number: int, info: L1Info, block_hash: Has
     if attributes.min_base_fee is not None:
         values["min_base_fee"] = attributes.min_base_fee
     return values
+
+
+# --- rows of the output --------------------------------------------------------------------------------------------
+
+
+def _state(values: Values) -> str:
+    return "differs" if "differences" in values else "equal" if values["hash"] else "not in source"
+
+
+def _transaction_bytes(values: Values) -> int:
+    return sum(len(raw) // 2 - 1 for raw in values["transactions"])
+
+
+def _text(values: Values) -> str:
+    parts = (
+        f"L2 {values['number']}",
+        f"time {values['timestamp']} {shown_time(values['timestamp'])}",
+        f"epoch {values['epoch']['number']}",
+        f"sequence {values['sequence_number']}",
+        f"from L1 {values['derived_from']}",
+        f"transactions {len(values['transactions'])}",
+        f"bytes {_transaction_bytes(values)}",
+        _state(values),
+        *((values["hash"],) if values["hash"] else ()),
+    )
+    return "  ".join(parts)
+
+
+def _cells(values: Values) -> tuple[str, ...]:
+    return (
+        str(values["number"]),
+        shown_time(values["timestamp"], " "),
+        str(values["epoch"]["number"]),
+        str(values["sequence_number"]),
+        str(values["derived_from"]),
+        str(len(values["transactions"])),
+        str(_transaction_bytes(values)),
+        _state(values),
+        values["hash"][:10] if values["hash"] else "-",
+    )
+
+
+def _record(values: Values) -> Values:
+    return values | {
+        "epoch_number": values["epoch"]["number"],
+        "epoch_hash": values["epoch"]["hash"],
+        "transactions": len(values["transactions"]),
+        "transaction_bytes": _transaction_bytes(values),
+        "state": _state(values),
+    }
+
+
+REPLAYED = RowLayout(
+    (
+        Column("L2 BLOCK", 9, right=True),
+        Column("TIME (UTC)", 19),
+        Column("L1 ORIGIN", 9, right=True),
+        Column("SEQ", 4, right=True),
+        Column("READ AT", 8, right=True),
+        Column("TXS", 5, right=True),
+        Column("BYTES", 7, right=True),
+        Column("COMPARED", 13),
+        Column("HASH", 10),
+    ),
+    _cells,
+    _text,
+    (
+        "number",
+        "hash",
+        "timestamp",
+        "epoch_number",
+        "epoch_hash",
+        "sequence_number",
+        "derived_from",
+        "transactions",
+        "transaction_bytes",
+        "gas_limit",
+        "fee_recipient",
+        "prev_randao",
+        "state",
+        "differences",
+    ),
+    _record,
+)
+"""The rows of `replay`: L1 origin, sequence number in it, and the L1 block at which the block was derived."""

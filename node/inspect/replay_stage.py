@@ -5,11 +5,12 @@ import time
 from pathlib import Path
 
 import msgspec
-import orjson
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.node.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
-from rollup_node.node.inspect.replay import UNKNOWN_HASH, BlockComparison, compare_block
+from rollup_node.node.inspect.patience import Patience
+from rollup_node.node.inspect.replay import REPLAYED, UNKNOWN_HASH, BlockComparison, compare_block
+from rollup_node.node.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
 from rollup_node.stages.engine.process.l1_client import L1Client
@@ -30,23 +31,23 @@ from rollup_node.stages.messages.engine import (
 )
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.foreign_fork import end_text
 from rollup_node.stages.protocol.types import L2BlockContent
 
 RESET = 1
 IDLE_SECONDS = 0.5
 MAX_QUEUED_REQUESTS = 8
-PROGRESS_TIMEOUT = 20.0
-"""Seconds without progress after which the run fails."""
 EXHAUSTED_TIMEOUT = 5.0
-"""The same when all L1 blocks have been read."""
+"""Seconds that L1 has no more blocks after which the run fails."""
 
 
 class ReplayConfig(msgspec.Struct, frozen=True):
     """Derives blocks `first` + 1 to `last` on the safe head `first`. Known blocks come from `url` or the file `blocks`.
     L1 is read from block `base` on; None: from where a node would start with `url`, or from a channel timeout before
-    the safe origin. Blocks are written to the file descriptor `output`, warnings and the failure to `errors`."""
+    the safe origin. Blocks are written to the file descriptor `output`, warnings and the failure to `errors`.
+    `timeout`: seconds without progress after which the run fails, None for none; `jwt_secret`: for an engine's
+    authenticated port."""
 
     rollup: RollupConfig
     first: int
@@ -54,9 +55,11 @@ class ReplayConfig(msgspec.Struct, frozen=True):
     url: str | None
     blocks: str | None
     base: int | None
-    as_json: bool
+    form: RowFormat
     output: int
     errors: int
+    timeout: float | None = None
+    jwt_secret: bytes | None = None
 
 
 class ReplayFailed(Exception):
@@ -84,7 +87,9 @@ class ReplayStage:
         self._problem = ""
         self._l1_exhausted = False
         self._status: DerivationStatus | None = None
-        self._moved_at = time.monotonic()
+        self._rows = RowFormatter(config.form, REPLAYED)
+        self._exhausted_at: float | None = None
+        self._patience = Patience(config.timeout, time.monotonic())
         self._failure: str | None = None
         self._work = PeriodicTask("replay", self._step)
         self.periodic_tasks = [self._work]
@@ -138,7 +143,7 @@ class ReplayStage:
             self._check_parent_hash(message)
         else:
             if self._status is None or message.current_l1 != self._status.current_l1:
-                self._moved_at = time.monotonic()
+                self._patience.progress(time.monotonic())
             self._status = message
             self._l1_exhausted = message.idle and message.reset == RESET and self._derived is None
         if isinstance(message, DerivationStatus) and self._l1_exhausted:
@@ -164,6 +169,11 @@ class ReplayStage:
     async def _step(self) -> float:
         try:
             return await self._advance()
+        except TemporaryError as error:
+            if not self._patience.is_over(time.monotonic()):
+                raise
+            await self._write_failure(error)
+            raise ExitRequested(EXIT_REPORTED) from None
         except FAILURES as error:
             await self._write_failure(error)
             raise ExitRequested(EXIT_REPORTED) from None
@@ -171,7 +181,7 @@ class ReplayStage:
     async def _advance(self) -> float:
         if self._pipeline_start is None:
             self._pipeline_start = await self._find_start()
-            self._moved_at = time.monotonic()
+            self._patience.progress(time.monotonic())
         while self._requests:
             await self._answer_blocks_request(*self._requests.pop(0))
         derived, self._derived = self._derived, None
@@ -180,18 +190,30 @@ class ReplayStage:
             return 0.0
         if self._failure is not None:
             raise ReplayFailed(self._failure)
-        timeout = EXHAUSTED_TIMEOUT if self._l1_exhausted else PROGRESS_TIMEOUT
-        if time.monotonic() - self._moved_at > timeout:
-            at = self._last_result.safe_head.number if self._last_result is not None else self._config.first
-            raise ReplayFailed(f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}")
+        await self._wait()
         return IDLE_SECONDS
+
+    async def _wait(self) -> None:
+        """Raises ReplayFailed when there is nothing to wait for, or no more time."""
+        now = time.monotonic()
+        self._exhausted_at = (self._exhausted_at or now) if self._l1_exhausted else None
+        is_exhausted = self._exhausted_at is not None and now - self._exhausted_at > EXHAUSTED_TIMEOUT
+        at = self._last_result.safe_head.number if self._last_result is not None else self._config.first
+        text = f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}"
+        if is_exhausted or self._patience.is_over(now):
+            raise ReplayFailed(text)
+        await write_text(self._config.errors, self._patience.notice(now, text))
 
     async def _find_start(self) -> PipelineStart:
         config = self._config
         if config.rollup.ends_at(config.first):
             raise ReplayFailed(f"nothing is derived after block {config.first}: {self._chain_end}")
         if self._source is None:
-            self._source = EngineSource(config.url) if config.url else FileSource.read(Path(config.blocks or ""))
+            self._source = (
+                EngineSource(config.url, config.jwt_secret)
+                if config.url
+                else FileSource.read(Path(config.blocks or ""))
+            )
         safe = await self._known(config.first)
         if safe is None:
             raise ReplayFailed(f"the L2 source has no block {config.first}, the safe head of --from-l2")
@@ -240,7 +262,8 @@ class ReplayStage:
             return
         known = await self._source.payload(derived.parent.number + 1)
         comparison = compare_block(self._config.rollup, derived, known)
-        self._moved_at, self._problem = time.monotonic(), ""
+        self._patience.progress(time.monotonic())
+        self._problem, self._exhausted_at = "", None
         await self._write_block(comparison)
         number = comparison.safe_head.number
         if comparison.differences:
@@ -282,17 +305,7 @@ class ReplayStage:
     # --- output ---
 
     async def _write_block(self, comparison: BlockComparison) -> None:
-        await write_text(self._config.output, self._line(comparison))
-
-    def _line(self, comparison: BlockComparison) -> str:
-        values = comparison.values
-        if self._config.as_json:
-            return orjson.dumps(values).decode() + "\n"
-        state = "differs" if comparison.differences else "equal" if values["hash"] else "not in the source"
-        return (
-            f"block {values['number']}  time {values['timestamp']}  epoch {values['epoch']['number']}  "
-            f"sequence {values['sequence_number']}  transactions {len(values['transactions'])}  {state}\n"
-        )
+        await write_text(self._config.output, self._rows.row(comparison.values))
 
     async def _warn(self, text: str) -> None:
         await write_text(self._config.errors, f"rollup-node: warning: {text}\n")

@@ -117,19 +117,23 @@ class EngineCheck:
 
     async def find(self) -> list[Finding]:
         """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port."""
+        found = await self._find_chain()
+        if any(each.is_error for each in found):
+            return found
+        more, self.offered = await offered_methods(self.client, self.name)
+        return found + more
+
+    async def _find_chain(self) -> list[Finding]:
+        """Whether the engine accepts our JWT and has the L2 chain."""
         rollup = self._endpoints.rollup
         try:
-            found = await check_chain(self.client, self.name, "L2", rollup.l2_chain_id, rollup.genesis.l2)
+            return await check_chain(self.client, self.name, "L2", rollup.l2_chain_id, rollup.genesis.l2)
         except (EndpointError, RpcFailure) as failure:
             url, path = self._endpoints.l2, self._endpoints.jwt_path
             rejected = await rejection(self.name, url, path, failure, self._timeout)
             if rejected is None:
                 raise
             return [rejected]
-        if any(each.is_error for each in found):
-            return found
-        more, self.offered = await offered_methods(self.client, self.name)
-        return found + more
 
     async def unusable(self, failure: Failure) -> Finding:
         """The finding for an engine that does not respond."""
@@ -138,6 +142,24 @@ class EngineCheck:
     async def close(self) -> None:
         """Closes the connections."""
         await self.client.close()
+
+
+class L2SourceCheck(EngineCheck):
+    """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
+
+    def __init__(self, endpoints: Endpoints, timeout: float) -> None:
+        super().__init__(endpoints, timeout)
+        if not endpoints.jwt_secret:
+            self.client = JsonRpcClient(endpoints.l2, timeout=timeout)
+        self.name = f"L2 source {self.client.name}"
+
+    async def find(self) -> list[Finding]:
+        """Whether the source has the L2 chain."""
+        return await self._find_chain()
+
+    async def unusable(self, failure: Failure) -> Finding:
+        """The finding for a source that does not respond."""
+        return unusable(self.name, "the L2 source", "l2", Code.ENGINE_UNREACHABLE, failure)
 
 
 class BeaconCheck:
@@ -227,6 +249,15 @@ async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
     check = EngineCheck(endpoints, policy.timeout)
     try:
         require(await _retry(check.find, check.unusable, "the execution engine", policy), log)
+    finally:
+        await check.close()
+
+
+async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
+    """The L2 source of a command must have the L2 chain. Raises SetupError."""
+    check = L2SourceCheck(endpoints, policy.timeout)
+    try:
+        require(await _retry(check.find, check.unusable, "the L2 source", policy), log)
     finally:
         await check.close()
 

@@ -160,12 +160,17 @@ def _offset_el_safe(values: Values) -> float:
     return float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0
 
 
-def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool) -> L1Config:
+def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool, inbox_hashes: bool = False) -> L1Config:
     """The configuration of the l1 process; with `runtime_config` it reads the runtime config from L1, and so it does
     for the protocol versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
     return build_config(
-        L1Config, values, rollup=chain.config, runtime_config=runtime_config or versions, protocol_versions=versions
+        L1Config,
+        values,
+        rollup=chain.config,
+        runtime_config=runtime_config or versions,
+        protocol_versions=versions,
+        inbox_hashes=inbox_hashes,
     )
 
 

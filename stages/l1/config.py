@@ -12,7 +12,8 @@ class L1Config(msgspec.Struct, frozen=True):
     `rate_limit`: requests a second, 0 for none. `cache_size`: L1 blocks, 0 for 3/2 of the sequencing window;
     `cache_bytes` bounds the same cache. `window`: L1 blocks fetched ahead of derivation. `runtime_config`: read the
     unsafe block signer from L1 at the start and every `runtime_config_interval`, 0 or less for at the start alone; with
-    `protocol_versions` the versions that L1 signals, too.
+    `protocol_versions` the versions that L1 signals, too. `inbox_hashes`: inbox transactions get their hashes, for
+    commands that show them.
     """
 
     endpoints: tuple[str, ...]
@@ -32,3 +33,4 @@ class L1Config(msgspec.Struct, frozen=True):
     runtime_config: bool = False
     runtime_config_interval: float = 600.0
     protocol_versions: bool = False
+    inbox_hashes: bool = False

@@ -15,20 +15,28 @@ from rollup_node.stages.protocol.types import Address, Log
 
 class L1Filter(msgspec.Struct, frozen=True, array_like=True):
     """The L1 chain and the rollup's addresses on it; `challenge_contract` is that of Alt-DA in keccak mode, else
-    None [ADA5, ADA10]."""
+    None [ADA5, ADA10]. With `inbox_hashes` inbox transactions have their hashes."""
 
     chain_id: int
     inbox: Address
     deposit_contract: Address
     system_config: Address
     challenge_contract: Address | None = None
+    inbox_hashes: bool = False
 
 
-def filter_of_rollup(rollup: RollupConfig) -> L1Filter:
+def filter_of_rollup(rollup: RollupConfig, inbox_hashes: bool = False) -> L1Filter:
     """The filter of a rollup's addresses."""
     alt_da = rollup.alt_da
     contract = alt_da.challenge_contract if alt_da and alt_da.commitment_type == KECCAK_COMMITMENT else None
-    return L1Filter(rollup.l1_chain_id, rollup.batch_inbox, rollup.deposit_contract, rollup.l1_system_config, contract)
+    return L1Filter(
+        rollup.l1_chain_id,
+        rollup.batch_inbox,
+        rollup.deposit_contract,
+        rollup.l1_system_config,
+        contract,
+        inbox_hashes,
+    )
 
 
 def bloom_excludes_logs(bloom: bytes, l1_filter: L1Filter) -> bool:

@@ -96,7 +96,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
     needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filter)
     return VerifiedBlock(
         header=l1_header(header, block_hash),
-        inbox=inbox_transactions(encoded, l1_filter.inbox, l1_filter.chain_id),
+        inbox=inbox_transactions(encoded, l1_filter.inbox, l1_filter.chain_id, l1_filter.inbox_hashes),
         receipts_root=header.receipts_root,
         needs_receipts=needs_receipts,
         transaction_hashes=_transaction_hashes(transactions, encoded, trust) if needs_receipts else (),

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE, DepositError, decode_deposit
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError
 from rollup_node.stages.protocol.transactions import (
     BLOB,
@@ -18,7 +21,7 @@ _ENCODED_HASH = 33
 
 
 def inbox_transactions(
-    transactions: Sequence[bytes], batch_inbox: Address, l1_chain_id: int
+    transactions: Sequence[bytes], batch_inbox: Address, l1_chain_id: int, with_hashes: bool = False
 ) -> tuple[InboxTransaction, ...]:
     """The inbox transactions among a block's encoded ones, in order; blobs are numbered over the whole block."""
     found: list[InboxTransaction] = []
@@ -28,6 +31,8 @@ def inbox_transactions(
         if batch_inbox in raw:  # a cheap test before decoding: few transactions contain the address
             transaction = inbox_transaction(raw, batch_inbox, l1_chain_id, first_blob)
             if transaction is not None:
+                if with_hashes:
+                    transaction = replace(transaction, hash=keccak256(raw))
                 found.append(transaction)
         first_blob += blobs
     return tuple(found)

@@ -40,12 +40,18 @@ def sign_recoverable(digest: bytes, secret: bytes) -> bytes:
     return compact + bytes((recovery_id,))
 
 
+def recover_point(digest: bytes, signature: bytes) -> bytes:
+    """The uncompressed point of the key that made the signature of 65 bytes, of which a high s is valid. Raises
+    ValueError for an invalid one."""
+    return recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False)
+
+
 def recover_address(digest: bytes, signature: bytes) -> Address | None:
     """The Ethereum account whose key made the signature of 65 bytes; None for an invalid one. A high s is valid."""
     if len(signature) != SIGNATURE_SIZE:
         return None
     try:
-        return _address(recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False))
+        return _address(recover_point(digest, signature))
     except ValueError:
         return None
 

@@ -107,12 +107,13 @@ class BlobRef(msgspec.Struct, frozen=True, array_like=True):
 
 class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
     """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3]; derivation compares its sender with the batcher
-    [BF4]. `kind` is the transaction type."""
+    [BF4]. `kind` is the transaction type; `hash` is empty where L1 is read without hashes."""
 
     kind: int
     sender: Address
     data: bytes
     blobs: tuple[BlobRef, ...]
+    hash: Hash = b""
 
 
 class L1Block(msgspec.Struct, frozen=True, array_like=True):

@@ -70,7 +70,7 @@ class SepoliaRecording:
         logs = logs_of_receipts([bytes.fromhex(text) for text in line.get("receipts") or ()], wanted)
         return L1Block(
             l1_header(header, bytes.fromhex(line["hash"][2:])),
-            inbox_transactions(transactions, self.config.batch_inbox, self.config.l1_chain_id),
+            inbox_transactions(transactions, self.config.batch_inbox, self.config.l1_chain_id, with_hashes=True),
             tuple(log for log in logs if log.topics[0] == DEPOSIT_TOPIC),
             tuple(log for log in logs if log.topics[0] == CONFIG_UPDATE_TOPIC),
         )

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from eth_keys.datatypes import PrivateKey
 
-from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.p2p.blocks.signing import signing_hash_of
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.client.keys import private_key
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 VERSION = "rollup-node-development-signer"
@@ -32,14 +34,15 @@ class SigningRequest(msgspec.Struct, frozen=True):
 class SignerMethods:
     """The methods of a signer with this key, for blocks of the default domain."""
 
-    def __init__(self, key: LocalSigner) -> None:
+    def __init__(self, key: PrivateKey) -> None:
         self._key = key
+        self._address = to_hex(key.public_key.to_canonical_address())
 
     def methods(self) -> dict[str, Method]:
         """The method table."""
         return {"health_status": lambda: VERSION, "opsigner_signBlockPayload": self.sign}
 
-    async def sign(self, request: Any) -> str:
+    def sign(self, request: Any) -> str:
         """opsigner_signBlockPayload. Raises JsonRpcError for another key, another domain and malformed values."""
         try:
             given = msgspec.convert(request, SigningRequest)
@@ -48,16 +51,17 @@ class SignerMethods:
             raise JsonRpcError(INVALID_PARAMS, f"malformed signing request: {error}") from None
         if given.domain != (0,) * 32 or len(payload_hash) != 32:
             raise JsonRpcError(INVALID_PARAMS, "the domain must be 32 zeros, and the payload hash have 32 bytes")
-        if given.senderAddress.lower() != to_hex(self._key.address):
+        if given.senderAddress.lower() != self._address:
             raise JsonRpcError(SERVER_ERROR, f"there is no key of {given.senderAddress}")
-        return to_hex(await self._key.sign_block(given.chainId, payload_hash))
+        signature = self._key.sign_msg_hash(signing_hash_of(given.chainId, payload_hash))
+        return to_hex(signature.to_bytes())
 
 
-async def serve(key: LocalSigner, port: int) -> None:
+async def serve(key: PrivateKey, port: int) -> None:
     """Serves until it is cancelled; prints URL and address once it listens."""
     listener = Listener(application(JsonRpc(SignerMethods(key).methods())), port)
     await listener.start()
-    print(f"signer {listener.url} address {to_hex(key.address)}", flush=True)
+    print(f"signer {listener.url} address {to_hex(key.public_key.to_canonical_address())}", flush=True)
     try:
         await asyncio.Event().wait()
     finally:
@@ -71,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(serve(LocalSigner(bytes.fromhex(given.key_file.read_text().strip())), given.port))
+        asyncio.run(serve(private_key(bytes.fromhex(given.key_file.read_text().strip())), given.port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError) as error:

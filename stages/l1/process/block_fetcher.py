@@ -38,7 +38,7 @@ class BlockFetcher:
         workers: TaskDispatcher,
         on_done: Callable[[], None],
     ) -> None:
-        self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup)
+        self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup, config.inbox_hashes)
         self._endpoints, self._newest, self._workers, self._on_done = endpoints, newest, workers, on_done
         self._large = asyncio.Lock()
         self._tasks: list[asyncio.Task[FetchResult]] = []

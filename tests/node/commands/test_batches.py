@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from rollup_node.node.commands.batches import main
+from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.stages.protocol.keccak import keccak256
 from tests.support.leftovers import Leftovers
 from tests.support.local_chain import LocalChain
 from tests.support.programs import FinishedProgram, Program
@@ -47,14 +49,34 @@ def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) ->
     return Program(leftovers, "rollup_node.node", "batches", *flags, *words)
 
 
+def batcher_transactions(recording: Path) -> dict[str, int]:
+    """The L1 block of each recorded transaction to the inbox, by the transaction's hash."""
+    inbox, found = find_network("op-sepolia").config.batch_inbox.hex(), {}
+    with gzip.open(recording / "l1_blocks.jsonl.gz", "rt") as lines:
+        for line in map(json.loads, lines):
+            for raw in line.get("txs", ()):
+                if inbox in raw:
+                    found["0x" + keccak256(bytes.fromhex(raw)).hex()] = line["number"]
+    return found
+
+
 def assert_as_expected(ended: FinishedProgram, recording: Path) -> None:
     expected = json.loads((recording / "expected.json").read_text())
     found = [json.loads(line) for line in ended.lines()]
+    sent = batcher_transactions(recording)
+    for line in found:
+        transactions = line.pop("l1_transactions")
+        assert all(sent[each] <= line["inclusion"] for each in transactions)
+        assert sent[transactions[-1]] == line["inclusion"]
+        assert line.pop("channel_bytes") > 1000
+        assert 0 < line.pop("inclusion_timestamp") - line["first_timestamp"] < 3600
     assert found == [
         {
             "inclusion": span["inclusion"],
             "channel": span["channel"],
             "kind": "span",
+            "first_block": span["first_l2"],
+            "last_block": span["first_l2"] + span["blocks"] - 1,
             "first_timestamp": expected["genesis_l2_time"] + expected["block_time"] * span["first_l2"],
             "blocks": span["blocks"],
             "transactions": span["txs"],
@@ -81,7 +103,10 @@ def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(
     with server, start(module_leftovers, url, FIRST, LAST, "--workers", "2") as command:
         ended = command.wait_for_exit(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
-        assert line.startswith(f"L1 {span['inclusion']}  channel {span['channel']}  span  time ")
+        assert (
+            line.startswith(f"L1 {span['inclusion']}  2024-08-27T") and f"  channel {span['channel']}  bytes " in line
+        )
+        assert f"  span  L2 {span['first_l2']}-{span['first_l2'] + span['blocks'] - 1}  time " in line
         assert line.endswith(f"  blocks {span['blocks']}  transactions {span['txs']}  {span['tx_hashes_sha256']}")
 
 
@@ -101,6 +126,7 @@ def damaged(recording: Path, folder: Path) -> int:
 
 def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftovers, url: str, recording: Path) -> None:
     """The commands run concurrently, because each waits for the data until its timeout."""
+    timeout = ("--timeout", "15s")
     leftovers, folder = module_leftovers, module_leftovers.folder / "damaged"
     block = damaged(recording, folder)
     server, damaged_url = serve(leftovers, folder)
@@ -110,7 +136,7 @@ def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftov
         (damaged_url, block, block, f"L1 block {block}: {damaged_url.removeprefix('http://')}: the transactions of"),
     ]
     with server, ExitStack() as running:
-        commands = [running.enter_context(start(leftovers, at, first, last)) for at, first, last, _ in cases]
+        commands = [running.enter_context(start(leftovers, at, first, last, *timeout)) for at, first, last, _ in cases]
         for command, (_, _, _, error) in zip(commands, cases, strict=True):
             ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()

@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from rollup_node.node.commands import common
-from rollup_node.node.commands.common import ParsedCommand, address, parse, run
+from rollup_node.node.commands.common import ParsedCommand, address, l2_secret, parse, run
 from rollup_node.node.commands.flags import FlagParser
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError
@@ -69,6 +70,22 @@ def test_l1_blobs_and_compute_run_with_the_processes_of_the_command(monkeypatch:
     assert isinstance(specs[0].config, L1Config) and not specs[0].config.runtime_config
     assert (settings.log.level, settings.log_output, settings.runtime_dir) == (Level.WARN, 2, None)
     assert other.log.level is Level.INFO and settings.precheck is not None
+
+
+def test_the_secret_for_the_l2_source_is_that_of_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "jwt.hex"
+    path.write_text("07" * 32)
+
+    def secret(*words: str) -> bytes | None:
+        parser = FlagParser("test", "A test.")
+        parser.add_l2_source()
+        return l2_secret(parse(parser, (*OPTIONS, "--l1=http://a", *words)))
+
+    assert secret("--l2=http://e", f"--l2.jwt-secret={path}") == b"\x07" * 32
+    assert secret("--l2=http://e") is None and secret(f"--l2.jwt-secret={path}") is None
+    with pytest.raises(SetupError, match=r"there is no secret in .*none"):
+        secret("--l2=http://e", f"--l2.jwt-secret={tmp_path / 'none'}")
+    assert not (tmp_path / "none").exists()
 
 
 def test_addresses() -> None:

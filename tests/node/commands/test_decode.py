@@ -1,5 +1,6 @@
 """`rollup-node decode` on all recorded data, its exit codes and its errors."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -69,10 +70,16 @@ def test_all_26_spans(decode: Any, recorded_data: list[bytes], shared_data: Path
     ran = decode(*files, "--as", "data", *ON_OP_SEPOLIA)
     expected = json.loads((shared_data / "op_sepolia_replay" / "expected.json").read_text())
     assert (ran.code, ran.err) == (0, [])
+    channel_bytes = {batch["channel"]: batch["channel_bytes"] for batch in ran.batches}
+    frames = sum(map(len, recorded_data))
+    assert frames - 30 * len(recorded_data) < sum(channel_bytes.values()) < frames
     assert ran.batches == [
         {
             "channel": span["channel"],
+            "channel_bytes": channel_bytes[span["channel"]],
             "kind": "span",
+            "first_block": span["first_l2"],
+            "last_block": span["first_l2"] + span["blocks"] - 1,
             "first_timestamp": expected["genesis_l2_time"] + 2 * span["first_l2"],
             "blocks": span["blocks"],
             "transactions": span["txs"],
@@ -115,7 +122,8 @@ def test_six_singular_batches_of_one_channel_body(decode: Any, shared_data: Path
     body = decode(folder / "hildr_batches_singular.bin", "--as", "channel")
     data = decode(folder / "magi_batcher_transactions.bin", "--as", "data")
     assert sum(batch["transactions"] for batch in body.batches) == 14
-    assert [{**batch, "channel": data.batches[0]["channel"]} for batch in body.batches] == data.batches
+    channel = {name: data.batches[0][name] for name in ("channel", "channel_bytes")}
+    assert [batch | channel for batch in body.batches] == data.batches
 
 
 @pytest.mark.parametrize(
@@ -161,6 +169,7 @@ def test_the_blocks_of_a_real_span(decode: Any, shared_data: Path, tmp_path: Pat
     genesis = find_network("op-sepolia").config.genesis.l2_time
     blocks = ran.batches[-1]["l2_blocks"]
     assert [(block["timestamp"] - genesis) // 2 for block in blocks] == list(range(16491245, 16491250))
+    assert [block["number"] for block in blocks] == list(range(16491245, 16491250))
     for block, number in zip(blocks, range(16491245, 16491249), strict=False):
         users = ["0x" + raw for raw in by_number[number]["txs"] if not raw.startswith("7e")]
         assert block["transactions"] == users
@@ -176,13 +185,46 @@ def hildr(shared_data: Path) -> Iterator[Path]:
 
 
 def test_text_output(decode: Any, hildr: Path) -> None:
-    ran = decode(hildr, "--as", "channel", as_json=False)
+    ran, size = decode(hildr, "--as", "channel", as_json=False), hildr.stat().st_size
     assert ran.lines == [
-        "singular  time 1986837747  blocks 1  transactions 20  "
+        f"bytes {size}  singular  time 1986837747 2032-12-16T19:22:27Z  blocks 1  transactions 20  "
         "fe6c26fe4a22605d40530d93d81be0b79b460519f68dd85829685ebbc2d7fa2f"
     ]
     full = decode(hildr, "--as", "channel", "--full", as_json=False)
     assert len(full.lines) == 22 and full.lines[1].startswith("  block of time 1986837747  epoch ")
+
+
+def test_numbers_of_blocks_by_a_genesis_of_ones_own(decode: Any, shared_data: Path) -> None:
+    words = (
+        shared_data / "channels" / "kona_batch.bin",
+        "--as",
+        "channel",
+        "--chain-id",
+        10,
+        "--genesis-time",
+        1686068903,
+    )
+    (batch,) = decode(*words, "--genesis-block", 105235063).batches
+    (of_network,) = decode(*words[:3], "--network", "op-mainnet").batches
+    assert batch == of_network and (batch["first_block"], batch["last_block"]) == (121382930, 121383072)
+    full = decode(*words, "--full", as_json=False).lines
+    assert full[1] == "  L2 16147867  time 1718364637 2024-06-14T11:30:37Z  epoch 20089746"
+
+
+def test_results_in_a_file(decode: Any, hildr: Path, tmp_path: Path) -> None:
+    words = (hildr, "--as", "channel", "--out")
+    ran = decode(*words, tmp_path / "a.jsonl", "--full")
+    assert (ran.code, ran.lines) == (0, [])
+    line = json.loads((tmp_path / "a.jsonl").read_text())
+    assert len(line["l2_blocks"][0]["transactions"]) == 20
+    assert decode(*words, tmp_path / "a.csv", as_json=False).code == 0
+    (row,) = csv.DictReader((tmp_path / "a.csv").read_text().splitlines())
+    assert (row["kind"], row["transactions"], row["tx_hashes_sha256"]) == ("singular", "20", line["tx_hashes_sha256"])
+    ran = decode(*words, tmp_path / "b.csv", "--full", as_json=False)
+    assert (ran.code, ran.err) == (1, ["rollup-node: --full has no place in a .csv file: name one that ends in .jsonl"])
+    (tmp_path / "no channel").write_bytes(b"\x05")
+    assert decode(tmp_path / "no channel", "--as", "channel", "--out", tmp_path / "c.csv", as_json=False).code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl", "no channel"]
 
 
 def test_forks_restrict(decode: Any, shared_data: Path) -> None:
@@ -222,6 +264,8 @@ def test_spans_without_the_chain_are_a_warning(decode: Any, shared_data: Path) -
         (["x", "--as", "blob", "--network", "op-mainet"], "invalid network"),
         (["x", "--as", "blob", "--chain-id", "-1"], "'-1' is not a chain id"),
         (["x", "--as", "blob", "--chainid=5"], "unknown flag --chainid; did you mean --chain-id?"),
+        (["x", "--as", "blob", "--block-time", "0"], "--block-time 0: blocks have at least one second"),
+        (["x", "--as", "blob", "--out", "b.csv", "--full"], "contradict each other"),
         (["x", "--as", "blob", "--l1", "y"], "unknown flag --l1"),
         (["nowhere", "--as", "blob"], "cannot read nowhere: No such file or directory"),
     ],

@@ -64,3 +64,18 @@ def test_invalid_values(read: Callable[[str], object], text: str, error: str) ->
 
 def test_the_largest_numbers() -> None:
     assert block_number(str((1 << 63) - 1)) == (1 << 63) - 1
+
+
+def test_a_timeout_is_a_time_above_zero(parser: FlagParser) -> None:
+    parser.add_timeout()
+    assert parser.parse_all([]).timeout is None
+    assert parser.parse_all(["--timeout", "1m30s"]).timeout == 90.0
+    for text in ("0s", "-1s", "5", "soon", ""):
+        with pytest.raises(SetupError, match="is not a time above 0 such as 30s or 2m"):
+            parser.parse_all([f"--timeout={text}"])
+
+
+def test_the_output_flags(parser: FlagParser) -> None:
+    parser.add_output()
+    flags = parser.parse_all(["--out", "a.csv", "--overwrite"])
+    assert (flags.out, flags.overwrite, flags.json) == ("a.csv", True, False)

@@ -15,6 +15,7 @@ from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.inspect import explain_stage, replay_stage
 from rollup_node.node.inspect.explain_stage import ExplainConfig, build
 from rollup_node.node.inspect.replay_stage import RESET, ReplayConfig
+from rollup_node.node.inspect.row_formats import RowFormat
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.stages import QueuedBatchPast
@@ -74,7 +75,8 @@ class ExplainHarness:
                 ]
             )
         )
-        replay = ReplayConfig(chain.rollup, SAFE, last, None, str(blocks), GENESIS_L1, as_json, *self._fds)
+        form = RowFormat.JSON if as_json else RowFormat.TEXT
+        replay = ReplayConfig(chain.rollup, SAFE, last, None, str(blocks), GENESIS_L1, form, self._fds[0], self._fds[1])
         self.buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
         self.stage = build(ExplainConfig(replay, last_l1), self.buses["engine"], Meter("engine"))
         derivation = self.buses["derivation"]

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jwt
 import msgspec
 import pytest
+from aiohttp import web
 
 from rollup_node.node.inspect.l2_source import EngineSource, FileSource, SourceError
 from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
@@ -17,7 +19,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.responses import header_json
 from tests.support.chain_fixture import ChainFixture
-from tests.support.http_listener import json_rpc_app, listening
+from tests.support.http_listener import app_for_every_path, json_rpc_app, listening
 
 
 def _payloads(chain: ChainFixture, count: int) -> list[ExecutionPayload]:
@@ -175,3 +177,23 @@ def test_an_unreachable_engine_is_temporary() -> None:
         await source.close()
 
     asyncio.run(scenario())
+
+
+def test_with_a_secret_each_request_has_a_token() -> None:
+    secret, tokens = b"\x07" * 32, []
+
+    async def answer(request: web.Request) -> web.Response:
+        tokens.append(request.headers.get("Authorization", ""))
+        call = json.loads(await request.read())
+        return web.json_response({"jsonrpc": "2.0", "id": call["id"], "result": None})
+
+    async def scenario() -> None:
+        async with listening(app_for_every_path(answer)) as (url,):
+            for source in (EngineSource(url, secret), EngineSource(url)):
+                assert await source.payload(5) is None
+                await source.close()
+
+    asyncio.run(scenario())
+    first, second = tokens
+    assert jwt.decode(first.removeprefix("Bearer "), secret, algorithms=["HS256"])["iat"] > 0
+    assert second == ""

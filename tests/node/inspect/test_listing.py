@@ -37,6 +37,12 @@ def test_all_26_spans(recording: SepoliaRecording) -> None:
     assert {each.kind for each in batches} == {"span"}
     assert sum(each.blocks for each in batches) == 479
     assert sum(each.transactions for each in batches) == 3603
+    for each in batches:
+        assert each.inclusion is not None
+        block = recording.l1_blocks[each.inclusion]
+        assert each.inclusion_time == block.header.timestamp
+        assert each.l1_transactions[-1] in [sent.hash for sent in block.inbox]
+    assert sum(each.channel_bytes or 0 for each in batches if each is not batches[0]) > 1_000_000
     genesis = recording.config.genesis.l2_time
     assert [each.first_timestamp for each in batches] == [genesis + 2 * each["first_l2"] for each in recording.spans]
 

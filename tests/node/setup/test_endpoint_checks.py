@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rollup_node.node.setup.endpoint_checks import (
     Endpoints,
     RetryPolicy,
     check_endpoints,
+    check_l2_source,
 )
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
@@ -388,3 +390,20 @@ def test_a_start_with_https_for_a_plain_port_says_so() -> None:
         endpoints = Endpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon.replace("http:", "https:"))
         with pytest.raises(SetupError, match=r"the port does not speak TLS .*use http://"):
             asyncio.run(check_endpoints(endpoints, LONG))
+
+
+@pytest.mark.parametrize(
+    ("layer", "secret", "error"),
+    [
+        ("l1", b"", "incorrect L2 RPC chain id 11155111, expected 11155420"),
+        ("l2", b"", r"rejects our JWT .*--l2.jwt-secret \(now none given\)"),
+        ("l2", b"\1" * 32, "rejects our JWT"),
+        ("l2", SECRET, None),
+    ],
+)
+def test_the_l2_source_of_a_command(server: EndpointsServer, layer: str, secret: bytes, error: str | None) -> None:
+    async def use(base: str) -> None:
+        await check_l2_source(Endpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given"), SHORT)
+
+    with nullcontext() if error is None else pytest.raises(SetupError, match=error):
+        asyncio.run(server.serve(use))

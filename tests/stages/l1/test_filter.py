@@ -66,6 +66,7 @@ def test_the_filter_of_a_rollup() -> None:
         l1_system_config=L1_FILTER.system_config,
     )
     assert filter_of_rollup(config) == L1_FILTER
+    assert filter_of_rollup(config, inbox_hashes=True).inbox_hashes
     for kind, contract in (("KeccakCommitment", b"\xda" * 20), ("GenericCommitment", None)):
         alt_da = AltDaConfig(b"\xda" * 20, kind, 1, 1)
         found = filter_of_rollup(msgspec.structs.replace(config, alt_da=alt_da))

@@ -14,6 +14,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.inbox import inbox_transaction, inbox_transactions
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import BlobRef, InboxTransaction
 
@@ -83,6 +84,12 @@ def test_blobs_are_counted_over_the_whole_block() -> None:
     found = inbox_transactions(block, INBOX, CHAIN)
     assert [each.kind for each in found] == [2, 3, 0, 3]
     assert [[blob.index for blob in each.blobs] for each in found] == [[], [3, 4], [], [5, 6]]
+
+
+def test_hashes_only_where_they_are_wanted() -> None:
+    raw = signed(2)
+    assert [each.hash for each in inbox_transactions([raw], INBOX, CHAIN)] == [b""]
+    assert [each.hash for each in inbox_transactions([raw], INBOX, CHAIN, with_hashes=True)] == [keccak256(raw)]
 
 
 def test_recorded_batcher_transactions(shared_data: Path) -> None:

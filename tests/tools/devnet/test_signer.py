@@ -12,6 +12,7 @@ from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.client.keys import private_key
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.signer import SignerMethods, main
 from tests.support.leftovers import Leftovers
@@ -56,7 +57,7 @@ def test_a_node_gets_its_blocks_signed(tmp_path: Path, leftovers: Leftovers) -> 
 )
 def test_other_requests_are_refused(changes: dict[str, Any], error: str) -> None:
     with pytest.raises(JsonRpcError, match=error):
-        asyncio.run(SignerMethods(KEY).sign(request(**changes)))
+        SignerMethods(private_key(SIGNER_KEY.secret)).sign(request(**changes))
 
 
 def test_an_unusable_key_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

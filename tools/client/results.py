@@ -1,0 +1,106 @@
+"""The results of the node's JSON-RPC methods as types. Hashes are HexBytes, numbers integers; fields that this version
+does not know are ignored."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from hexbytes import HexBytes
+
+from rollup_node.stages.p2p.peering.peer_info import IpNet, PeerDump, PeerInfo, PeerStats
+
+__all__ = ["IpNet", "PeerDump", "PeerInfo", "PeerStats"]
+T = TypeVar("T")
+
+
+class ResultError(ValueError):
+    """A result of another shape than its method has."""
+
+
+class BlockId(msgspec.Struct, frozen=True):
+    """A block of L1 or L2."""
+
+    hash: HexBytes
+    number: int
+
+
+class L1BlockRef(msgspec.Struct, frozen=True, rename="camel"):
+    """An L1 block; `timestamp` in seconds. The zero hash is that of an unknown block."""
+
+    hash: HexBytes
+    number: int
+    parent_hash: HexBytes
+    timestamp: int
+
+
+class L2BlockRef(msgspec.Struct, frozen=True, rename="camel"):
+    """An L2 block, with its L1 origin and its number within the epoch; as L1BlockRef otherwise."""
+
+    hash: HexBytes
+    number: int
+    parent_hash: HexBytes
+    timestamp: int
+    l1_origin: BlockId = msgspec.field(name="l1origin")
+    sequence_number: int
+
+
+class SyncStatus(msgspec.Struct, frozen=True):
+    """The result of optimism_syncStatus [RPC36 to RPC40]."""
+
+    current_l1: L1BlockRef
+    current_l1_finalized: L1BlockRef
+    head_l1: L1BlockRef
+    safe_l1: L1BlockRef
+    finalized_l1: L1BlockRef
+    unsafe_l2: L2BlockRef
+    safe_l2: L2BlockRef
+    finalized_l2: L2BlockRef
+    pending_safe_l2: L2BlockRef
+    cross_unsafe_l2: L2BlockRef
+    local_safe_l2: L2BlockRef
+
+
+class OutputAtBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of optimism_outputAtBlock [RPC31]."""
+
+    version: HexBytes
+    output_root: HexBytes
+    block_ref: L2BlockRef
+    withdrawal_storage_root: HexBytes
+    state_root: HexBytes
+    sync_status: SyncStatus
+
+
+class SafeHead(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of optimism_safeHeadAtL1Block: the safe head after that L1 block, and the L1 block that made it so."""
+
+    l1_block: BlockId
+    safe_head: BlockId
+
+
+class DependencySet(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of optimism_dependencySet: the chain ids; the message window in seconds, 0 for the default."""
+
+    dependencies: dict[str, Any]
+    override_message_expiry_window: int = 0
+
+
+def convert(value: Any, shape: type[T]) -> T:
+    """The value of a result as this type. Raises ResultError for another shape."""
+    try:
+        return msgspec.convert(_plain(value), shape, dec_hook=_decode)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise ResultError(f"unexpected result: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """The value without the mapping types of web3's middleware."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _decode(kind: type[Any], value: Any) -> Any:
+    if kind is HexBytes and isinstance(value, str):
+        return HexBytes(value)
+    raise TypeError(f"{kind.__name__} from {type(value).__name__}")
