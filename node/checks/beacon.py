@@ -1,15 +1,12 @@
 """Checks of a beacon node: that it is one, and of the chain of L1."""
 
-import asyncio
 from typing import Any
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error, ok
-from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_broken, why_not_connected
-from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import one_line, shown_body
@@ -59,19 +56,15 @@ class BeaconReader:
 
     async def get(self, path: str) -> bytes:
         """The body of an answer with status 200."""
+        from rollup_node.node.checks.http_get import http_get
+
         try:
             base = URL(self.url)
             address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
-            async with asyncio.timeout(self.timeout):
-                status, body = await self._exchange(address)
-        except TimeoutError:
-            raise EndpointError(self.name, "timeout") from None
-        except BodyTooLargeError as failure:
-            raise EndpointError(self.name, str(failure)) from None
-        except aiohttp.ClientConnectorError as failure:
-            raise EndpointError(self.name, f"cannot connect ({why_not_connected(failure.os_error)})") from None
-        except (aiohttp.ClientError, OSError, ValueError) as failure:
-            raise EndpointError(self.name, f"the connection failed ({why_broken(failure)})") from None
+        except ValueError as failure:
+            raise EndpointError(self.name, f"malformed URL ({failure})") from None
+        answer = await http_get(self.name, address, self._headers, self.timeout, MAX_BODY)
+        status, body = answer.status, answer.body
         if status != 200:
             words = f": {shown_body(body)}" if body else ""
             raise EndpointError(self.name, f"HTTP status {status} for /{path}{words}", status)
@@ -87,19 +80,6 @@ class BeaconReader:
             if failure.status is None:
                 raise
             return None
-
-    async def _exchange(self, address: URL) -> tuple[int, bytes]:
-        session = aiohttp.ClientSession(
-            headers=self._headers,
-            timeout=aiohttp.ClientTimeout(total=None),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-        async with session, session.get(address, allow_redirects=False) as response:
-            try:
-                return response.status, await read_body(response, MAX_BODY)
-            except BodyEncodingError as failure:
-                raise EndpointError(self.name, str(failure)) from None
 
 
 async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) -> list[Finding]:

@@ -1,13 +1,11 @@
 """Why an endpoint cannot be used, told apart by what it answered."""
 
-import time
 from email.utils import parsedate_to_datetime
 
-import aiohttp
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error
-from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS
+from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS, endpoint_name
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -16,6 +14,8 @@ Failure = EndpointError | RpcFailure
 
 TOKEN_SECONDS = 60
 """How far the time of a token may be from the engine's clock (Engine API, authentication)."""
+
+MAX_BODY = 1 << 16
 
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 _TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
@@ -81,16 +81,14 @@ def skew_text(skew: float) -> str:
 async def clock_skew(url: str, timeout: float) -> float | None:
     """At least how many seconds the clock of an HTTP server is ahead of ours, by the Date header of any answer (RFC
     9110, whole seconds); None without an answer or a date."""
-    limit = aiohttp.ClientTimeout(total=timeout)
+    from rollup_node.node.checks.http_get import http_get
+
     try:
         address = URL(url)
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
-        async with aiohttp.ClientSession(timeout=limit, cookie_jar=aiohttp.DummyCookieJar()) as session:
-            sent = time.time()
-            async with session.get(address, allow_redirects=False) as response:
-                received = time.time()
-                date = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
-    except (aiohttp.ClientError, OSError, ValueError, TimeoutError, KeyError, OverflowError):
+        _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY)
+        date = parsedate_to_datetime(headers["Date"]).timestamp() + 0.5
+    except (EndpointError, ValueError, KeyError, OverflowError):
         return None
     # The server wrote its date at any time between the two.
     margin = 0.5 + (received - sent) / 2

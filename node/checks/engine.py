@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jwt
 import msgspec
 
 from rollup_node.node.checks.execution import read_block
@@ -47,6 +46,8 @@ def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
     """A client whose every request has a new token."""
 
     def token() -> Mapping[str, str]:
+        import jwt
+
         encoded = jwt.encode({"iat": int(time.time())}, secret, algorithm="HS256")
         return {"Authorization": f"Bearer {encoded}"}
 

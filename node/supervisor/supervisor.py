@@ -133,10 +133,10 @@ class Supervisor:
         try:
             self._install_signal_handlers()
             setproctitle(f"rollup-node: {SUPERVISOR}")
-            freeze_heap()
-            self._sweeper.start()
             self._log.info("starting node", version=self._settings.version, runtime_dir=self._directory.path)
             self._precheck.start()
+            freeze_heap()
+            self._sweeper.start()
             while not self._ended():
                 self._children.wait(self._poll_seconds())
                 self._tick(time.monotonic())

@@ -3,8 +3,10 @@
 import asyncio
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import aiohttp
+if TYPE_CHECKING:
+    import aiohttp
 
 CHUNK = 1 << 20
 PIECE = 256 << 10
@@ -23,7 +25,7 @@ class BodyEncodingError(ValueError):
     """The body is compressed by another method than gzip or deflate, or damaged."""
 
 
-async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+async def read_body(response: "aiohttp.ClientResponse", limit: int) -> bytes:
     """The decompressed body of at most `limit` bytes. The session must have `auto_decompress` off, since aiohttp
     decompresses all it has received at once. Raises BodyTooLargeError, BodyEncodingError."""
     inflater = _inflater(response.headers.get("Content-Encoding", ""))

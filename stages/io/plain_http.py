@@ -33,15 +33,6 @@ HAPPY_EYEBALLS_DELAY = 0.25
 OK = 200
 
 
-def is_plain_http(url: str) -> bool:
-    """Whether a URL is well-formed, with a host and the scheme `http`."""
-    try:
-        parsed = URL(url)
-        return parsed.scheme == "http" and bool(parsed.raw_host)
-    except ValueError:
-        return False
-
-
 class PlainHttpTransport:
     """Exchanges bodies with one endpoint, over as many connections as there are exchanges at a time. `headers` is
     called for every request; see JsonRpcClient."""

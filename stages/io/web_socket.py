@@ -12,7 +12,6 @@ from email.utils import parsedate_to_datetime
 from typing import NoReturn
 
 import aiohttp
-from yarl import URL
 
 from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError, why_broken, why_not_connected
 from rollup_node.stages.io.json_answers import answered_ids
@@ -313,14 +312,6 @@ class WebSocketTransport:
 
     async def _refuse_redirect(self, *_: object) -> NoReturn:
         raise EndpointError(self.name, "a redirect instead of a WebSocket handshake")
-
-
-def is_web_socket(url: str) -> bool:
-    """Whether a URL is one of a WebSocket endpoint."""
-    try:
-        return URL(url).scheme in ("ws", "wss")
-    except ValueError:
-        return False
 
 
 def _refusal(error: aiohttp.WSServerHandshakeError, now: float) -> str:

@@ -8,7 +8,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.io.web_socket import is_web_socket
+from rollup_node.stages.io.url_schemes import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import HeadTracker

@@ -15,7 +15,7 @@ import pytest
 
 from rollup_node.stages.io import http_connection
 from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError
-from rollup_node.stages.io.plain_http import PlainHttpTransport, is_plain_http
+from rollup_node.stages.io.plain_http import PlainHttpTransport
 from tests.support.stage_runner import run_within
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -356,19 +356,3 @@ def test_a_host_whose_addresses_all_refuse() -> None:
             await client.exchange(b"{}", 20, LIMIT)
 
     run_within(30, main)
-
-
-@pytest.mark.parametrize(
-    ("url", "is_plain"),
-    [
-        ("http://127.0.0.1:8545", True),
-        ("HTTP://host/path", True),
-        ("https://host", False),
-        ("ws://host", False),
-        ("http://[", False),
-        ("http:///path", False),
-        ("nonsense", False),
-    ],
-)
-def test_which_urls_are_plain_http(url: str, is_plain: bool) -> None:
-    assert is_plain_http(url) == is_plain

@@ -5,12 +5,10 @@ DSC8, SCR7, SCR8, PST4]."""
 import asyncio
 import random
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
 from rollup_node.stages.p2p.host.io.host_api import (
@@ -22,6 +20,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     PeerDisconnected,
 )
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
+from rollup_node.stages.p2p.peering.static_peers import parse_static_peers
 from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
 
 STATIC = "static"
@@ -39,27 +38,6 @@ _PING_BURST = 10
 _DIAL_MAX_BACKOFF = 600.0
 
 log = get_logger("p2p")
-
-
-class StaticPeerError(Exception):
-    """An entry of `p2p.static` is invalid."""
-
-
-def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
-    """The addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
-    found: dict[PeerId, list[Multiaddr]] = {}
-    for text in filter(None, map(str.strip, texts)):
-        try:
-            address = parse_multiaddr(text)
-        except MultiaddrError as error:
-            raise StaticPeerError(f"{error} (p2p.static)") from None
-        if address.peer_id is None or address.tcp is None:
-            raise StaticPeerError(
-                f"{text} lacks address, TCP port or peer id, as in /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA... (p2p.static)"
-            )
-        if address.peer_id != own:
-            found.setdefault(address.peer_id, []).append(address.without_peer_id)
-    return found
 
 
 class PeerManager:

@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, StaticPeerError, parse_static_peers
+from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerMetadata, PeerScores
 from tests.support.p2p_hosts import RecordingHost, running_host, running_tasks, until
 
@@ -53,17 +53,6 @@ def test_a_static_peer_that_disconnects_at_once_is_backed_off() -> None:
             assert 1 <= refused <= 3
 
     asyncio.run(run())
-
-
-def test_static_peers_need_address_port_and_id() -> None:
-    text = RecordingHost(2).multiaddr.replace("/tcp/0", "/tcp/9222")
-    assert parse_static_peers([text, " " + text], OWN.peer_id) == {
-        OTHER.peer_id: [tcp_multiaddr("127.0.0.1", 9222)] * 2
-    }
-    assert parse_static_peers([text], OTHER.peer_id) == {}
-    for wrong in ("/ip4/127.0.0.1/tcp/1", "nonsense", text.replace("/tcp/9222", ""), text.replace("tcp", "udp")):
-        with pytest.raises(StaticPeerError, match=r"p2p\.static"):
-            parse_static_peers([wrong], OWN.peer_id)
 
 
 def test_known_peers_are_dialled_while_there_are_too_few() -> None:
