@@ -20,6 +20,7 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTas
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesReady,
@@ -151,7 +152,7 @@ class ReplayStage:
             self._problem = f"L1 is exhausted at block {origin}"
         self._work.wake.set()
 
-    def _on_l1(self, message: L1Heads | Health) -> None:
+    def _on_l1(self, message: L1Heads | Endpoints | Health) -> None:
         if isinstance(message, Health) and message.problems:
             self._problem = f"L1: {message.problems[0]}"
 

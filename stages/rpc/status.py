@@ -116,6 +116,48 @@ class Peers(msgspec.Struct, frozen=True):
     mesh: int
 
 
+class EndpointState(StrEnum):
+    """How an endpoint answers."""
+
+    OK = "ok"
+    THROTTLED = "throttled"
+    """A request was refused for the number of requests before it, less than a minute ago."""
+    FAILING = "failing"
+    """The last request failed."""
+    UNUSED = "unused"
+
+
+class EndpointStatus(msgspec.Struct, frozen=True):
+    """An endpoint that a process calls, since that process began. `kind` is `l1`, `beacon` or `da-server`, `in_use`
+    whether it is called first. `requests` counts each call of a batch, `throttled` those that were refused for their
+    number; `latency_ms` is the mean of the latest answers. `error` is the last failure, `error_age_s` old."""
+
+    process: str
+    kind: str
+    name: str
+    state: EndpointState
+    in_use: bool
+    requests: int
+    errors: int
+    throttled: int
+    latency_ms: float | None
+    error: str | None
+    error_age_s: float | None
+
+
+class DropStatus(msgspec.Struct, frozen=True):
+    """What derivation dropped for one reason with one effect: `count` since its process began, `count_1h` in the last
+    hour. `rule` is the id in docs/rules, `text` that of the last drop, at `l1_block`."""
+
+    rule: str
+    reason: str
+    effect: str
+    count: int
+    count_1h: int
+    text: str
+    l1_block: int | None
+
+
 class Problem(msgspec.Struct, frozen=True):
     """What a process reports; `code` is that of docs/codes.md, `since` in Unix seconds."""
 
@@ -128,8 +170,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 class NodeStatus(msgspec.Struct, frozen=True):
     """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready; `sentence`
-    says it all in one line; `state_age_s` is for how long the state has applied, and `drops_1h` what derivation dropped
-    in the last hour."""
+    says it all in one line; `state_age_s` is for how long the state has applied. `drops_1h` is what derivation dropped
+    in the last hour, `drops` the same by reason. `l1_req_per_block` are the calls to L1 for each L1 block that
+    derivation read in the last minutes."""
 
     version: str
     time: float
@@ -149,3 +192,6 @@ class NodeStatus(msgspec.Struct, frozen=True):
     drops_1h: int | None
     problems: list[Problem]
     processes: list[ProcessStatus] | None
+    endpoints: list[EndpointStatus] | None = None
+    drops: list[DropStatus] | None = None
+    l1_req_per_block: float | None = None

@@ -20,8 +20,10 @@ from rollup_node.stages.io.endpoint_errors import (
     endpoint_name,
     why_not_connected,
 )
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
@@ -80,6 +82,7 @@ class BeaconEndpoint:
         self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
     ) -> None:
         self.name = endpoint_name(url)
+        self.record = EndpointRecord("beacon", self.name)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = meter, large
@@ -186,10 +189,32 @@ class BeaconEndpoint:
 
     def _ok(self, status: int, body: bytes) -> bytes:
         if status != 200:
-            raise EndpointError(self.name, f"HTTP status {status}{_words(body)}", status)
+            raise self._refusal(status, body)
         return body
 
+    def _refusal(self, status: int, body: bytes) -> EndpointError:
+        return EndpointError(self.name, f"HTTP status {status}{_words(body)}", status)
+
     async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
+        """Status and body of one request, which is recorded."""
+        start = time.monotonic()
+        try:
+            status, body = await self._request(label, path, query, max_body)
+        except AnswerTooLargeError:
+            self.record.answered(time.monotonic() - start)
+            raise
+        except EndpointError as error:
+            self.record.failed(error)
+            raise
+        if status == 200 or status in _UNSUPPORTED_ROUTE:
+            self.record.answered(time.monotonic() - start)
+        else:
+            self.record.failed(self._refusal(status, body))
+        return status, body
+
+    async def _request(
+        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int
+    ) -> tuple[int, bytes]:
         """Status and body of one request, whose metrics are recorded under `label`."""
         self._meter.count("rpc_client_requests_total", rpc="beacon", method=label)
         start, error = time.monotonic(), "endpoint"
@@ -256,6 +281,10 @@ class BeaconEndpoints:
         offer.endpoint.failed(offer)
         if self.all[self._current] is offer.endpoint:
             self._current = (self._current + 1) % len(self.all)
+
+    def counts(self) -> list[EndpointCounts]:
+        """How each of them answers."""
+        return [endpoint.record.counts(index == self._current) for index, endpoint in enumerate(self.all)]
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -8,6 +8,7 @@ from yarl import URL
 
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_not_connected
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
@@ -38,6 +39,7 @@ class DaClient:
 
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
+        self.record = EndpointRecord("da-server", self.name)
         self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, meter
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._session: aiohttp.ClientSession | None = None
@@ -45,6 +47,20 @@ class DaClient:
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
         """The input of a commitment. Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and
         EndpointError for any other failure."""
+        start = time.monotonic()
+        try:
+            found = await self._get(commitment, ahead)
+        except (InputNotFoundError, TooLargeAheadError):
+            self.record.answered(time.monotonic() - start)
+            raise
+        except EndpointError as failure:
+            self.record.failed(failure)
+            raise
+        self.record.answered(time.monotonic() - start)
+        return found
+
+    async def _get(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
+        """One request, whose metrics are recorded."""
         self._meter.count("rpc_client_requests_total", rpc="da-server", method="get")
         start, error = time.monotonic(), "endpoint"
         try:

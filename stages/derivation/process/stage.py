@@ -356,6 +356,9 @@ class DerivationStage:
         self.derivation_log.idle(idle)
         self.derivation_log.frames_added(self.deriver.events.frames_added)
         self._publisher.set(self.derivation_log.drops)
+        counts = self.derivation_log.drop_counts
+        if counts is not None:
+            self._publisher.set(counts)
         settled = None if self._alt_da is None else self._alt_da.settled_l1
         waits = self._waits.waits
         self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled, waits))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
+from rollup_node.stages.io.endpoint_record import EndpointsPublisher
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
@@ -53,6 +54,7 @@ class L1Stage:
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
+        self._counts = EndpointsPublisher(self._publisher.set)
         newest = NewestBlock[L1Endpoint](config.poll_interval, self._is_awaited)
         self._fetcher = BlockFetcher(config, self._endpoints, newest, bus.dispatch("work.l1"), self._blocks.wake.set)
         self._poller = HeadPoller(
@@ -210,6 +212,7 @@ class L1Stage:
         self._block_problems = problems
         contradiction = [self._poller.contradiction] if self._poller.contradiction else []
         self._publisher.set(Health((*self._runtime_problems, *contradiction, *problems)))
+        self._counts.step(self._endpoints.counts)
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:

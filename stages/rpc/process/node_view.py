@@ -11,7 +11,8 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.derivation import DerivationStatus, DropCount, DropCounts, Drops
+from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -34,6 +35,8 @@ class NodeView:
         self.derivation: DerivationStatus | None = None
         self.peer_status: PeerStatus | None = None
         self.drops_total: int | None = None
+        self.drop_counts: tuple[DropCount, ...] = ()
+        self.endpoints: dict[str, tuple[EndpointCounts, ...]] = {}
         self.health: dict[str, tuple[str, ...]] = {}
         self.on_halt: Callable[[], None] = lambda: None
         self._engine_changed = asyncio.Event()
@@ -82,7 +85,13 @@ class NodeView:
             elif isinstance(message, DerivationStatus):
                 self.derivation = message
             elif isinstance(message, Drops):
+                if message.total < (self.drops_total or 0):
+                    self.drop_counts = ()
                 self.drops_total = message.total
+            elif isinstance(message, DropCounts):
+                self.drop_counts = message.kinds
+            elif isinstance(message, Endpoints):
+                self.endpoints[process] = message.endpoints
             elif isinstance(message, PeerStatus):
                 self.peer_status = message
 

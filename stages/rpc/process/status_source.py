@@ -75,6 +75,8 @@ class StatusSource:
             node.faults(),
             processes,
             uptime,
+            node.endpoints or None,
+            node.drop_counts,
         )
         return self._builder.build(seen, now, wall)
 
