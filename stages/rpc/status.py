@@ -95,7 +95,8 @@ class SequencerStatus(msgspec.Struct, frozen=True):
 
 class ProcessStatus(msgspec.Struct, frozen=True):
     """A process as the supervisor lists it. `heartbeat_age_s`, `cpu_s` and `resident_bytes` are up to 2 s old;
-    `status_age_s` is that of its last status in the rpc process."""
+    `status_age_s` is that of its last status in the rpc process. `cpu_share` is the part of a core that it used in the
+    last seconds."""
 
     name: str
     pid: int
@@ -107,6 +108,7 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     status_age_s: float | None
     cpu_s: float | None
     resident_bytes: int | None
+    cpu_share: float | None = None
 
 
 class Peers(msgspec.Struct, frozen=True):
@@ -147,7 +149,8 @@ class EndpointStatus(msgspec.Struct, frozen=True):
 
 class DropStatus(msgspec.Struct, frozen=True):
     """What derivation dropped for one reason with one effect: `count` since its process began, `count_1h` in the last
-    hour. `rule` is the id in docs/rules, `text` that of the last drop, at `l1_block`."""
+    hour. `rule` is the id in docs/rules, `link` the section of the specs about it, `text` that of the last drop, at
+    `l1_block`."""
 
     rule: str
     reason: str
@@ -156,16 +159,20 @@ class DropStatus(msgspec.Struct, frozen=True):
     count_1h: int
     text: str
     l1_block: int | None
+    link: str | None = None
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What a process reports; `code` is that of docs/codes.md, `since` in Unix seconds."""
+    """What a process reports; `code` is that of docs/codes.md with what it `means` and what to `do`. `since` in Unix
+    seconds."""
 
     process: str
     code: str | None
     text: str
     since: int
     age_s: float
+    means: str | None = None
+    do: str | None = None
 
 
 class NodeStatus(msgspec.Struct, frozen=True):

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.endpoints import EndpointCounts
@@ -18,6 +20,7 @@ from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.node_state import L1Lag, NodeState
 from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
 from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason
+from rollup_node.stages.rpc.rule_links import rule_link
 from rollup_node.stages.rpc.status import (
     BlockStatus,
     ChainStatus,
@@ -162,6 +165,7 @@ class StatusBuilder:
                 count_1h=self._drops_by_kind[kind.reason, kind.effect].recent(now),
                 text=kind.text,
                 l1_block=kind.l1_block,
+                link=rule_link(kind.rule),
             )
             for kind in counts
         ]
@@ -202,11 +206,15 @@ class StatusBuilder:
         before, self._since = self._since, {}
         problems = []
         for fault in faults:
-            code = next((code.text for code in Code if code.text in fault.text), None)
+            found = next((code for code in Code if code.text in fault.text), None)
+            code = None if found is None else found.text
             key = fault.process, code or _DIGITS.sub("#", fault.text)
             since = self._since[key] = before.get(key, now)
             age = max(now - since, 0.0)
-            problems.append(Problem(fault.process, code, fault.text, int(wall - age), round(age, 1)))
+            problem = Problem(fault.process, code, fault.text, int(wall - age), round(age, 1))
+            if found is not None:
+                problem = msgspec.structs.replace(problem, means=found.meaning, do=found.remedy)
+            problems.append(problem)
         return problems
 
 

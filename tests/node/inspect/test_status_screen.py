@@ -19,6 +19,7 @@ from rollup_node.stages.rpc.status import (
     State,
     SyncProgress,
 )
+from tests.support.node_statuses import UNKNOWN
 
 
 def block(number: int, age: float) -> BlockStatus:
@@ -49,26 +50,6 @@ SYNCING = NodeStatus(
     drops_1h=3,
     problems=[Problem("blobs", None, "away", 1795433909, 156.0)],
     processes=[process(name) for name in NAMES] + [process("p2p", 2), process("rpc")],
-)
-UNKNOWN = NodeStatus(
-    version="v1",
-    time=0.0,
-    uptime_s=None,
-    chain=ChainStatus(None, 1, 10, 2, "bedrock", None),
-    state=State.STARTING,
-    state_age_s=0.0,
-    sentence="starting",
-    ready=False,
-    reasons=[],
-    heads=Heads(None, None, None),
-    l1=L1Status(None, None, None, None, None, None),
-    progress=SyncProgress(None, None, None, None, None),
-    sequencing_window=None,
-    sequencer=None,
-    peers=None,
-    drops_1h=None,
-    problems=[],
-    processes=None,
 )
 
 
