@@ -1,14 +1,13 @@
-"""What a process remembers of the answers of an endpoint, and publishes at most once a second [RPC94]."""
+"""What a process remembers of the answers of an endpoint [RPC94]."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.json_answers import RpcFailure
-from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts, Endpoints
+from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
 
-PUBLISH_SECONDS = 1.0
 TOO_MANY_REQUESTS = 429
 LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)
 """JSON-RPC codes of a provider's rate limit: that of EIP-1474, and the HTTP status in its place."""
@@ -61,21 +60,6 @@ class EndpointRecord:
 
     def _own_words(self, error: Exception) -> str:
         return str(error).removeprefix(f"{self._name}: ")
-
-
-class EndpointsPublisher:
-    """Publishes the records of a process's endpoints. `clock` is monotonic."""
-
-    def __init__(self, publish: Callable[[Endpoints], object], clock: Callable[[], float] = time.monotonic) -> None:
-        self._publish, self._clock = publish, clock
-        self._due = float("-inf")
-
-    def step(self, counts: Callable[[], Iterable[EndpointCounts]]) -> None:
-        """Publishes if the last time was PUBLISH_SECONDS ago."""
-        now = self._clock()
-        if now >= self._due:
-            self._due = now + PUBLISH_SECONDS
-            self._publish(Endpoints(tuple(counts())))
 
 
 def is_throttled(error: Exception) -> bool:

@@ -96,7 +96,8 @@ class SequencerStatus(msgspec.Struct, frozen=True):
 class ProcessStatus(msgspec.Struct, frozen=True):
     """A process as the supervisor lists it. `heartbeat_age_s`, `cpu_s` and `resident_bytes` are up to 2 s old;
     `status_age_s` is that of its last status in the rpc process. `cpu_share` is the part of a core that it used in the
-    last seconds."""
+    last seconds. `queue` counts what waits in it: L1 blocks of l1 and derivation, requests of blobs, unsafe blocks of
+    engine."""
 
     name: str
     pid: int
@@ -109,6 +110,7 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     cpu_s: float | None
     resident_bytes: int | None
     cpu_share: float | None = None
+    queue: int | None = None
 
 
 class Peers(msgspec.Struct, frozen=True):
@@ -179,7 +181,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready; `sentence`
     says it all in one line; `state_age_s` is for how long the state has applied. `drops_1h` is what derivation dropped
     in the last hour, `drops` the same by reason. `l1_req_per_block` are the calls to L1 for each L1 block that
-    derivation read in the last minutes."""
+    derivation read in the last minutes, `compute_tasks` the tasks that compute has not completed."""
 
     version: str
     time: float
@@ -202,3 +204,4 @@ class NodeStatus(msgspec.Struct, frozen=True):
     endpoints: list[EndpointStatus] | None = None
     drops: list[DropStatus] | None = None
     l1_req_per_block: float | None = None
+    compute_tasks: int | None = None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.messages.base import QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.endpoints import EndpointCounts
@@ -60,7 +61,7 @@ class NodeFacts(NamedTuple):
 
 class Snapshot(NamedTuple):
     """What is known at one moment; None for what is not. `drops` are those since derivation started, `drop_counts` the
-    same by reason. `endpoints` are those of each process."""
+    same by reason. `endpoints` and `queues` are those of each process."""
 
     l1: L1Heads | None
     engine: EngineStatus | None
@@ -72,6 +73,7 @@ class Snapshot(NamedTuple):
     uptime: float | None = None
     endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
     drop_counts: Sequence[DropCount] = ()
+    queues: Mapping[str, QueueLength] | None = None
 
 
 class StatusBuilder:
@@ -124,10 +126,11 @@ class StatusBuilder:
             peers=None if seen.peers is None else Peers(seen.peers.connected, seen.peers.mesh),
             drops_1h=None if seen.drops is None else self._drops.recent(now),
             problems=self._problems(seen.faults, now, wall),
-            processes=seen.processes,
+            processes=_with_queues(seen.processes, seen.queues or {}),
             endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
             drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
             l1_req_per_block=self._requests.per_block(),
+            compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
         )
 
     def _add(self, seen: Snapshot, now: float) -> None:
@@ -258,6 +261,15 @@ def _l1_status(seen: Snapshot, behind: int | None, wall: float) -> L1Status:
         lag_blocks=behind,
         lag_s=lag,
     )
+
+
+def _with_queues(
+    processes: list[ProcessStatus] | None, queues: Mapping[str, QueueLength]
+) -> list[ProcessStatus] | None:
+    if processes is None or not queues:
+        return processes
+    found = ((each, queues.get(each.name)) for each in processes)
+    return [each if queue is None else msgspec.structs.replace(each, queue=queue.items) for each, queue in found]
 
 
 def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> list[EndpointStatus]:

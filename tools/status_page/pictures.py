@@ -55,10 +55,17 @@ image.onload = () => {
     counts.set(color, (counts.get(color) ?? 0) + 1);
     colors.push(color);
   }
-  const kept = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([color]) => color);
+  const all = [...counts].sort((a, b) => b[1] - a[1]).map(([color]) => color), kept = all.slice(0, 192);
   const apart = (a, b) => [16, 8, 0].reduce((sum, bit) => sum + ((a >> bit & 255) - (b >> bit & 255)) ** 2, 0);
   const nearest = (color) => kept.reduce((best, each, index) =>
     apart(each, color) < apart(kept[best], color) ? index : best, 0);
+  // The rest of the palette are the colours that are furthest from it: few pixels, but a line of a legend.
+  const distance = new Map(all.map((color) => [color, apart(color, kept[nearest(color)])]));
+  while (kept.length < Math.min(256, all.length)) {
+    const next = all.reduce((best, color) => distance.get(color) > distance.get(best) ? color : best);
+    kept.push(next);
+    all.forEach((color) => distance.set(color, Math.min(distance.get(color), apart(color, next))));
+  }
   const places = new Map([...counts.keys()].map((color) => [color, nearest(color)]));
   const text = (values) => {
     let found = "";
@@ -139,7 +146,7 @@ def set_size(driver: "WebDriver", width: int, height: int) -> None:
 
 
 def picture(driver: "WebDriver", width: int) -> bytes:
-    """The whole page as PNG in its 256 most frequent colours."""
+    """The whole page as PNG in 256 of its colours."""
     set_size(driver, width, min(int(driver.execute_script(FIT)), MAX_HEIGHT))
     taken = driver.get_screenshot_as_base64()
     driver.get("about:blank")

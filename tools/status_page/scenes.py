@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from rollup_node.stages.messages.base import QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
 from rollup_node.stages.messages.endpoints import EndpointCounts
@@ -88,6 +89,7 @@ def in_step(
             "blobs": (endpoint("beacon", "beacon:5052", ago, 0.4),),
         },
         drops(recent),
+        queues(0),
     )
 
 
@@ -98,7 +100,7 @@ def syncing(ago: int) -> Snapshot:
     waits = DerivationWaits(900 + worked * 7 // 10, 230 + worked // 10, 95, 310 + worked // 8, 187 + worked // 12)
     seen = in_step(ago, safe_age=behind, waits=waits)
     busy = {"l1": 0.31, "derivation": 0.46, "compute": 0.22, "engine": 0.38, "blobs": 0.09, "p2p": 0.06, "rpc": 0.005}
-    return seen._replace(processes=processes(cpu=busy))
+    return seen._replace(processes=processes(cpu=busy), queues=queues(8))
 
 
 def blobs_missing(ago: int) -> Snapshot:
@@ -206,6 +208,14 @@ def endpoint(
 def spare() -> EndpointCounts:
     """A second L1 endpoint that was never needed."""
     return EndpointCounts("l1", "l1-b.example.org", False, 0, 0, 0, None, False, "", 0, 0)
+
+
+def queues(fetched: int) -> Mapping[str, QueueLength]:
+    """What waits, with so many L1 blocks being fetched."""
+    return {"l1": QueueLength(fetched, fetched // 2), "blobs": QueueLength(0, 0)} | {
+        "derivation": QueueLength(0, fetched // 4),
+        "engine": QueueLength(0, 0),
+    }
 
 
 def drops(recent: int) -> Sequence[DropCount]:

@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.process.throttle import Throttle
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
@@ -67,7 +67,7 @@ class AltDaClient:
                 self._on_not_found(message, now)
             self._error = message.error
 
-    def on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | Health) -> None:
+    def on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         """L1's heads."""
         if isinstance(message, L1Heads):
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)

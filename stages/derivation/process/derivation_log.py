@@ -22,8 +22,6 @@ LONG_WAIT = 15.0
 STALLED_BLOCKS = 50
 """L1 blocks after which an undecided batch is a health problem."""
 LATEST_DROPS = 32
-COUNTS_SECONDS = 1.0
-"""Between two counts that are published: a batcher can have a million batches dropped in a few L1 blocks."""
 MAX_COUNTS, MAX_COUNT_TEXT = 64, 200
 SAME_RESETS = 3
 """Resets for the same reason, one after the other, that are a health problem."""
@@ -82,7 +80,7 @@ class DerivationLog:
         self._restarted_at = self._frames_added = 0
         self._drops = Drops(0, ())
         self._counts: DropCounts | None = None
-        self._counted, self._counts_due = 0, float("-inf")
+        self._counted = 0
         self._kinds: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
         self._in_block: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
 
@@ -96,10 +94,9 @@ class DerivationLog:
 
     @property
     def drop_counts(self) -> DropCounts | None:
-        """The drops since the process began, counted at most every COUNTS_SECONDS; None without any."""
-        now = self._clock()
-        if self.buffer.total != self._counted and now >= self._counts_due:
-            self._counted, self._counts_due = self.buffer.total, now + COUNTS_SECONDS
+        """The drops since the process began; None without any."""
+        if self.buffer.total != self._counted:
+            self._counted = self.buffer.total
             kinds = sorted(self._kinds.values(), key=lambda kind: -kind.count)[:MAX_COUNTS]
             self._counts = DropCounts(tuple(kind.counted() for kind in kinds))
         return self._counts

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
-from rollup_node.stages.io.endpoint_record import EndpointsPublisher
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.io.url_schemes import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
@@ -20,7 +20,8 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.types import L1Block
 
@@ -54,9 +55,10 @@ class L1Stage:
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
-        self._counts = EndpointsPublisher(self._publisher.set)
+        self._counts = PacedPublisher(self._publisher.set)
         newest = NewestBlock[L1Endpoint](config.poll_interval, self._is_awaited)
-        self._fetcher = BlockFetcher(config, self._endpoints, newest, bus.dispatch("work.l1"), self._blocks.wake.set)
+        self._workers = bus.dispatch("work.l1")
+        self._fetcher = BlockFetcher(config, self._endpoints, newest, self._workers, self._blocks.wake.set)
         self._poller = HeadPoller(
             config, self._endpoints, self._tracker, newest, meter, self._on_new_head, self._on_finality_polled
         )
@@ -212,7 +214,10 @@ class L1Stage:
         self._block_problems = problems
         contradiction = [self._poller.contradiction] if self._poller.contradiction else []
         self._publisher.set(Health((*self._runtime_problems, *contradiction, *problems)))
-        self._counts.step(self._endpoints.counts)
+        self._counts.step(lambda: Endpoints(tuple(self._endpoints.counts())), self._queue_length)
+
+    def _queue_length(self) -> QueueLength:
+        return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:

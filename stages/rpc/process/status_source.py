@@ -78,8 +78,9 @@ class StatusSource:
             node.faults(),
             processes,
             uptime,
-            node.endpoints or None,
+            node.endpoints,
             node.drop_counts,
+            node.queues,
         )
         return self._builder.build(seen, now, wall)
 

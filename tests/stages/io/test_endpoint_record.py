@@ -3,9 +3,9 @@
 import pytest
 
 from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.endpoint_record import PUBLISH_SECONDS, EndpointRecord, EndpointsPublisher, is_throttled
+from rollup_node.stages.io.endpoint_record import EndpointRecord, is_throttled
 from rollup_node.stages.io.json_answers import RpcFailure
-from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts, Endpoints
+from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
 
 
 def test_requests_errors_and_the_last_failure() -> None:
@@ -41,15 +41,3 @@ def test_requests_errors_and_the_last_failure() -> None:
 )
 def test_what_is_a_rate_limit(error: Exception, throttled: bool) -> None:
     assert is_throttled(error) is throttled
-
-
-def test_counts_are_published_once_a_second() -> None:
-    now, published = 5.0, list[Endpoints]()
-    record = EndpointRecord("l1", "host:1")
-    publisher = EndpointsPublisher(published.append, lambda: now)
-    for _ in range(3):
-        record.answered(0.01)
-        publisher.step(lambda: [record.counts(True)])
-    now += PUBLISH_SECONDS
-    publisher.step(lambda: [record.counts(True)])
-    assert [each.endpoints[0].requests for each in published] == [1, 3]

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from rollup_node.stages.messages.base import QueueLength
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
@@ -102,6 +103,7 @@ def test_a_syncing_node() -> None:
         "endpoints": None,
         "drops": [],
         "l1_req_per_block": None,
+        "compute_tasks": None,
     }
 
 
@@ -132,6 +134,15 @@ def test_endpoints_and_requests_for_each_l1_block() -> None:
     answered = later._replace(endpoints={"l1": [msgspec.structs.replace(busy, failing=False)]})
     states = [builder.build(answered, wall, wall).endpoints for wall in (1249.0, 1250.0)]
     assert [each[0].state for each in states if each] == ["throttled", "ok"]
+
+
+def test_queues() -> None:
+    """[RPC94] Those of processes that do not publish one are unknown."""
+    listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
+    queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
+    status = StatusBuilder(facts()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
+    assert [each.queue for each in status.processes or ()] == [3, None, 0]
+    assert status.compute_tasks == 7
 
 
 def test_drops_by_reason() -> None:

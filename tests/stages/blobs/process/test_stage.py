@@ -14,7 +14,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.io import log
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.blob_codec import decode_blob
@@ -38,6 +38,7 @@ class BlobsClient:
         self._recorded = recorded
         self._client = buses["derivation"].connect("blobs.contents", self._on_response)
         self.endpoints: list[Endpoints] = []
+        self.queue: QueueLength | None = None
         buses["rpc"].subscribe("status.blobs", self._on_status)
 
     def _on_response(self, message: BlobsResponse | BlobsUnavailable) -> None:
@@ -46,11 +47,13 @@ class BlobsClient:
         else:
             self.unavailable.append(message)
 
-    def _on_status(self, message: Endpoints | Health) -> None:
+    def _on_status(self, message: Endpoints | QueueLength | Health) -> None:
         if isinstance(message, Health):
             self.health.append(message)
-        else:
+        elif isinstance(message, Endpoints):
             self.endpoints.append(message)
+        else:
+            self.queue = message
 
     def request(self, indices: list[int], urgent: bool = True) -> None:
         """Requests recorded blobs by their indices."""
@@ -121,6 +124,7 @@ def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
             await blobs_client.until(lambda: blobs_client.endpoints[-1].endpoints[0].requests == 3)
             (found,) = blobs_client.endpoints[-1].endpoints
             assert (found.kind, found.in_use, found.errors, found.failing) == ("beacon", True, 0, False)
+            await blobs_client.until(lambda: blobs_client.queue == QueueLength(0, 0))
 
     run(scenario)
 

@@ -53,6 +53,7 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
         "cpu_s": 3.1,
         "resident_bytes": 120000000,
         "cpu_share": None,
+        "queue": None,
     }
     assert found[2].up is False and found[3].up is None and found[3].resident_bytes is None
     path.unlink()
