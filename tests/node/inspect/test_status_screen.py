@@ -7,6 +7,8 @@ from rollup_node.node.inspect.status_screen import status_lines
 from rollup_node.stages.rpc.status import (
     BlockStatus,
     ChainStatus,
+    EndpointState,
+    EndpointStatus,
     ForkTime,
     Heads,
     L1Status,
@@ -117,6 +119,23 @@ def test_any_status_fits_the_screen(columns: int, rows: int) -> None:
         lines = status_lines(status, columns, rows)
         assert len(lines) <= max(rows, 4) - 1
         assert all(len(line) <= max(columns, 20) and line.isprintable() for line in lines)
+
+
+def test_endpoints_that_are_not_well() -> None:
+    def endpoint(state: EndpointState, error: str | None) -> EndpointStatus:
+        return EndpointStatus("l1", "l1", f"{state}:1", state, True, 84405, 212, 209, 18.4, error, 3.0)
+
+    endpoints = [
+        endpoint(EndpointState.OK, "gone"),
+        endpoint(EndpointState.THROTTLED, "HTTP status 429"),
+        endpoint(EndpointState.UNUSED, None),
+        endpoint(EndpointState.FAILING, None),
+    ]
+    lines = status_lines(msgspec.structs.replace(SYNCING, endpoints=endpoints, problems=[], reasons=[]), 100)
+    assert [line for line in lines if line.startswith("!")] == [
+        "! l1 throttled:1 throttled: HTTP status 429 (209 throttled, 212 failed of 84405 requests)",
+        "! l1 failing:1 failing: ? (209 throttled, 212 failed of 84405 requests)",
+    ]
 
 
 def test_problems_that_do_not_fit_are_counted() -> None:
