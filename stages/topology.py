@@ -77,7 +77,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "engine",
         ("derivation", "rpc"),
-        down=engine.EngineStatus | engine.Halting | base.QueueLength | base.Health,
+        down=engine.EngineStatus | engine.Halting | endpoints.Endpoints | base.QueueLength | base.Health,
     ),
     Channel(
         "engine.control",

@@ -25,6 +25,7 @@ from rollup_node.stages.messages.control import (
     SafeHeadRequest,
     SafeHeadResponse,
 )
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesReady,
     AttributesResult,
@@ -138,7 +139,7 @@ class EngineNode:
             case L2BlocksResponse():
                 self.overlap_blocks.append(message)
 
-    def _take_status(self, message: EngineStatus | QueueLength | Health) -> None:
+    def _take_status(self, message: EngineStatus | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, EngineStatus):
             self.status = message
         elif isinstance(message, Health):

@@ -87,6 +87,7 @@ def in_step(
         {
             "l1": (endpoint("l1", "l1-a.internal:8545", ago), spare()),
             "blobs": (endpoint("beacon", "beacon:5052", ago, 0.4),),
+            "engine": (execution_engine(ago),),
         },
         drops(recent),
         queues(0),
@@ -134,7 +135,7 @@ def l1_throttled(ago: int) -> Snapshot:
         "l1", "l1-b.example.org", ago, 0.08, False, 41, 38, NOW - 1, "error -32005: daily request count exceeded"
     )
     beacon = endpoint("beacon", "beacon:5052", ago, 0.4)
-    return seen._replace(endpoints={"l1": (busy, other), "blobs": (beacon,)})
+    return seen._replace(endpoints={"l1": (busy, other), "blobs": (beacon,), "engine": (execution_engine(ago),)})
 
 
 SCENES: Mapping[str, Shape] = {
@@ -202,6 +203,13 @@ def endpoint(
     failing = at > NOW - 60
     return EndpointCounts(
         kind, name, in_use, requests, errors, throttled, latency, failing, error, at, at if throttled else 0
+    )
+
+
+def execution_engine(ago: int) -> EndpointCounts:
+    """The execution engine beside the node."""
+    return msgspec.structs.replace(
+        endpoint("engine-api", "127.0.0.1:8551", ago, 1.7, errors=0, error=""), latency_ms=3.2
     )
 
 

@@ -33,6 +33,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesResult,
@@ -150,7 +151,7 @@ class DerivationStage:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._task.wake.set()
 
-    def _on_engine_status(self, message: EngineStatus | Halting | QueueLength | Health) -> None:
+    def _on_engine_status(self, message: EngineStatus | Halting | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
             if message.provided_l1 != self._provided:

@@ -81,8 +81,9 @@ class EngineStage:
             stopped=config.sequencer_stopped,
             backoff=backoff or TaskBackoff(jitter=lambda: random.uniform(0, JITTER_SECONDS)),
         )
-        self._client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
-        self._reading_client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
+        engine = config.url, config.jwt_secret, config.timeout, config.rollup, meter
+        self._client = EngineClient(*engine)
+        self._reading_client = EngineClient(*engine, self._client.record)
         self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
         self._follow = None
         if config.follow_url is not None:
@@ -92,7 +93,7 @@ class EngineStage:
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
-        self._status = StatusPublisher(bus, meter)
+        self._status = StatusPublisher(bus, meter, self._client.record)
         self._l1 = L1Client(bus, self._news)
         self._p2p = P2PClient(bus, meter, self._news) if config.p2p else None
         self._control = ControlServer(bus, self._request)

@@ -4,18 +4,23 @@ import time
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 
 
 class StatusPublisher:
-    """The publisher of `status.engine`. Problems come from the runtime, from failed work by its task, and by name."""
+    """The publisher of `status.engine`. Problems come from the runtime, from failed work by its task, and by name;
+    `record` is that of the execution engine."""
 
-    def __init__(self, bus: Bus, meter: Meter) -> None:
+    def __init__(self, bus: Bus, meter: Meter, record: EndpointRecord) -> None:
         self._publisher = bus.publish("status.engine")
+        self._record, self._counts = record, PacedPublisher(self._publisher.set)
         self._publisher.on_send = self._show
         self._meter = meter
         self._runtime: tuple[str, ...] = ()
@@ -31,8 +36,9 @@ class StatusPublisher:
         others = status.reset, status.sequencer_enabled, status.sequencer_active, status.provided_l1, has_heads
         self._publisher.set(status, urgent=others != self._others)
         self._others = others
+        self._counts.step(self._endpoints)
 
-    def _show(self, status: EngineStatus | Halting | QueueLength | Health) -> None:
+    def _show(self, status: EngineStatus | Halting | Endpoints | QueueLength | Health) -> None:
         """Sets the metrics of what is published."""
         if not isinstance(status, EngineStatus):
             return
@@ -83,6 +89,10 @@ class StatusPublisher:
         failures = sorted((*self._failed.values(), *self._runtime))
         self._meter.set("activity_problems", len(failures))
         self._publisher.set(Health((*self._named.values(), *failures)))
+        self._counts.step(self._endpoints)
+
+    def _endpoints(self) -> Endpoints:
+        return Endpoints((self._record.counts(in_use=True),))
 
 
 def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:

@@ -159,8 +159,8 @@ def test_the_page_follows_the_node_without_being_loaded_again(driver: "WebDriver
         viewer.show(throttled)
         viewer.until(lambda: viewer.count("#pipeline .bad.process") == 0)
         rows = [row.split("\t") for row in viewer.texts("#endpoints tr")]
-        assert [row[1].strip() for row in rows] == ["throttled", "throttled", "ok"]
-        assert [row[3].strip() for row in rows] == ["209", "38", "0"]
+        assert [row[1].strip() for row in rows] == ["throttled", "throttled", "ok", "ok"]
+        assert [row[3].strip() for row in rows] == ["209", "38", "0", "0"]
         assert "HTTP status 429" in rows[0][0]
         assert viewer.driver.execute_script("return window.loadedOnce") is True
 
@@ -204,7 +204,7 @@ def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
         assert viewer.count("main img") + viewer.count("main script") == 0
         for _ in range(3):
             viewer.driver.execute_script("show(arguments[0])", msgspec.to_builtins(status))
-        assert viewer.count("#problems li") == 2 and viewer.count("#endpoints tr") == 6, (
+        assert viewer.count("#problems li") == 2 and viewer.count("#endpoints tr") == 8, (
             "one for each, of equal names too"
         )
         assert viewer.driver.title == "waiting · op-mainnet"

@@ -27,6 +27,7 @@ from rollup_node.stages.engine.api.engine_api import (
     SyncingBlocks,
 )
 from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.block_refs import BlockError
@@ -71,16 +72,23 @@ class Token:
 
 
 class EngineClient:
-    """Calls one engine; `timeout` in seconds. Without a `secret` only the eth namespace answers."""
+    """Calls one engine; `timeout` in seconds. Without a `secret` only the eth namespace answers. `record` takes how it
+    answers."""
 
     def __init__(
-        self, url: str, secret: bytes | None, timeout: float, rollup: RollupConfig, meter: Meter | None = None
+        self,
+        url: str,
+        secret: bytes | None,
+        timeout: float,
+        rollup: RollupConfig,
+        meter: Meter | None = None,
+        record: EndpointRecord | None = None,
     ) -> None:
         headers = None if secret is None else Token(secret).headers
         self._rpc = JsonRpcClient(url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE)
         self._rollup = rollup
         self._schedule = rollup.schedule()
-        self._meter = meter
+        self._meter, self.record = meter, record or EndpointRecord(RPC, self._rpc.name)
         self._answered_at = time.monotonic()
 
     @property
@@ -207,13 +215,17 @@ class EngineClient:
     async def _range(self, first: int, last: int, shape: Any) -> list[Any]:
         """The results for the canonical blocks of a range that are no errors, in one batch."""
         calls = [(BY_NUMBER, (hex(number), True)) for number in range(first, last + 1)]
+        began = time.monotonic()
         try:
             found = await self._rpc.batch(calls, shape)
         except EndpointError as error:
+            self.record.failed(error, len(calls))
             raise TemporaryError(f"execution engine {error}") from None
         except RpcFailure as failure:
+            self.record.failed(failure, len(calls))
             raise self._error(failure) from None
         self._answered_at = time.monotonic()
+        self.record.answered(self._answered_at - began, len(calls))
         return [block for block in found if not isinstance(block, RpcFailure)]
 
     async def receipts(self, block_hash: Hash) -> list[msgspec.Raw] | None:
@@ -258,12 +270,15 @@ class EngineClient:
         try:
             answer = await self._rpc.call_typed(shape, method, *params)
             self._answered_at = time.monotonic()
+            self.record.answered(self._answered_at - began)
             return answer
         except RpcFailure as failure:
             outcome = f"rpc_{failure.code}"
+            self.record.answered(time.monotonic() - began)
             raise
         except EndpointError as error:
             outcome = "<unknown>"
+            self.record.failed(error)
             hint = "; check that l2.jwt-secret is the engine's secret" if error.status in (401, 403) else ""
             raise TemporaryError(f"execution engine {error}{hint}") from None
         finally:

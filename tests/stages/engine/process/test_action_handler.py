@@ -23,6 +23,7 @@ from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io import log
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.control import ControlResponse
@@ -46,7 +47,7 @@ class Handled:
         self.handler = ActionHandler(
             config,
             self.meter,
-            StatusPublisher(bus, self.meter),
+            StatusPublisher(bus, self.meter, EndpointRecord("engine-api", "engine:1")),
             L1Client(bus, lambda message: None),
             bus.serve("engine.blocks", lambda peer, message: None),
             ControlServer(bus, lambda peer, message: None),

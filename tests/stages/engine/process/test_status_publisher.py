@@ -7,8 +7,10 @@ from pathlib import Path
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
@@ -24,14 +26,18 @@ class Observer:
         self.queues: list[int] = []
         self.meter = Meter("engine")
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
-        self.publisher = StatusPublisher(self.buses["engine"], self.meter)
+        self.record = EndpointRecord("engine-api", "engine:1", lambda: 1000.0)
+        self.endpoints: list[EndpointCounts] = []
+        self.publisher = StatusPublisher(self.buses["engine"], self.meter, self.record)
         self.buses["rpc"].subscribe("status.engine", self._take)
 
-    def _take(self, message: EngineStatus | QueueLength | Health) -> None:
+    def _take(self, message: EngineStatus | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, EngineStatus):
             self.status.append(message)
         elif isinstance(message, Health):
             self.health.append(message.problems)
+        elif isinstance(message, Endpoints):
+            self.endpoints += message.endpoints
         else:
             self.queues.append(message.items)
 
@@ -55,6 +61,20 @@ def test_the_length_of_the_unsafe_queue(tmp_path: Path, play: Play) -> None:
             await observer.until(lambda: observer.queues == [0])
             observer.publisher.set_queue_length(7)
             await observer.until(lambda: observer.queues == [0, 7])
+
+    play(scene())
+
+
+def test_how_the_execution_engine_answers(tmp_path: Path, play: Play) -> None:
+    """[RPC94]"""
+
+    async def scene() -> None:
+        observer = Observer(tmp_path)
+        observer.record.answered(0.004)
+        async with running_buses(observer.buses):
+            observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
+            expected = EndpointCounts("engine-api", "engine:1", True, 1, 0, 0, 4.0, False, "", 0, 0)
+            await observer.until(lambda: observer.endpoints == [expected])
 
     play(scene())
 

@@ -221,11 +221,19 @@ def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine
             with pytest.raises(TemporaryError, match=r"l2\.jwt-secret"):
                 await stranger.ask(GetBlockRef("latest"))
             await stranger.close()
+            assert stranger.record.counts(True).error.startswith("HTTP status 401")
+            answering = client_of(engine)
+            await answering.ask(GetBlockRef("latest"))
+            assert not answering.record.counts(True).failing
+            await answering.payloads(0, 1)
+            assert (answering.record.counts(True).requests, answering.record.counts(True).errors) == (3, 0)
+            await answering.close()
         client = client_of(engine)
         with pytest.raises(TemporaryError, match="cannot connect"):
             await client.ask(GetBlockRef("latest"))
         with pytest.raises(TemporaryError, match="cannot connect"):
             await client.payloads(1, 2)
+        assert (client.record.counts(True).requests, client.record.counts(True).errors) == (3, 2)
         await client.close()
 
     play(scene())
