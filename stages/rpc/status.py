@@ -133,9 +133,9 @@ class EndpointState(StrEnum):
 
 class EndpointStatus(msgspec.Struct, frozen=True):
     """An endpoint that a process calls, since that process began. `kind` is `l1`, `beacon`, `da-server` or
-    `engine-api`, `in_use` whether it is called first. `requests` counts each call of a batch, `throttled` those that were
-    refused for their number; `latency_ms` is the mean of the latest answers. `error` is the last failure, `error_age_s`
-    old."""
+    `engine-api`, `in_use` whether it is called first. `requests` counts each call of a batch, `throttled` those that
+    were refused for their number; `latency_ms` is the mean of the latest answers. `error` is the last failure,
+    `error_age_s` old."""
 
     process: str
     kind: str
