@@ -179,6 +179,25 @@ def test_a_node_that_stops_is_not_shown_as_live(driver: "WebDriver") -> None:
 
 
 @needs_browser
+def test_the_chart_outlives_a_restart_of_the_rpc_process(driver: "WebDriver") -> None:
+    def take(viewer: Viewer, times: list[int]) -> list[int]:
+        ages = {name: [1.0] * len(times) for name in ("l1_head", "unsafe", "safe", "finalized")}
+        script = "chart.take(arguments[0]); return chart.columns"
+        columns: list[list[int]] = viewer.driver.execute_script(script, {"step_s": 10, "time": times, **ages})
+        assert {len(column) for column in columns} == {len(columns[0])}
+        return columns[0]
+
+    def use(viewer: Viewer) -> None:
+        last = int(scene("in-step").status.time)
+        assert len(take(viewer, [])) == 360
+        assert take(viewer, [last + 20, last + 30])[-3:] == [last, last + 20, last + 30]
+        assert take(viewer, [last - 20, last - 10])[-3:] == [last - 30, last - 20, last - 10]
+        assert take(viewer, [last + 9000]) == [last + 9000]
+
+    view(driver, scene("in-step"), use)
+
+
+@needs_browser
 def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
     """An endpoint's error is written by whoever answers there."""
     shown = scene("l1-throttled")
