@@ -25,6 +25,7 @@ L1_BLOCK, L2_BLOCK, BATCH, EPOCH = 12, 2, 180, 384
 """Seconds between blocks, between the batcher's transactions, and between finalized L1 blocks."""
 L1_MERGE, L1_MERGE_TIME, L2_GENESIS = 15_537_394, 1_663_224_179, 1_686_068_903
 HOUR = 3600
+THROTTLED_SECONDS = 95
 ROLES = ("supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc")
 WORKERS = 4
 CPU = {"l1": 0.021, "blobs": 0.012, "derivation": 0.034, "compute": 0.008, "engine": 0.027, "p2p": 0.061, "rpc": 0.004}
@@ -125,17 +126,20 @@ def process_killed(ago: int) -> Snapshot:
 
 
 def l1_throttled(ago: int) -> Snapshot:
-    """Both L1 endpoints refuse requests for their number."""
-    if ago > 95:
+    """Both L1 endpoints refuse requests for their number: nothing of L1 is new."""
+    if ago > THROTTLED_SECONDS:
         return in_step(ago)
+    before = in_step(THROTTLED_SECONDS)
     fault = Fault("l1", "L1 latest block: l1-a.internal:8545: is overloaded and asked not to retry for 27 s")
-    seen = in_step(ago, fault, safe_age=140.0 + 95 - ago)
+    seen = in_step(ago, fault)
+    assert seen.engine is not None and before.engine is not None
+    engine = msgspec.structs.replace(seen.engine, safe=before.engine.safe, finalized=before.engine.finalized)
     busy = endpoint("l1", "l1-a.internal:8545", ago, errors=212, throttled=209, at=NOW - 3, error="HTTP status 429")
-    other = endpoint(
-        "l1", "l1-b.example.org", ago, 0.08, False, 41, 38, NOW - 1, "error -32005: daily request count exceeded"
-    )
+    words = "error -32005: daily request count exceeded"
+    other = endpoint("l1", "l1-b.example.org", ago, 0.08, False, 41, 38, NOW - 1, words)
     beacon = endpoint("beacon", "beacon:5052", ago, 0.4)
-    return seen._replace(endpoints={"l1": (busy, other), "blobs": (beacon,), "engine": (execution_engine(ago),)})
+    endpoints = {"l1": (busy, other), "blobs": (beacon,), "engine": (execution_engine(ago),)}
+    return seen._replace(l1=before.l1, engine=engine, derivation=before.derivation, endpoints=endpoints)
 
 
 SCENES: Mapping[str, Shape] = {

@@ -110,7 +110,7 @@ def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, da
             "The blobs are older than the 18 days for which beacon nodes must keep",
         ),
         ("process-killed", "waiting, not ready", "The derivation process is down and about to be restarted"),
-        ("l1-throttled", "waiting, not ready", "L1 latest block: l1-a.internal:8545: is overloaded and asked not to"),
+        ("l1-throttled", "waiting, not ready", "L1 latest block: l1-a.internal:8545 is overloaded and asked not to"),
     ],
 )
 def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str, tag: str, sentence: str) -> None:
