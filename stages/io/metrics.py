@@ -78,6 +78,13 @@ TABLE: tuple[Metric, ...] = (
         ("server", "reason"),
     ),
     # l1 [MET8, MET14]
+    Metric("l1_endpoint_usable", MetricType.GAUGE, "0 while the L1 endpoint is set aside", ("endpoint",)),
+    Metric(
+        "l1_endpoint_set_aside_total",
+        MetricType.COUNTER,
+        "Times that the L1 endpoint was set aside, by its fault",
+        ("endpoint", "fault"),
+    ),
     Metric("l1_reorg_depth", MetricType.HISTOGRAM, "Depth of L1 reorgs in blocks", buckets=REORG_DEPTHS),
     Metric("l1_source_cache_size", MetricType.GAUGE, "Entries cached", ("type",)),
     # derivation [MET9, MET11]
