@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         settings = dataclasses.replace(
             parse([*(["--data-dir", str(given.data_dir)] if given.data_dir else []), "--seed", str(given.seed)]),
-            scenarios=_shuffled(scenarios, given.seed),
+            scenarios=_order(scenarios, given.seed, given.minutes),
             scenario_seconds=60 * given.minutes if given.minutes else None,
             json=given.json,
         )
@@ -85,8 +85,12 @@ def _print(verdicts: Sequence[Verdict], seed: int) -> None:
             print(f"replay: tools/chaos run --seed {seed} --only {verdict.scenario.name}")
 
 
-def _shuffled(scenarios: Sequence[Scenario], seed: int) -> tuple[Scenario, ...]:
-    return tuple(random.Random(seed).sample(scenarios, len(scenarios)))
+def _order(scenarios: Sequence[Scenario], seed: int, minutes: float | None) -> tuple[Scenario, ...]:
+    """The scenarios in random order; with `minutes` again and again, more than fit into that time."""
+    chance = random.Random(seed)
+    seconds = sum(each.seconds for each in scenarios)
+    rounds = 1 if minutes is None else 1 + int(60 * minutes / seconds)
+    return tuple(each for _ in range(rounds) for each in chance.sample(scenarios, len(scenarios)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         command.add_argument("--file", type=Path, default=SCENARIOS, help="a file of scenarios instead of our own")
         command.add_argument("--only", action="append", default=[], metavar="NAME", help="those that begin with NAME")
-    command.add_argument("--minutes", type=float, help="begin none after this time")
+    command.add_argument("--minutes", type=float, help="repeat them, and begin none after this time")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--data-dir", type=Path, help="keep logs here")
     command.add_argument("--json", action="store_true", help="print one line of JSON")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from rollup_node.tools.faults.scenario import Scenario
@@ -84,8 +85,17 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
         rows.append(f"{result:6} {each.scenario.name:44} {figures}  {_shown(each.named)}".rstrip())
         rows += [f"       {problem}" for problem in each.problems]
     failed = sum(not each.passed for each in verdicts)
-    rows.append(f"{len(verdicts)} scenarios, {failed} failed")
+    rows.append(f"{len(verdicts)} scenarios, {failed} failed{_trend(verdicts)}")
     return rows
+
+
+def _trend(verdicts: Sequence[Verdict]) -> str:
+    """The median memory of the first and of the last quarter of a long run."""
+    quarter = len(verdicts) // 4
+    if quarter < 5:
+        return ""
+    first, last = (median(each.seen.memory_mb for each in part) for part in (verdicts[:quarter], verdicts[-quarter:]))
+    return f"; memory {first:.0f} MB in the first quarter, {last:.0f} MB in the last"
 
 
 def _shown(text: str) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.fault_runs import SCENARIOS, main
+from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, main
+from rollup_node.tools.faults.scenario import parse_scenarios
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,3 +33,12 @@ def test_a_file_that_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixtur
     file.write_bytes(b"\xff")
     assert main(["list", "--file", str(file)]) == 1
     assert "error: " in capsys.readouterr().err
+
+
+def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
+    scenarios = parse_scenarios(SCENARIOS.read_text())[:10]
+    assert _order(scenarios, 1, None) == _order(scenarios, 1, None) != _order(scenarios, 2, None)
+    names = {each.name for each in scenarios}
+    assert {each.name for each in _order(scenarios, 1, None)} == names
+    repeated = _order(scenarios, 1, 60.0)
+    assert sum(each.seconds for each in repeated) > 3600 and {each.name for each in repeated} == names

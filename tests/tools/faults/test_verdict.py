@@ -46,3 +46,8 @@ def test_what_can_be_wrong(changes: dict[str, Any], problem: str) -> None:
 
 def test_an_event_alone_meets_no_request() -> None:
     assert evaluate(Scenario("kill"), seen(applied=0)).passed
+
+
+def test_a_long_run_shows_how_memory_develops() -> None:
+    verdicts = [evaluate(SCENARIO, seen(memory_mb=float(100 + number))) for number in range(40)]
+    assert table(verdicts)[-1] == "40 scenarios, 0 failed; memory 104 MB in the first quarter, 134 MB in the last"
