@@ -5,7 +5,7 @@ from email.utils import parsedate_to_datetime
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error
-from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS, endpoint_name
+from rollup_node.stages.io.endpoint_errors import endpoint_name, tls_code
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -21,7 +21,6 @@ _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 _TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
 _TIME_WORDS = ("stale", "expired", "future token", "iat ", "issued-at", "issued at", "used before issued")
 _HOST_WORDS = ("invalid host", "host header", "host not allowed", "virtual host")
-_TLS_WANTED = ("http request to an https server", "plain http request was sent to https")
 
 
 def unusable(check: str, what: str, option: str, unreachable: Code, failure: Failure) -> Finding:
@@ -42,12 +41,7 @@ def is_final(failure: Failure) -> bool:
 
 
 def _tls_code(failure: Failure) -> Code | None:
-    words = str(failure)
-    if isinstance(failure, RpcFailure):
-        return None
-    if BAD_CERTIFICATE in words:
-        return Code.TLS_CERTIFICATE
-    return Code.TLS_PORT if NO_TLS in words or any(each in words.lower() for each in _TLS_WANTED) else None
+    return None if isinstance(failure, RpcFailure) else tls_code(str(failure))
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:

@@ -11,8 +11,10 @@ from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailu
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
@@ -73,7 +75,8 @@ class L1Endpoint:
             await self._timed("eth_subscribe", self._rpc.subscribe("newHeads"))
         except RpcFailure as failure:
             self._refuses_subscriptions = True
-            log.warn("the L1 endpoint refuses a subscription: its head is polled", endpoint=self.name, error=failure)
+            text = "the L1 endpoint refuses a subscription: its head is polled"
+            log.warn(text, code=Code.L1_SUBSCRIPTION.text, endpoint=self.name, error=failure)
             return False
         return True
 
@@ -205,7 +208,7 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            raise EndpointError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            raise OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
         self._chain_checked = True
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
@@ -242,7 +245,7 @@ class L1Endpoints:
                 self._current = (self._current + step) % len(self.all)
                 return endpoint
         current = self.all[self._current]
-        raise EndpointError(current.name, f"is overloaded and asked not to retry for {current.retry_at - now:.0f} s")
+        raise ThrottledError(current.name, f"is overloaded and asked not to retry for {current.retry_at - now:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Records a failure and switches to the next endpoint, unless another one is in use already."""

@@ -36,7 +36,7 @@ def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> N
     node.order("right", "reset")
     node.wait_for_line("toy reset", "right", reason="the toy ground moved")
     node.wait_for_line("toy reports", "left", problems="none")
-    node.wait_for_line("recovered", "left", task="orders", failed_attempts=1)
+    node.wait_for_line("recovered", "left", task="orders", tried=1)
     assert not node.logged("process died")
     node.stop()
 

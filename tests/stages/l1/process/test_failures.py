@@ -1,0 +1,32 @@
+"""Each error of an L1 endpoint has a code."""
+
+import pytest
+
+from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, code_of
+from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.codes import Code
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (EndpointError("l1", "cannot connect"), Code.L1_UNREACHABLE),
+        (EndpointError("l1", "HTTP status 401", 401), Code.L1_UNREACHABLE),
+        (EndpointError("l1", "HTTP status 429", 429), Code.L1_THROTTLED),
+        (EndpointError("l1", "HTTP status 503", 503, retry_after=3.0), Code.L1_THROTTLED),
+        (ThrottledError("l1", "is overloaded"), Code.L1_THROTTLED),
+        (RpcFailure(-32005, "daily request count exceeded"), Code.L1_THROTTLED),
+        (RpcFailure(429, "exceeded its compute units per second capacity"), Code.L1_THROTTLED),
+        (RpcFailure(-32000, "Too Many Requests"), Code.L1_THROTTLED),
+        (RpcFailure(-32000, "missing trie node"), Code.L1_BLOCK),
+        (InvalidDataError("the receipts root differs"), Code.L1_BLOCK),
+        (OtherChainError("l1", "is on L1 chain 7, but the rollup is on 1"), Code.L1_CHAIN),
+        (EndpointError("l1", f"TLS: {NO_TLS}"), Code.TLS_PORT),
+        (EndpointError("l1", f"TLS: {BAD_CERTIFICATE}, expired"), Code.TLS_CERTIFICATE),
+    ],
+    ids=str,
+)
+def test_the_code_of_an_error(error: Exception, code: Code) -> None:
+    assert code_of(error) is code
