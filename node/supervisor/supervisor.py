@@ -54,6 +54,7 @@ FORK_RETRY_PAUSE = 1.0
 FATAL_ENDS = {
     ExitCode.CRITICAL: "failed with a critical error",
     ExitCode.HALT: "halted the node",
+    ExitCode.FORK_MISMATCH: f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
     ExitCode.NETWORK_LEFT: f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
 }
 """What the exit codes mean that end the node."""

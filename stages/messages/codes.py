@@ -293,7 +293,6 @@ class Code(Enum):
     FOLLOW_CHAIN = (
         "The node whose heads are to be followed is of another chain.",
         "check --l2.follow.source",
-        FINDING,
     )
     JWT_FILE = (
         "The file of a JWT secret is missing or cannot be used; a start makes a new secret in a missing one.",

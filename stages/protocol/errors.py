@@ -33,4 +33,4 @@ class NetworkLeftError(CriticalError):
 
 
 class ForkMismatchError(CriticalError):
-    """The node must not go on: the execution engine has other forks than this node [ENG17]."""
+    """The node must not go on: the execution engine has other forks than this node [ENG13]."""

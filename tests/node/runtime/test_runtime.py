@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from rollup_node.stages.messages.codes import Code
 from tests.support.toy_harness import StartNode
 
 
@@ -27,6 +28,17 @@ def test_a_critical_error_stops_the_node(start: StartNode) -> None:
     assert text == "rollup-node: process left failed with a critical error: see its last log lines\n"
     assert node.logged("critical error", "left", error="a toy contradicts itself")
     assert node.stop_order()[2:] == ["right"]
+
+
+def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    node.order("left", "forks")
+    code, text = node.wait_for_exit()
+    assert code == 77
+    found = "found other forks in the execution engine (FORK-MISMATCH)"
+    assert text == f"rollup-node: process left {found}: see its last log lines\n"
+    line = node.wait_for_line("the execution engine has other forks than this node", "left", code="FORK-MISMATCH")
+    assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
 
 
 def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> None:

@@ -12,5 +12,5 @@ def test_codes_are_words_for_people() -> None:
 
 
 def test_findings_are_told_apart_from_conditions_that_last() -> None:
-    assert Code.L1_CHAIN.is_finding and Code.PORT_TAKEN.is_finding
+    assert Code.L1_HEAD.is_finding and Code.PORT_TAKEN.is_finding
     assert not Code.BLOB_EXPIRED.is_finding and not Code.NO_BATCHES.is_finding
