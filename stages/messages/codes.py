@@ -393,6 +393,11 @@ class Code(Enum):
         "upgrade rollup-node",
         EVENT,
     )
+    BUG = (
+        "An error that the program does not expect; the traceback is in the line. The process is started again.",
+        "report it with the line; nothing else if the node goes on",
+        EVENT,
+    )
     PROCESS_DIED = (
         "A process of the node died, hung, or could not be started; the supervisor starts it again.",
         "nothing if it happens once; otherwise see its last log lines, and the memory and processor of the machine",

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.io.log import Level, get_logger
+from rollup_node.stages.messages.codes import Code
 
 LINES_A_RECORD = 50
 PAUSE_SECONDS = 0.002
@@ -29,5 +30,10 @@ def write_stimuli(stimuli: StimulusLog) -> None:
     lines = stimuli.lines()
     for first in range(0, len(lines), LINES_A_RECORD):
         part = lines[first : first + LINES_A_RECORD]
-        log.write(Level.ERROR, "last stimuli of the engine core", {"from": first, "of": len(lines)}, "\n".join(part))
+        log.write(
+            Level.ERROR,
+            "last stimuli of the engine core",
+            {"code": Code.BUG.text, "from": first, "of": len(lines)},
+            "\n".join(part),
+        )
         time.sleep(PAUSE_SECONDS)
