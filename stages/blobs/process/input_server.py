@@ -17,7 +17,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.commitments import KECCAK
+from rollup_node.stages.protocol.commitments import KECCAK, Commitment
 
 log = get_logger("da")
 
@@ -35,6 +35,7 @@ class InputServer:
         self._pending, self._cache = PendingInputs(), InputCache()
         self._fetches: dict[asyncio.Task[None], PendingInput] = {}
         self._condition = LastingCondition(log)
+        self._reported: Commitment | None = None
 
     @property
     def name(self) -> str:
@@ -93,7 +94,7 @@ class InputServer:
             answer = await self._client.get(pending.commitment, ahead=not pending.urgent)
             if not verified and start != pending.start:
                 return  # it is read again for the new start
-            if pending.urgent:
+            if pending.commitment == self._reported:
                 self._condition.end("the DA server returns inputs again", commitment=pending.commitment)
             self._cache.put(answer, None if verified else start)
             self._pending.remove(pending)
@@ -115,6 +116,7 @@ class InputServer:
         not_found = isinstance(error, InputNotFoundError)
         self._meter.count("storage_errors")
         if pending.urgent:
+            self._reported = pending.commitment
             code = Code.ALTDA_MISSING if not_found else Code.ALTDA_UNREACHABLE
             text = "the DA server does not return an input that derivation waits for"
             self._condition.report(code, text, commitment=pending.commitment, error=error)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import Logger
@@ -11,8 +12,21 @@ from rollup_node.stages.rpc.status import NodeStatus, State
 SLOW_SECONDS = 60.0
 """A sync is slow when it has been slower than the chain for so long: batches come in bursts."""
 
-WATCHED = (Code.BEHIND, Code.HEAD_OLD, Code.PROCESS_SILENT)
+ENDS = {
+    Code.BEHIND: "derivation has caught up",
+    Code.HEAD_OLD: "the L2 heads are young again",
+    Code.PROCESS_SILENT: "the process sends its status again",
+    Code.SYNC_SLOW: "the sync gets on",
+}
 _SYNCING = (State.STARTING, State.EL_SYNC, State.SYNCING)
+
+
+class _Seen(NamedTuple):
+    """A condition of a status, as it is logged."""
+
+    code: Code
+    message: str
+    fields: dict[str, object]
 
 
 class StatusWatch:
@@ -20,38 +34,37 @@ class StatusWatch:
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._conditions = {code: LastingCondition(log, clock, counts=False) for code in (*WATCHED, Code.SYNC_SLOW)}
+        self._conditions = {code: LastingCondition(log, clock, counts=False) for code in ENDS}
         self._slow_since: float | None = None
 
     def step(self, status: NodeStatus) -> None:
         """Takes a status."""
-        present = dict(self._present(status))
+        seen = {each.code: each for each in (*_reasons(status), *self._slow_sync(status))}
         for code, condition in self._conditions.items():
-            if code in present:
-                condition.report(code, *present[code][:1], **present[code][1])
+            if code in seen:
+                condition.report(code, seen[code].message, **seen[code].fields)
             else:
-                condition.end("the node is in order again" if code is not Code.SYNC_SLOW else "the sync gets on")
+                condition.end(ENDS[code])
 
-    def _present(self, status: NodeStatus) -> Iterator[tuple[Code, tuple[str, dict[str, object]]]]:
-        """The codes with message and fields. While the node syncs, its lag is no news."""
-        for reason in reversed(status.reasons):
-            code = code_in(reason)
-            if code in WATCHED and not (code is not Code.PROCESS_SILENT and status.state in _SYNCING):
-                yield code, ("the node is not ready", {"reason": reason.replace(code.before(""), "")})
-        if self._is_slow(status):
-            progress, chain = status.progress, status.chain
-            fields = {"speed": progress.blocks_per_s, "chain_speed": round(1 / chain.block_time_s, 2)}
-            yield (
+    def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
+        """A sync that has been slower than the chain for long."""
+        now, speed, chain_speed = self._clock(), status.progress.blocks_per_s, 1 / status.chain.block_time_s
+        if status.state is not State.SYNCING or speed is None or speed > chain_speed:
+            self._slow_since = None
+            return
+        self._slow_since = now if self._slow_since is None else self._slow_since
+        if now - self._slow_since >= SLOW_SECONDS:
+            fields = {"speed": f"{speed:g} blocks/s", "chain": f"{chain_speed:g} blocks/s"}
+            yield _Seen(
                 Code.SYNC_SLOW,
-                ("the sync is slower than the chain grows", fields | {"limited_by": progress.limited_by}),
+                "the sync is slower than the chain grows",
+                {**fields, "limited_by": status.progress.limited_by or "nothing that is known"},
             )
 
-    def _is_slow(self, status: NodeStatus) -> bool:
-        """Whether the sync has been slower than the chain for long."""
-        speed = status.progress.blocks_per_s
-        if status.state is not State.SYNCING or speed is None or speed * status.chain.block_time_s > 1:
-            self._slow_since = None
-            return False
-        if self._slow_since is None:
-            self._slow_since = self._clock()
-        return self._clock() - self._slow_since >= SLOW_SECONDS
+
+def _reasons(status: NodeStatus) -> Iterator[_Seen]:
+    """The reasons why the node is not ready. While it syncs its lag is no news."""
+    for reason in status.reasons:
+        code = code_in(reason)
+        if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and status.state not in _SYNCING):
+            yield _Seen(code, "the node is not ready", {"reason": reason.replace(code.before(""), "")})

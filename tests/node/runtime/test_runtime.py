@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from rollup_node.node.runtime.runtime import dropped_lines
+from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
 from tests.support.toy_harness import StartNode
 
@@ -92,3 +94,9 @@ def test_a_one_shot_process_ends_the_node_with_its_code(start: StartNode, code: 
     lines = [json.loads(line) for line in (log if code else text.splitlines())]
     assert next(line["name"] for line in lines if line["msg"] == "process ended") == "job"
     assert code == 0 or last == "rollup-node: process job ended with exit code 5: see its last log lines"
+
+
+def test_dropped_lines_have_a_code() -> None:
+    record = dropped_lines("l1", 3)
+    assert (record.process, record.level, record.fields["lines"]) == ("l1", Level.WARN, 3)
+    assert (record.fields["code"], record.fields["do"]) == ("LOG-DROPPED", Code.LOG_DROPPED.remedy)
