@@ -6,6 +6,7 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Server
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
@@ -135,7 +136,7 @@ class ActionHandler:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
         self._status.set_failure(action)
         if action.severity is act.Severity.TEMPORARY:
-            code = code_in(action.error) or (Code.ENGINE_ANSWER if "engine" in action.error else Code.RETRYING)
+            code = code_in(action.error) or _code_of(action)
             error, retry_in = shortened(action.error.removeprefix(code.before(""))), round(action.seconds, 1)
             self._failures.report(
                 action.task, code, "step failed, retrying", task=action.task, error=error, retry_in=retry_in
@@ -256,3 +257,10 @@ class ActionHandler:
         deposits = sum(map(is_deposit, payload.transactions))
         self._meter.count("transactions_sequenced_total", deposits, type="deposits")
         self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
+
+
+def _code_of(failed: act.WorkFailed) -> Code:
+    """The code of a failure whose error names none: that of an answer, or of a machine of the core."""
+    if failed.task == Work.FOLLOW.task:
+        return Code.FOLLOW_SOURCE
+    return Code.ENGINE_ANSWER if "engine" in failed.error else Code.RETRYING

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.io.log import Level, get_logger
-from rollup_node.stages.messages.codes import Code
 
 LINES_A_RECORD = 50
 PAUSE_SECONDS = 0.002
@@ -33,7 +32,7 @@ def write_stimuli(stimuli: StimulusLog) -> None:
         log.write(
             Level.ERROR,
             "last stimuli of the engine core",
-            {"code": Code.BUG.text, "from": first, "of": len(lines)},
+            {"from": first, "of": len(lines)},
             "\n".join(part),
         )
         time.sleep(PAUSE_SECONDS)

@@ -1,4 +1,5 @@
-"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end."""
+"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end
+[LOG19]."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -268,5 +268,5 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
     assert [record.fields["code"] for record in lines] == ["RESET", "RESET", "RESET-LOOP"]
     assert handled.status.problems == ("RESET-LOOP: 5 resets for the same reason: the engine has lost block 4",)
     handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
-    assert handled.status.problems == ()
+    assert not handled.status.problems
     assert any(record.message == "resets do not repeat any more" for record in handled.records)
