@@ -66,8 +66,8 @@ class _Ongoing:
 
 class LastingConditions:
     """The conditions of several sources, such as the tasks of a process: what some of them fail by alike is one
-    condition, with the lines of one [LOG15, LOG19]. One that comes back within a minute of its last line is not logged again
-    until the minute is over. `clock` returns seconds of any monotonic clock; sources must be few."""
+    condition, with the lines of one [LOG15, LOG19]. One that comes back within a minute of its last line is not logged
+    again until the minute is over. `clock` returns seconds of any monotonic clock; sources must be few."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger, self._clock = logger, clock
