@@ -167,7 +167,8 @@ class BlobsStage:
         """Records that blobs are missing. The slot may be wrong, unless a worker failed."""
         if isinstance(error, TaskFailed):
             pending.failed(None, one_line(str(error)), False, time.monotonic())
-            log.warn("could not verify blobs", l1_block=pending.block, error=one_line(str(error)))
+            fields = {"l1_block": pending.block, "error": one_line(str(error))}
+            log.warn("could not verify blobs", code=Code.WORKER_FAILED.text, **fields)
             return
         self._endpoints.clock.doubt()
         not_found = isinstance(error, BlobsNotFoundError)

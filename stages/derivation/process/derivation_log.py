@@ -14,6 +14,7 @@ from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -119,14 +120,15 @@ class DerivationLog:
 
     def _write(self, kind: _Kind, text: str, **values: int | str) -> None:
         write = self._log.warn if kind.is_warning and self._may_warn() else self._log.debug
-        write(text, at=kind.origin, **values)
+        write(text, code=Code.INPUT_DROPPED.text, at=kind.origin, **values)
 
     def _may_warn(self) -> bool:
         """Whether another warning of a drop fits into this minute."""
         now = self._clock()
         if now - self._warned_since >= WARNING_SECONDS:
             if self._warned > MAX_WARNINGS:
-                self._log.warn("more was dropped than is logged, see explain", count=self._warned - MAX_WARNINGS)
+                text, count = "more was dropped than is logged, see explain", self._warned - MAX_WARNINGS
+                self._log.warn(text, code=Code.INPUT_DROPPED.text, count=count)
             self._warned_since, self._warned = now, 0
         self._warned += 1
         return self._warned <= MAX_WARNINGS
@@ -177,7 +179,8 @@ class DerivationLog:
         if reset is not None:
             found.append(f"derivation waits for a reset: {reset}")
         if self._last_reset[1] >= SAME_RESETS:
-            found.append(f"{self._last_reset[1]} resets for the same reason: {self._last_reset[0]}")
+            text = f"{self._last_reset[1]} resets for the same reason: {self._last_reset[0]}"
+            found.append(Code.RESET_LOOP.before(text))
         number = self._origin.number if self._origin else 0
         if stalled_by != self._stall[0]:
             self._stall = stalled_by, number

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.protocol_version import LEVELS, OWN_VERSION, compare, must_halt, shown
@@ -54,7 +55,8 @@ class ProtocolVersions:
                 if version is not None:
                     self._report(node, version, kind, wanted)
         if must_halt(self._level, required):
-            log.error("halting: L1 requires a newer protocol version", required=shown(required), local=shown(own))
+            fields = {"required": shown(required), "local": shown(own), "do": Code.PROTOCOL_VERSION.remedy}
+            log.error("halting: L1 requires a newer protocol version", code=Code.PROTOCOL_VERSION.text, **fields)
             self._announce()
             await asyncio.sleep(ANNOUNCE_SECONDS)
             raise HaltError(f"L1 requires protocol version {shown(required)}, this node supports {shown(own)}")
@@ -64,7 +66,9 @@ class ProtocolVersions:
         try:
             return await self._signal(recommended, required)
         except TemporaryError as error:
-            log.warn("failed to signal protocol versions to the execution engine", error=str(error))
+            code = error.code if isinstance(error.code, Code) else Code.ENGINE_ANSWER
+            text = "failed to signal protocol versions to the execution engine"
+            log.warn(text, code=code.text, error=str(error))
             return None
 
     def _report(self, node: str, version: Hash, kind: str, wanted: Hash) -> None:
@@ -73,6 +77,6 @@ class ProtocolVersions:
         fields = {"node": node, "version": shown(version), kind: shown(wanted)}
         if -LEVELS["major"] <= comparison < 0:
             write = log.error if kind == "required" else log.warn
-            write(f"the {kind} protocol version is newer", **fields)
+            write(f"the {kind} protocol version is newer", code=Code.PROTOCOL_VERSION.text, **fields)
         else:
             log.info("protocol version", comparison=comparison.name.lower(), **fields)

@@ -176,6 +176,7 @@ class EngineStage:
     def report(self, problems: tuple[str, ...]) -> None:
         """Takes the problems that the runtime knows of."""
         self._status.set_runtime_problems(problems)
+        self._actions.tick()
 
     # --- the loop --------------------------------------------------------------------------------------------------
 

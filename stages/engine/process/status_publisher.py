@@ -6,6 +6,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.codes import code_in
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -66,7 +67,11 @@ class StatusPublisher:
 
     def set_failure(self, failure: WorkFailed) -> None:
         """Sets the problem of a task whose work failed."""
-        self._failed[failure.task] = f"{failure.task}: {failure.error}"
+        code, task = code_in(failure.error), failure.task
+        if code is None:
+            self._failed[task] = f"{task}: {failure.error}"
+        else:
+            self._failed[task] = code.before(f"{task}: {failure.error.removeprefix(code.before(''))}")
         self._publish_health()
 
     def clear_failure(self, task: str) -> None:
@@ -74,10 +79,14 @@ class StatusPublisher:
         self._failed.pop(task, None)
         self._publish_health()
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All problems, as they are published."""
+        return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime)))
+
     def _publish_health(self) -> None:
-        failures = sorted((*self._failed.values(), *self._runtime))
-        self._meter.set("activity_problems", len(failures))
-        self._publisher.set(Health((*self._named.values(), *failures)))
+        self._meter.set("activity_problems", len(self._failed) + len(self._runtime))
+        self._publisher.set(Health(self.problems))
 
 
 def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:

@@ -11,16 +11,18 @@ from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.endpoint_faults import BehindError
+from rollup_node.stages.l1.process.failures import BehindError, code_of
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1Block
 
 
 class FetchResult(NamedTuple):
-    """The result of a fetch from an endpoint: a block, an error, or neither if it has no such block."""
+    """The result of a fetch from an endpoint: a block, an error with its code in front, or neither if it has no such
+    block."""
 
     fetch: Fetch
     block: L1Block | None
@@ -78,7 +80,9 @@ class BlockFetcher:
             # A worker that dies is not the endpoint's failure.
             if endpoint is not None and not isinstance(error, TaskFailed):
                 self._endpoints.failed(endpoint, error)
-            return FetchResult(fetch, None, f"L1 block {fetch.number}: {describe_error(endpoint, error)}")
+            code = Code.WORKER_FAILED if isinstance(error, TaskFailed) else code_of(error)
+            text = f"L1 block {fetch.number}: {describe_error(endpoint, error)}"
+            return FetchResult(fetch, None, code.before(text))
 
     async def _fetch(self, endpoint: L1Endpoint, number: int, polled: bytes | None) -> L1Block | None:
         try:

@@ -14,7 +14,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
-from rollup_node.stages.l1.process.endpoint_faults import WrongChainError, fault_of
+from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, fault_of
 from rollup_node.stages.l1.quorum import View
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
@@ -77,7 +77,8 @@ class L1Endpoint:
             await self._timed("eth_subscribe", self._rpc.subscribe("newHeads"))
         except RpcFailure as failure:
             self._refuses_subscriptions = True
-            log.warn("the L1 endpoint refuses a subscription: its head is polled", endpoint=self.name, error=failure)
+            text = "the L1 endpoint refuses a subscription: its head is polled"
+            log.warn(text, code=Code.L1_SUBSCRIPTION.text, endpoint=self.name, error=failure)
             return False
         return True
 
@@ -219,7 +220,7 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            raise WrongChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            raise OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
         self._chain_checked = True
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
@@ -261,7 +262,7 @@ class L1Endpoints:
             return self.all[index]
         wait = self.pool.next_probe(now) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
-        raise EndpointError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+        raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Records a failure: the endpoint is set aside."""

@@ -49,6 +49,11 @@ class EndpointChecks:
         self.disagreement: str | None = None
         self.on_due: Callable[[], None] = lambda: None
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The disagreement as a health problem."""
+        return () if self.disagreement is None else (Code.L1_DISAGREE.before(self.disagreement),)
+
     def on_new_head(self, reorged: bool) -> None:
         """A reorg has the endpoints compared."""
         self._head_at = time.monotonic()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
@@ -22,6 +23,7 @@ from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.types import L1Block
 
@@ -50,7 +52,7 @@ class L1Stage:
         self._window = PrefetchWindow(config.cache_size or config.rollup.seq_window_size * 3 // 2, config.cache_bytes)
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[str, ...] = ()
-        self._block_problems: tuple[str, ...] = ()
+        self._missing = LastingCondition(log, counts=False)
         self._polling = _follows_head(config)
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
@@ -86,9 +88,10 @@ class L1Stage:
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("following L1", endpoints=names, chain=self._config.rollup.l1_chain_id)
         if not self._polling:
-            log.warn("the L1 head is not polled: l1.http-poll-interval is 0")
+            log.warn("the L1 head is not polled: l1.http-poll-interval is 0", code=Code.L1_NOT_POLLED.text)
         if self._config.epoch_poll_interval <= 0:
-            log.warn("L1 finality is not polled: l1.epoch-poll-interval is 0 or less, so L2 will not be finalized")
+            text = "L1 finality is not polled: l1.epoch-poll-interval is 0 or less, so L2 will not be finalized"
+            log.warn(text, code=Code.L1_NOT_POLLED.text)
 
     async def close(self) -> None:
         """Cancels the fetches and closes the connections."""
@@ -189,14 +192,16 @@ class L1Stage:
         now = time.monotonic()
         if block is None:
             if error is None and self._polling:
-                error = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
+                text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
+                error = Code.L1_BLOCK.before(text)
                 if endpoint is not None:
-                    self._endpoints.set_aside(endpoint, Fault.BEHIND, error)
+                    self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)
         elif self._window.fetched(fetch, block, _size_of(block), now):
-            log.warn("an L1 block does not link to the cached ones: they are verified again", block=block.ref)
+            text = "an L1 block does not link to the cached ones: they are verified again"
+            log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
             self._endpoints.recheck_chains()
 
     def _send_blocks(self, client: _Client) -> bool:
@@ -213,11 +218,20 @@ class L1Stage:
         waited_for = [r.first for c in self._clients.values() if (r := c.subscription.wanted(head)) is not None]
         failures = [self._window.failure(number) for number in waited_for]
         problems = tuple(dict.fromkeys(failure.error for failure in failures if failure is not None and failure.error))
-        if problems and not self._block_problems:
-            log.warn("an L1 block that is waited for is unavailable", error=problems[0])
-        self._block_problems = problems
-        contradictions = [each for each in (self._poller.contradiction, self._checks.disagreement) if each]
-        self._publisher.set(Health((*self._runtime_problems, *contradictions, *problems)))
+        self._log_blocks(problems)
+        self._publisher.set(
+            Health((*self._runtime_problems, *self._poller.problems, *self._checks.problems, *problems))
+        )
+
+    def _log_blocks(self, problems: tuple[str, ...]) -> None:
+        """Logs that a block is waited for, unless the heads fail by the same cause, which is logged already."""
+        if not problems:
+            self._missing.end("the L1 blocks that are waited for are there")
+            return
+        code = code_in(problems[0]) or Code.L1_BLOCK
+        if all(code_in(each) is not code for each in self._runtime_problems):
+            text = "an L1 block that is waited for is unavailable"
+            self._missing.report(code, text, error=problems[0].removeprefix(code.before("")))
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:

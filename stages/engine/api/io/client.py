@@ -27,8 +27,10 @@ from rollup_node.stages.engine.api.engine_api import (
     SyncingBlocks,
 )
 from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.engine.api.io.failures import code_of
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
@@ -210,7 +212,7 @@ class EngineClient:
         try:
             found = await self._rpc.batch(calls, shape)
         except EndpointError as error:
-            raise TemporaryError(f"execution engine {error}") from None
+            raise TemporaryError(f"execution engine {error}", code_of(error)) from None
         except RpcFailure as failure:
             raise self._error(failure) from None
         self._answered_at = time.monotonic()
@@ -264,8 +266,7 @@ class EngineClient:
             raise
         except EndpointError as error:
             outcome = "<unknown>"
-            hint = "; check that l2.jwt-secret is the engine's secret" if error.status in (401, 403) else ""
-            raise TemporaryError(f"execution engine {error}{hint}") from None
+            raise TemporaryError(f"execution engine {error}", code_of(error)) from None
         finally:
             self._count(method, time.monotonic() - began, outcome)
 
@@ -275,10 +276,11 @@ class EngineClient:
             return convert()
         except (PayloadError, BlockError, HexError, ProofError) as error:
             text = f"the answer to {method} cannot be read: {error}"
-            raise UnreadableAnswerError(str(self._error(text))) from None
+            raise UnreadableAnswerError(str(self._error(text)), Code.ENGINE_ANSWER) from None
 
     def _error(self, what: object) -> TemporaryError:
-        return TemporaryError(f"execution engine {self._rpc.name}: {what}")
+        code = code_of(what) if isinstance(what, RpcFailure) else Code.ENGINE_ANSWER
+        return TemporaryError(f"execution engine {self._rpc.name}: {what}", code)
 
     def _count(self, method: str, seconds: float, outcome: str) -> None:
         if self._meter is not None:

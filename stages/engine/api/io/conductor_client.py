@@ -15,6 +15,7 @@ from rollup_node.stages.engine.api.conductor_api import (
 )
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.engine_json import encode_payload
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -70,10 +71,10 @@ class ConductorClient:
             return await self._rpc.call_typed(shape, method, *params, timeout=timeout)
         except RpcFailure as failure:
             outcome = f"rpc_{failure.code}"
-            raise TemporaryError(f"{self.name}: {failure}") from None
+            raise TemporaryError(f"{self.name}: {failure}", Code.CONDUCTOR_UNREACHABLE) from None
         except EndpointError as error:
             outcome = "<unknown>"
-            raise TemporaryError(str(error)) from None
+            raise TemporaryError(str(error), Code.CONDUCTOR_UNREACHABLE) from None
         finally:
             self._count(method, time.monotonic() - began, outcome)
 

@@ -9,6 +9,7 @@ import msgspec
 from rollup_node.stages.engine.api.follow_api import FollowStatus
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
@@ -78,7 +79,8 @@ class FollowClient:
             current = _block_id(found.current_l1)
             refs = _l2_ref(found.local_safe_l2), _l2_ref(found.safe_l2), _l2_ref(found.finalized_l2)
         except HexError as error:
-            raise TemporaryError(f"{self.name}: the answer to optimism_syncStatus is malformed: {error}") from None
+            text = f"{self.name}: the answer to optimism_syncStatus is malformed: {error}"
+            raise TemporaryError(text, Code.FOLLOW_UNREACHABLE) from None
         return FollowStatus(current if any(current.hash) else None, *refs)
 
     async def check_chain(self) -> None:
@@ -91,12 +93,14 @@ class FollowClient:
             self._chain_checked = True
             return
         except HexError as error:
-            raise TemporaryError(f"{self.name}: the answer to optimism_rollupConfig is malformed: {error}") from None
+            text = f"{self.name}: the answer to optimism_rollupConfig is malformed: {error}"
+            raise TemporaryError(text, Code.FOLLOW_UNREACHABLE) from None
         ours = self._rollup
         if (found.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
             raise WrongChainError(
                 f"{self.name} is on L2 chain {found.l2_chain_id} with genesis {to_hex(genesis)}, "
-                f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}"
+                f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}",
+                Code.FOLLOW_CHAIN,
             )
         self._chain_checked = True
 
@@ -109,11 +113,11 @@ class FollowClient:
             if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
                 raise
             self._chain_checked = False
-            raise TemporaryError(f"{self.name}: {method}: {failure}") from None
+            raise TemporaryError(f"{self.name}: {method}: {failure}", Code.FOLLOW_UNREACHABLE) from None
         except EndpointError as error:
             outcome = "<unknown>"
             self._chain_checked = False
-            raise TemporaryError(str(error)) from None
+            raise TemporaryError(str(error), Code.FOLLOW_UNREACHABLE) from None
         finally:
             self._count(method, time.monotonic() - began, outcome)
 

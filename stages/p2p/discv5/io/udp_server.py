@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
@@ -231,12 +232,13 @@ class Discv5Server:
                 address = bootnode.address or await _resolve(bootnode.host)
                 contact = bootnode.contact(address) if address else None
                 if contact is None:
-                    log.warn("cannot resolve bootnode, will retry", name=bootnode.host)
+                    log.warn("cannot resolve bootnode, will retry", code=Code.BOOTNODE.text, name=bootnode.host)
                     unresolved.append(bootnode)
             else:
                 contact = bootnode.contact(node.settings.ip_versions)
                 if contact is None:
-                    log.warn("bootnode record has no reachable address", record=bootnode.text)
+                    text = "bootnode record has no reachable address"
+                    log.warn(text, code=Code.BOOTNODE.text, record=bootnode.text)
             if contact is not None:
                 contacts.append(contact)
         self._bootnodes = list(unresolved)

@@ -216,6 +216,7 @@ def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
 
     async def script() -> None:
         await node.until(lambda: problem().endswith(": down"))
+        assert problem().startswith("ALTDA-UNREACHABLE: ")
         assert f"s for the input of commitment {lost} of L1 block " in problem()
         assert f", which can be challenged until L1 block {included + WINDOW}; challenges are known up to" in problem()
         chain.is_down = False

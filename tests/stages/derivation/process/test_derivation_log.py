@@ -108,7 +108,13 @@ def test_repeats_in_an_l1_block_are_logged_as_a_count(logged: Logged) -> None:
     assert repeats == (
         Level.WARN,
         "more was dropped for the same reason",
-        {"at": l1.blocks[0].ref, "effect": "dropped", "reason": "CB9.2 frame_duplicate", "count": 999},
+        {
+            "code": "INPUT-DROPPED",
+            "at": l1.blocks[0].ref,
+            "effect": "dropped",
+            "reason": "CB9.2 frame_duplicate",
+            "count": 999,
+        },
     )
     lines = [fields["count"] for _, text, fields in logged.lines.lines if "more was" in text]
     assert lines == [999, 999] and len(logged.lines.lines) == 6
@@ -156,7 +162,7 @@ def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
     for reason in ("other", "reorg", "reorg", "reorg"):
         assert logged.problems() == []
         logged.log.reset_needed(reason)
-    assert logged.problems() == ["3 resets for the same reason: reorg"]
+    assert logged.problems() == ["RESET-LOOP: 3 resets for the same reason: reorg"]
     logged.log.idle(True)
     assert logged.problems() == []
 
@@ -186,5 +192,9 @@ def test_warnings_of_drops_are_limited() -> None:
     log.at_block(l1.last.ref)
     log.dropped(drop)
     summary, last = lines.lines[-2:]
-    assert summary == (Level.WARN, "more was dropped than is logged, see explain", {"count": 3})
+    assert summary == (
+        Level.WARN,
+        "more was dropped than is logged, see explain",
+        {"code": "INPUT-DROPPED", "count": 3},
+    )
     assert last[0] is Level.WARN
