@@ -152,6 +152,7 @@ class StageProcess:
         self._identity, self._shared, self._writer = identity, shared, writer
         self._slot = identity.process_id.slot
         self._meter = Meter(identity.name)
+        self._meter.expose(identity.role)
         self._log = get_logger("runtime")
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK

@@ -21,11 +21,11 @@ class SupervisorMetrics:
     def __init__(self, version: str, folder: Path, liveness: LivenessTable) -> None:
         self._folder, self._liveness = folder, liveness
         self._meter = Meter(SUPERVISOR)
+        self._meter.expose(SUPERVISOR)
         self._file = MetricsFile(folder, SUPERVISOR, self._meter, lambda: None)
         self._cpu: dict[tuple[int, int], float] = {}
         self._due = 0.0
         self._meter.set("info", 1, version=version)
-        self._meter.set("up", 0)
 
     def node_is_up(self) -> None:
         """Every process has been ready."""

@@ -1,16 +1,23 @@
 """The metrics table and the meter."""
 
+import math
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollup_node.stages.io.metrics import METRICS, TABLE, Meter, Metric, MetricType, UnknownMetricError
+from rollup_node.stages.io.metric import Metric, MetricType
+from rollup_node.stages.io.metrics import LABELLED_FAMILIES, METRICS, TABLE, Meter, UnknownMetricError
+
+ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
 
 
 def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """All samples by name and labels."""
+    # The parser adds _total to the names of counters that lack it.
+    text = meter.text().decode().replace(" counter\n", " untyped\n")
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(meter.text().decode())
+        for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
 
@@ -64,5 +71,45 @@ def test_a_series_that_is_counted_very_often() -> None:
         meter.counter("derivation_idle")
 
 
-def test_nothing_appears_before_it_is_used() -> None:
-    assert Meter("test").text() == b""
+@pytest.mark.parametrize("role", ROLES)
+def test_from_zero(role: str) -> None:
+    """Whatever has no labels is there from the start, and each series whose labels are known."""
+    meter = Meter(role)
+    assert meter.text() == b""
+    meter.expose(role)
+    found = series(meter)
+    own = [metric for metric in TABLE if not metric.processes or role in metric.processes]
+    for metric in own:
+        suffix = "_count" if metric.type is MetricType.HISTOGRAM else ""
+        for exposed in metric.exposed():
+            for values in metric.series if metric.labels else ((),):
+                value = found[exposed.name + suffix, tuple(sorted(zip(metric.labels, values, strict=True)))]
+                assert value == metric.initial or math.isnan(value) and math.isnan(metric.initial)
+    assert "op_node_default_activity_problems" in LABELLED_FAMILIES
+    names = {exposed.name for metric in own for exposed in metric.exposed()}
+    assert {name for name, _ in found} <= {
+        name + suffix for name in names for suffix in ("", "_sum", "_count", "_bucket")
+    }
+
+
+def test_what_is_set_is_not_set_again_by_the_zeros_of_another_name() -> None:
+    meter = Meter("engine")
+    meter.expose("engine")
+    meter.count("pipeline_resets")
+    meter.set("unsafe_payloads_buffer_len", 3)
+    found = series(meter)
+    assert found["op_node_default_pipeline_resets_total", ()] == 1
+    assert found["op_node_default_unsafe_payloads_buffer_len", ()] == 3
+
+
+def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
+    meter = Meter("p2p")
+    meter.expose("p2p")
+    text = meter.text().decode()
+    assert "# TYPE op_node_default_p2p_accepts counter\n" in text
+    assert 'op_node_default_p2p_accepts{allow="true"} 0.0\n' in text
+    assert "# TYPE op_node_default_p2p_bandwidth_bytes_total gauge\n" in text
+
+
+def test_every_role_is_one_of_the_processes() -> None:
+    assert {role for metric in TABLE for role in metric.processes} <= set(ROLES)
