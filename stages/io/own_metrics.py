@@ -1,4 +1,4 @@
-"""The metrics that op-node does not have: of processes, of how the node follows L1, of endpoints, of what is dropped."""
+"""The metrics that op-node does not have: of processes, endpoints, of how the node follows L1, of what is dropped."""
 
 import math
 

@@ -258,10 +258,10 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     shown += [
         r'op_node_default_refs_number{layer="l2",type="l2_safe"} [1-9]\d*\.0',
         r'op_node_default_derived_batches_total{type="span"} [1-9]\d*\.0',
-        r'op_node_default_frame_added_total [1-9]\d*\.0',
+        r"op_node_default_frame_added_total [1-9]\d*\.0",
         r'op_node_default_rpc_server_requests_total{.*method="optimism_syncStatus".*} [1-9]\d*\.0',
         r'op_node_default_l1_source_cache_size{type="blobs"} [1-9]\d*\.0',
-        r'op_node_default_p2p_peer_count 1\.0',
+        r"op_node_default_p2p_peer_count 1\.0",
         r'op_node_default_p2p_gossip_events_total{type="DELIVER_MESSAGE"} [1-9]\d*\.0',
     ]
     for line in shown:

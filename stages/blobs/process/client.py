@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import aiohttp
@@ -20,14 +21,17 @@ from rollup_node.stages.io.endpoint_errors import (
     endpoint_name,
     why_not_connected,
 )
+from rollup_node.stages.io.endpoint_meter import EndpointMeter, Verdict
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 
 T = TypeVar("T")
 
+RPC = "beacon"
 SMALL_BODY = 1 << 20
 """Bytes of genesis or spec."""
 ORDINARY_BODY = 8 << 20
@@ -41,6 +45,7 @@ ROUTE_SECONDS = 600.0
 """How long a route that an endpoint does not support is not tried again."""
 MAX_WORDS = 300
 """Characters of an error response that are shown."""
+_TOO_MANY = 429
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
 
 
@@ -82,7 +87,7 @@ class BeaconEndpoint:
         self.name = endpoint_name(url)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
-        self._meter, self._large = meter, large
+        self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
         self._no_commitments_until = 0.0
         self._session: aiohttp.ClientSession | None = None
@@ -191,12 +196,13 @@ class BeaconEndpoint:
 
     async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
         """Status and body of one request, whose metrics are recorded under `label`."""
-        self._meter.count("rpc_client_requests_total", rpc="beacon", method=label)
-        start, error = time.monotonic(), "endpoint"
+        self._meter.sent(label)
+        start, error = time.monotonic(), NO_ANSWER
         try:
             async with asyncio.timeout(self._timeout):
                 status, body = await self._exchange(path, query, max_body)
-            error = "" if status == 200 else f"http_{status}"
+            error = OK if status == 200 else f"http_{status}"
+            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(body))
             return status, body
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
@@ -209,9 +215,7 @@ class BeaconEndpoint:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="beacon", method=label)
-            self._meter.count("rpc_client_responses_total", rpc="beacon", method=label, error=error)
+            self._meter.ended(label, time.monotonic() - start, error)
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
         # A hosted endpoint may have its key in the path or the query of its URL.
@@ -243,19 +247,25 @@ class BeaconEndpoints:
         )
         self.clock = BeaconClock(self.all, config.slot_seconds)
         self._current = 0
+        self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all])
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
         """The offer of the first endpoint that has one. Raises BlobsNotFoundError if all endpoints answer so, and
         EndpointError if all fail otherwise."""
         offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
-        self._current = index
+        self._use(index)
         return offer
 
-    def failed(self, offer: BlobOffer) -> None:
+    def failed(self, offer: BlobOffer, failed: Failed) -> None:
         """Records that an offer lacked wanted blobs: the next endpoint is used first from now on."""
         offer.endpoint.failed(offer)
+        self._meter.failed(offer.endpoint.name, _VERDICTS[failed])
         if self.all[self._current] is offer.endpoint:
-            self._current = (self._current + 1) % len(self.all)
+            self._use((self._current + 1) % len(self.all))
+
+    def _use(self, index: int) -> None:
+        self._current = index
+        self._meter.use(self.all[index].name)
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -283,6 +293,9 @@ class BeaconEndpoints:
                     if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
                         raise error
                     failures.append(_failure(self.all[index], error))
+                    is_overloaded = isinstance(error, EndpointError) and error.status == _TOO_MANY
+                    verdict = Verdict.OVERLOADED if is_overloaded else _VERDICTS[failures[-1].failed]
+                    self._meter.failed(self.all[index].name, verdict)
         finally:
             for future in running:
                 future.cancel()
@@ -318,3 +331,13 @@ def _failure(endpoint: BeaconEndpoint, error: Exception) -> SourceFailure:
     if isinstance(error, BeaconResponseError):
         return SourceFailure(Failed.MALFORMED, f"{endpoint.name}: {one_line(str(error))}")
     return SourceFailure(Failed.NO_ANSWER, str(error))
+
+
+_VERDICTS = {
+    Failed.HAS_NONE: Verdict.HAS_NONE,
+    Failed.OTHER_BLOBS: Verdict.INVALID,
+    Failed.WRONG_BLOBS: Verdict.INVALID,
+    Failed.OTHER_CHAIN: Verdict.OTHER_CHAIN,
+    Failed.MALFORMED: Verdict.INVALID,
+    Failed.NO_ANSWER: Verdict.NO_ANSWER,
+}

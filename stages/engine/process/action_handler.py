@@ -9,9 +9,10 @@ from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.ref_metrics import show_payload
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

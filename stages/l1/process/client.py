@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
+from rollup_node.stages.io.endpoint_meter import EndpointMeter, Verdict
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError
@@ -25,6 +27,8 @@ log = get_logger("l1")
 MAX_RETRY_AFTER = 60.0
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
+RPC = "l1"
+_TOO_MANY = 429
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
@@ -39,11 +43,16 @@ class _Proof(msgspec.Struct, rename="camel"):
     storage_proof: list[_SlotProof] | None = None
 
 
+class OtherChainError(EndpointError):
+    """The endpoint is on another chain."""
+
+
 class L1Endpoint:
     """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it.
     `on_new_head` is called when it says that there is a new head, or is lost [LHD3]."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
+        self._meter = RpcMeter(meter, RPC)
         self._rpc = JsonRpcClient(
             url,
             timeout=config.timeout,
@@ -51,6 +60,7 @@ class L1Endpoint:
             max_batch=config.max_batch,
             rate_limit=config.rate_limit,
             on_notification=self._on_notification,
+            on_exchange=self._meter.exchanged,
         )
         self.notifications = 0
         self._on_new_head = on_new_head
@@ -59,7 +69,6 @@ class L1Endpoint:
         self.retry_at = 0.0
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
-        self._meter = meter
         self._chain_checked = False
 
     async def subscribe_heads(self) -> bool:
@@ -170,6 +179,7 @@ class L1Endpoint:
 
     def _on_notification(self) -> None:
         self.notifications += 1
+        self._meter.notified("eth_subscription")
         self._on_new_head()
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
@@ -196,7 +206,7 @@ class L1Endpoint:
         await self._check_chain()
 
     async def _check_chain(self) -> None:
-        """Raises EndpointError if the endpoint is on another chain; calls it once, and again after a failure."""
+        """Raises OtherChainError if the endpoint is on another chain; calls it once, and again after a failure."""
         if self._chain_checked:
             return
         result = await self._timed("eth_chainId", self._rpc.call_typed(str, "eth_chainId"))
@@ -205,25 +215,23 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            raise EndpointError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            raise OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
         self._chain_checked = True
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
         """Awaits a call and records its metrics."""
-        self._meter.count("rpc_client_requests_total", rpc="l1", method=method)
-        start, error = time.monotonic(), ""
+        self._meter.sent(method)
+        start, error = time.monotonic(), OK
         try:
             return await call
         except RpcFailure as failure:
             error = f"rpc_{failure.code}"
             raise
         except EndpointError as failure:
-            error = f"http_{failure.status}" if failure.status else "endpoint"
+            error = f"http_{failure.status}" if failure.status else NO_ANSWER
             raise
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="l1", method=method)
-            self._meter.count("rpc_client_responses_total", rpc="l1", method=method, error=error)
+            self._meter.ended(method, time.monotonic() - start, error)
 
 
 class L1Endpoints:
@@ -232,6 +240,7 @@ class L1Endpoints:
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
         self._current = 0
+        self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all])
 
     def pick(self) -> L1Endpoint:
         """The endpoint in use, or the next one whose Retry-After has passed. Raises EndpointError if there is none."""
@@ -240,6 +249,7 @@ class L1Endpoints:
             endpoint = self.all[(self._current + step) % len(self.all)]
             if endpoint.retry_at <= now:
                 self._current = (self._current + step) % len(self.all)
+                self._meter.use(endpoint.name)
                 return endpoint
         current = self.all[self._current]
         raise EndpointError(current.name, f"is overloaded and asked not to retry for {current.retry_at - now:.0f} s")
@@ -247,12 +257,14 @@ class L1Endpoints:
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Records a failure and switches to the next endpoint, unless another one is in use already."""
         endpoint.failed(error)
+        self._meter.failed(endpoint.name, verdict(error))
         if self.all[self._current] is endpoint:
             self.use_next()
 
     def use_next(self) -> None:
         """Switches to the next endpoint."""
         self._current = (self._current + 1) % len(self.all)
+        self._meter.use(self.all[self._current].name)
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""
@@ -263,6 +275,18 @@ class L1Endpoints:
         """Closes all connections."""
         for endpoint in self.all:
             await endpoint.close()
+
+
+def verdict(error: Exception) -> Verdict:
+    """What was wrong with an endpoint that failed with an error."""
+    match error:
+        case OtherChainError():
+            return Verdict.OTHER_CHAIN
+        case EndpointError():
+            return Verdict.OVERLOADED if error.status == _TOO_MANY or error.retry_after else Verdict.NO_ANSWER
+        case RpcFailure():
+            return Verdict.ERROR
+    return Verdict.INVALID
 
 
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:

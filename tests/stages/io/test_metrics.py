@@ -84,7 +84,7 @@ def test_from_zero(role: str) -> None:
         for exposed in metric.exposed():
             for values in metric.series if metric.labels else ((),):
                 value = found[exposed.name + suffix, tuple(sorted(zip(metric.labels, values, strict=True)))]
-                assert value == metric.initial or math.isnan(value) and math.isnan(metric.initial)
+                assert value == metric.initial or (math.isnan(value) and math.isnan(metric.initial))
     assert "op_node_default_activity_problems" in LABELLED_FAMILIES
     names = {exposed.name for metric in own for exposed in metric.exposed()}
     assert {name for name, _ in found} <= {

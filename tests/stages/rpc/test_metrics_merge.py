@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rollup_node.stages.io.metrics import LABELLED_FAMILIES, Meter
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
 
+
 class Every(frozenset[str]):
     """The names of all families."""
 

@@ -29,6 +29,7 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
@@ -77,10 +78,12 @@ class EngineClient:
         self, url: str, secret: bytes | None, timeout: float, rollup: RollupConfig, meter: Meter | None = None
     ) -> None:
         headers = None if secret is None else Token(secret).headers
-        self._rpc = JsonRpcClient(url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE)
+        self._meter = RpcMeter(meter, RPC)
+        self._rpc = JsonRpcClient(
+            url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE, on_exchange=self._meter.exchanged
+        )
         self._rollup = rollup
         self._schedule = rollup.schedule()
-        self._meter = meter
         self._answered_at = time.monotonic()
 
     @property
@@ -253,8 +256,8 @@ class EngineClient:
     # --- one call --------------------------------------------------------------------------------------------------
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
-        began = time.monotonic()
-        outcome = "<nil>"
+        self._meter.sent(method)
+        began, outcome = time.monotonic(), OK
         try:
             answer = await self._rpc.call_typed(shape, method, *params)
             self._answered_at = time.monotonic()
@@ -263,11 +266,11 @@ class EngineClient:
             outcome = f"rpc_{failure.code}"
             raise
         except EndpointError as error:
-            outcome = "<unknown>"
+            outcome = NO_ANSWER
             hint = "; check that l2.jwt-secret is the engine's secret" if error.status in (401, 403) else ""
             raise TemporaryError(f"execution engine {error}{hint}") from None
         finally:
-            self._count(method, time.monotonic() - began, outcome)
+            self._meter.ended(method, time.monotonic() - began, outcome)
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
         """What a function makes of an answer. Raises UnreadableAnswerError if it cannot."""
@@ -279,9 +282,3 @@ class EngineClient:
 
     def _error(self, what: object) -> TemporaryError:
         return TemporaryError(f"execution engine {self._rpc.name}: {what}")
-
-    def _count(self, method: str, seconds: float, outcome: str) -> None:
-        if self._meter is not None:
-            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
