@@ -1,6 +1,8 @@
 """The metrics table and the meter."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -8,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rollup_node.stages.io.metric import Metric, MetricType
 from rollup_node.stages.io.metrics import LABELLED_FAMILIES, METRICS, TABLE, Meter, UnknownMetricError
 
+ROOT = Path(__file__).parents[3]
 ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
 
 
@@ -113,3 +116,25 @@ def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
 
 def test_every_role_is_one_of_the_processes() -> None:
     assert {role for metric in TABLE for role in metric.processes} <= set(ROLES)
+
+
+def counted_names(folder: Path) -> set[str]:
+    """The names that the sources in a folder count, set or observe."""
+    calls = re.compile(r'\.(?:count|set|observe|counter|_count_size|_set)\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"')
+    return {name for path in folder.rglob("*.py") for name in calls.findall(path.read_text()) if name in METRICS}
+
+
+def test_each_metric_is_counted_by_its_process_alone() -> None:
+    """Two processes that count one metric would both expose it, without a label to tell them apart."""
+    shared = counted_names(ROOT / "stages" / "io")
+    counted = {role: counted_names(ROOT / "stages" / role) for role in ROLES if role != "supervisor"}
+    counted["supervisor"] = counted_names(ROOT / "node" / "supervisor")
+    for role, names in counted.items():
+        wrong = {name for name in names if METRICS[name].processes and role not in METRICS[name].processes}
+        assert not wrong, f"{role} counts what is not its own: {wrong}"
+    runtime = counted_names(ROOT / "node" / "runtime")
+    assert all(not METRICS[name].processes for name in runtime)
+    for metric in TABLE:
+        if metric.name not in shared | runtime:
+            missing = [role for role in metric.processes if metric.name not in counted[role]]
+            assert metric.processes and not missing, f"{metric.name} is not counted by {missing}"
