@@ -60,6 +60,7 @@ class SupervisorMetrics:
     def _set_process(self, process: SupervisedProcess) -> None:
         up = process.child is not None and self._liveness.ready(process.slot)
         self._meter.set("process_up", int(up), process=process.name)
+        self._meter.count("process_restarts_total", 0, process=process.name)
         self._meter.set("process_incarnation", process.incarnation, process=process.name)
         if process.child is not None:
             beat = self._liveness.last_beat_ns(process.slot)

@@ -1,4 +1,4 @@
-"""What the metrics say of the endpoints of one kind: which one is in use, and what was wrong with each."""
+"""What the metrics say of the endpoints of one kind: which one is in use, and what was wrong with each [MET28]."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3]."""
+"""The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3, MET26]."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar

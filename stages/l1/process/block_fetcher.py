@@ -10,7 +10,7 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, NoReceiptsError, describe_error
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
@@ -99,7 +99,7 @@ class BlockFetcher:
                 most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
             receipts = await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
             if receipts is None:
-                raise InvalidDataError("the endpoint does not have the receipts yet")
+                raise NoReceiptsError("the endpoint does not have the receipts yet")
             result = await self._workers.run(VerifyReceipts(block, receipts, self._l1_filter))
         if isinstance(result, Verified):
             return result.block

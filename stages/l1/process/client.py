@@ -47,6 +47,10 @@ class OtherChainError(EndpointError):
     """The endpoint is on another chain."""
 
 
+class NoReceiptsError(InvalidDataError):
+    """The endpoint does not have the receipts of a block (yet)."""
+
+
 class L1Endpoint:
     """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it.
     `on_new_head` is called when it says that there is a new head, or is lost [LHD3]."""
@@ -286,6 +290,8 @@ def verdict(error: Exception) -> Verdict:
             return Verdict.OVERLOADED if error.status == _TOO_MANY or error.retry_after else Verdict.NO_ANSWER
         case RpcFailure():
             return Verdict.ERROR
+        case NoReceiptsError():
+            return Verdict.HAS_NONE
     return Verdict.INVALID
 
 
