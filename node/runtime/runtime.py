@@ -236,6 +236,8 @@ class StageProcess:
     def _collector(self, bus: Bus) -> Callable[[], None]:
         """A function that adds what bus and log writer have counted to the meter."""
         seen: dict[str, int] = {}
+        for name in bus.counters:
+            self._meter.count("bus_events_total", 0, event=name)
 
         def collect() -> None:
             rejected = bus.counters.get("messages_refused", 0) > seen.get("messages_refused", 0)

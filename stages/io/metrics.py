@@ -1,9 +1,10 @@
 """The table of all metrics, and the meter of a process: what is not in the table cannot be set [MET2, MET3, MET26]."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.samples import Sample
 
 from rollup_node.stages.io.metric import Metric, MetricType
 from rollup_node.stages.io.op_node_metrics import OP_NODE_METRICS
@@ -23,6 +24,16 @@ LABELLED_FAMILIES: frozenset[str] = frozenset(
     exposed.name for metric in TABLE if not metric.processes for exposed in metric.exposed()
 )
 """The full names of the metrics that every process has: they differ by the label `process`."""
+
+
+class _Histogram(Histogram):
+    """The sum is exposed also where values may be negative, as op-node does."""
+
+    def _child_samples(self) -> Iterable[Sample]:
+        samples = list(super()._child_samples())
+        if not any(sample.name == "_sum" for sample in samples):
+            samples.append(Sample("_sum", {}, self._sum.get(), None, None))
+        return samples
 
 
 class UnknownMetricError(KeyError):
@@ -131,7 +142,7 @@ class Meter:
         collector = self._collectors.get(name)
         if not isinstance(collector, Histogram):
             full = metric.prefix + name
-            collector = Histogram(full, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
+            collector = _Histogram(full, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
             self._collectors[name] = collector
         return collector
 

@@ -6,6 +6,7 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Server
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
@@ -36,6 +37,9 @@ class ActionHandler:
     ) -> None:
         self._config, self._meter, self._status = config, meter, status
         self._l1, self._blocks, self._control, self._p2p, self._payloads = l1, blocks, control, p2p, payloads
+        if config.follow_url is not None:
+            for result in FollowResult:
+                meter.count("follow_source_requests_total", 0, result=result.value)
         self._handlers: dict[type[act.Action], Callable[[Any], None]] = {
             act.SendToDerivation: lambda action: self._send(self._blocks, action),
             act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),

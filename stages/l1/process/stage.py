@@ -38,6 +38,8 @@ class _Client:
     process: ProcessId
     server: Server
     subscription: BlockSubscription
+    looked_up: int = -1
+    """The last block that a request began with, of those that exist."""
 
 
 class L1Stage:
@@ -159,8 +161,7 @@ class L1Stage:
                 client = _Client(process, server, new_subscription())
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
-            hit = "true" if self._window.get(request.first) is not None else "false"
-            self._meter.count("l1_source_cache_get", type=BLOCKS, hit=hit)
+            self._count_lookup(client, request.first)
             self._send_blocks(client)
             head = self._head_number()
             unavailable = client.subscription.unavailable(head, self._no_head_error(), self._window.failure)
@@ -194,6 +195,14 @@ class L1Stage:
         retry = self._window.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.01), IDLE_SECONDS)
         return pause if all_sent else min(pause, RESEND_SECONDS)
+
+    def _count_lookup(self, client: _Client, first: int) -> None:
+        """Counts whether the block that a request begins with is cached, once, and not before L1 has it."""
+        head = self._head_number()
+        if first != client.looked_up and head is not None and first <= head:
+            client.looked_up = first
+            hit = "true" if self._window.get(first) is not None else "false"
+            self._meter.count("l1_source_cache_get", type=BLOCKS, hit=hit)
 
     def _count_added(self, added: int, evicted: int) -> None:
         """Counts blocks that were added to the cache, and the ones that others gave way to."""

@@ -114,6 +114,17 @@ def test_a_counter_without_total_in_its_name_is_of_type_counter() -> None:
     assert "# TYPE op_node_default_p2p_bandwidth_bytes_total gauge\n" in text
 
 
+def test_a_histogram_of_values_that_may_be_negative_has_a_sum() -> None:
+    """op-node has it, and the mean is made of it."""
+    meter = Meter("engine")
+    meter.observe("sequencer_building_diff_seconds", -1.5)
+    meter.observe("sequencer_building_diff_seconds", 0.25)
+    meter.observe("sequencer_sealing_seconds", 0.5)
+    found = series(meter)
+    assert found["op_node_default_sequencer_building_diff_seconds_sum", ()] == -1.25
+    assert found["op_node_default_sequencer_sealing_seconds_sum", ()] == 0.5
+
+
 def test_every_role_is_one_of_the_processes() -> None:
     assert {role for metric in TABLE for role in metric.processes} <= set(ROLES)
 
