@@ -63,7 +63,8 @@ OWN_METRICS: tuple[Metric, ...] = (
     Metric("sequencing_window_left_blocks", GAUGE, "L1 blocks left of the window", (), _RPC, initial=UNKNOWN),
     # Endpoints, by l1 and blobs
     Metric("endpoint_in_use", GAUGE, "1 for the endpoint that is asked first", _ENDPOINT, _SOURCES),
-    Metric("endpoint_failures_total", COUNTER, "Failures, by what was wrong", (*_ENDPOINT, "verdict"), _SOURCES),
+    Metric("endpoint_usable", GAUGE, "0 while the endpoint is set aside", _ENDPOINT, _L1),
+    Metric("endpoint_failures_total", COUNTER, "Failures, by what was wrong", (*_ENDPOINT, "fault"), _SOURCES),
     Metric("l1_blocks_fetched_total", COUNTER, "L1 blocks fetched and verified", (), _L1),
     # What is dropped, refused or closed
     Metric(

@@ -59,6 +59,18 @@ class Code(Enum):
         " --rollup.config or of --network is the chain's; if batches were dropped, rollup-node explain --rpc says why",
     )
 
+    L1_ENDPOINT = (
+        "An L1 endpoint throttles, fails, is behind, or contradicts the others. It is set aside, and put back into use"
+        " once it does well in a probe.",
+        "see what the line says of it: its quota (--l1.rpc-rate-limit), whether it is up and synced, and its chain",
+    )
+    L1_DISAGREE = (
+        "The L1 endpoints have different blocks of the same number, and no majority decides which is right; the first"
+        " in --l1 is used.",
+        "compare them with an endpoint of somebody else, and remove the wrong one from --l1; with three, a majority"
+        " decides",
+    )
+
     NETWORK_LEFT = (
         "The network follows forks of its own since a certain block; this node derives it up to the block before, and"
         " then ends with exit code 76.",

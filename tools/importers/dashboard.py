@@ -146,8 +146,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "none",
                 (
                     Query(
-                        f"sum by (endpoint, verdict) (increase({_p('endpoint_failures_total')}{{}}[10m]))",
-                        "{{endpoint}} {{verdict}}",
+                        f"sum by (endpoint, fault) (increase({_p('endpoint_failures_total')}{{}}[10m]))",
+                        "{{endpoint}} {{fault}}",
                     ),
                 ),
             ),

@@ -7,14 +7,20 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from rollup_node.stages.io.endpoint_meter import EndpointMeter, Verdict
+from rollup_node.stages.io.endpoint_meter import EndpointMeter
+from rollup_node.stages.io.json_answers import Call
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
+from rollup_node.stages.l1.process.endpoint_faults import WrongChainError, fault_of
+from rollup_node.stages.l1.quorum import View
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
-from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
@@ -24,11 +30,9 @@ from rollup_node.stages.protocol.types import Address, Hash
 T = TypeVar("T")
 log = get_logger("l1")
 
-MAX_RETRY_AFTER = 60.0
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
 RPC = "l1"
-_TOO_MANY = 429
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
@@ -41,14 +45,6 @@ class _SlotProof(msgspec.Struct):
 class _Proof(msgspec.Struct, rename="camel"):
     account_proof: list[str] | None = None
     storage_proof: list[_SlotProof] | None = None
-
-
-class OtherChainError(EndpointError):
-    """The endpoint is on another chain."""
-
-
-class NoReceiptsError(InvalidDataError):
-    """The endpoint does not have the receipts of a block (yet)."""
 
 
 class L1Endpoint:
@@ -70,7 +66,6 @@ class L1Endpoint:
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
-        self.retry_at = 0.0
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._chain_checked = False
@@ -121,7 +116,9 @@ class L1Endpoint:
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
         """The headers of the blocks of these numbers; None in the place of one that does not exist."""
         await self._check_chain()
-        calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers]
+        return await self._headers([(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers])
+
+    async def _headers(self, calls: Sequence[Call]) -> list[Any]:
         blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, _HeaderJson | None))
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
@@ -167,11 +164,19 @@ class L1Endpoint:
         await self._check_chain()
         return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
-    def failed(self, error: Exception) -> None:
-        """Records a failure: the chain id is checked again, as another node may answer, and Retry-After is kept."""
+    async def view(self, number: int) -> View:
+        """What the endpoint has: its latest block, and the hash of its block of that number. Raises also
+        InvalidDataError."""
+        self._chain_checked = False
+        await self._check_chain()
+        calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
+        latest, block = await self._headers(calls)
+        head = None if latest is None else verify_block_ref(latest, False)
+        return View(head, None if block is None else verify_block_ref(block, False).hash)
+
+    def failed(self) -> None:
+        """After a failure the chain id is checked again, as another node may answer."""
         self._chain_checked = self._refuses_subscriptions = False
-        if isinstance(error, EndpointError) and error.retry_after:
-            self.retry_at = time.monotonic() + min(error.retry_after, MAX_RETRY_AFTER)
 
     def recheck_chain(self) -> None:
         """Checks the chain id again before the next call."""
@@ -210,7 +215,7 @@ class L1Endpoint:
         await self._check_chain()
 
     async def _check_chain(self) -> None:
-        """Raises OtherChainError if the endpoint is on another chain; calls it once, and again after a failure."""
+        """Raises EndpointError if the endpoint is on another chain; calls it once, and again after a failure."""
         if self._chain_checked:
             return
         result = await self._timed("eth_chainId", self._rpc.call_typed(str, "eth_chainId"))
@@ -219,7 +224,7 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            raise OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            raise WrongChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
         self._chain_checked = True
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
@@ -239,36 +244,62 @@ class L1Endpoint:
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`. `on_new_head` is called by those that say so."""
+    """The endpoints in the order of `l1`. `on_new_head` is called by those that say so, `on_set_aside` when one is set
+    aside [LHD26]."""
 
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
-        self._current = 0
-        self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all])
+        self.pool = EndpointPool(len(self.all))
+        self.on_set_aside: Callable[[], None] = lambda: None
+        self._conditions = [LastingCondition(log) for _ in self.all]
+        self._meter = EndpointMeter(
+            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in Fault]
+        )
+        for endpoint in self.all:
+            self._meter.set_usable(endpoint.name, True)
 
     def pick(self) -> L1Endpoint:
-        """The endpoint in use, or the next one whose Retry-After has passed. Raises EndpointError if there is none."""
+        """The endpoint in use. Raises EndpointError if all have asked for patience."""
         now = time.monotonic()
-        for step in range(len(self.all)):
-            endpoint = self.all[(self._current + step) % len(self.all)]
-            if endpoint.retry_at <= now:
-                self._current = (self._current + step) % len(self.all)
-                self._meter.use(endpoint.name)
-                return endpoint
-        current = self.all[self._current]
-        raise EndpointError(current.name, f"is overloaded and asked not to retry for {current.retry_at - now:.0f} s")
+        index = self.pool.pick(now)
+        if index is not None:
+            self._meter.use(self.all[index].name)
+            return self.all[index]
+        wait = self.pool.next_probe(now) or 0.0
+        names = " and ".join(endpoint.name for endpoint in self.all)
+        raise EndpointError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
-        """Records a failure and switches to the next endpoint, unless another one is in use already."""
-        endpoint.failed(error)
-        self._meter.failed(endpoint.name, verdict(error))
-        if self.all[self._current] is endpoint:
-            self.use_next()
+        """Records a failure: the endpoint is set aside."""
+        retry_after = error.retry_after if isinstance(error, EndpointError) else None
+        self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
 
-    def use_next(self) -> None:
-        """Switches to the next endpoint."""
-        self._current = (self._current + 1) % len(self.all)
-        self._meter.use(self.all[self._current].name)
+    def set_aside(self, endpoint: L1Endpoint, fault: Fault, reason: str, retry_after: float | None = None) -> None:
+        """Has the next endpoint used until this one does well in a probe."""
+        endpoint.failed()
+        self._meter.failed(endpoint.name, _label(fault))
+        index = self.all.index(endpoint)
+        if not self.pool.set_aside(index, fault, reason, time.monotonic(), retry_after):
+            return
+        self._meter.set_usable(endpoint.name, False)
+        if len(self.all) > 1:
+            self._conditions[index].report(
+                Code.L1_ENDPOINT, "L1 endpoint set aside", endpoint=endpoint.name, fault=fault.words, reason=reason
+            )
+        self.on_set_aside()
+
+    def restore(self, index: int) -> None:
+        """Puts an endpoint back into use."""
+        self.pool.restore(index)
+        self._meter.set_usable(self.all[index].name, True)
+        self._conditions[index].end("L1 endpoint used again", endpoint=self.all[index].name)
+
+    def verdicts(self) -> list[str]:
+        """The endpoints that are set aside, each with its reason, where there are others."""
+        found = zip(self.all, self.pool.verdicts, strict=True)
+        return [
+            f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
+        ]
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""
@@ -281,18 +312,9 @@ class L1Endpoints:
             await endpoint.close()
 
 
-def verdict(error: Exception) -> Verdict:
-    """What was wrong with an endpoint that failed with an error."""
-    match error:
-        case OtherChainError():
-            return Verdict.OTHER_CHAIN
-        case EndpointError():
-            return Verdict.OVERLOADED if error.status == _TOO_MANY or error.retry_after else Verdict.NO_ANSWER
-        case RpcFailure():
-            return Verdict.ERROR
-        case NoReceiptsError():
-            return Verdict.HAS_NONE
-    return Verdict.INVALID
+def _label(fault: Fault) -> str:
+    """A fault as the metrics name it."""
+    return fault.name.lower()
 
 
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:

@@ -9,6 +9,7 @@ from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, Rp
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
@@ -162,23 +163,25 @@ class HeadPoller:
     ) -> str | None:
         """Takes the blocks of the labels as far as they are on the known chain; what they contradict, if anything."""
         if finalized is not None and await self._is_above_head(endpoint, finalized):
-            return self._refuse(f"finalized L1 block {finalized} is above the head {self._tracker.head}")
+            text = f"finalized L1 block {finalized} is above the head {self._tracker.head}"
+            return self._refuse(endpoint, text, Fault.BEHIND)
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
         if finalized is None or finalized == known or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
             return None
         if await self._block_at(endpoint, finalized.number) != finalized:
-            return self._refuse(f"finalized L1 block {finalized} is not on the endpoint's own chain")
+            return self._refuse(endpoint, f"finalized L1 block {finalized} is not on the endpoint's own chain")
         if known is not None and await self._contradicts(endpoint, known, finalized):
             self._label_disproofs += 1
             if self._label_disproofs >= self._needed_disproofs:
                 self._drop_finalized(finalized)
-            return self._refuse(f"finalized L1 block {known} is not on the chain of {finalized}: another chain")
+            text = f"finalized L1 block {known} is not on the chain of {finalized}: another chain"
+            return self._refuse(endpoint, text)
         self._label_disproofs = 0
         error = self._tracker.update_finalized(finalized)
         if error is not None:
-            return self._refuse(error)
+            return self._refuse(endpoint, error)
         log.debug("new L1 finalized block", block=finalized)
         return None
 
@@ -189,12 +192,12 @@ class HeadPoller:
             return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known
 
-    def _refuse(self, text: str) -> str:
+    def _refuse(self, endpoint: L1Endpoint, text: str, fault: Fault = Fault.FORKED) -> str:
         """Logs what a finalized block contradicts, once, and has another endpoint asked."""
         if self.contradiction is None:
             log.error(text)
         self._endpoints.recheck_chains()
-        self._endpoints.use_next()
+        self._endpoints.set_aside(endpoint, fault, text)
         return text
 
     async def _is_above_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> bool:
@@ -230,7 +233,8 @@ class HeadPoller:
             self._drop_finalized(ref)
             return
         self._endpoints.recheck_chains()
-        self._endpoints.use_next()
+        is_behind = ref.number < finalized.number
+        self._endpoints.set_aside(endpoint, Fault.BEHIND if is_behind else Fault.FORKED, text)
         raise TemporaryError(text)
 
     @property

@@ -12,11 +12,13 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.io.url_schemes import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
@@ -68,7 +70,10 @@ class L1Stage:
         )
         refs = PeriodicTask("references", self._step_refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set)
-        self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs]
+        self._checks = EndpointChecks(self._endpoints, self._tracker, config, self._publish_health)
+        checks = PeriodicTask("endpoints", self._checks.step)
+        self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set
+        self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs, checks]
         self._serve(bus, "l1.blocks", lambda: BlockSubscription(config.verifier_confs, config.window, resend_after=0.5))
         self._origins = self._serve(bus, "l1.origins", lambda: BlockSubscription(0, 0, resend_after=0.2))
 
@@ -116,6 +121,7 @@ class L1Stage:
         head, finalized = self._tracker.head, self._tracker.finalized
         if head is not None:
             self._window.update_head(head, reorged, finalized.number if finalized else -1)
+        self._checks.on_new_head(reorged)
         self._publish_heads()
         self._blocks.wake.set()
 
@@ -212,11 +218,13 @@ class L1Stage:
 
     def _take(self, result: FetchResult) -> bool:
         """Takes the result of a fetch; whether it is a block."""
-        fetch, block, error = result
+        fetch, block, error, endpoint = result
         now = time.monotonic()
         if block is None:
             if error is None and self._polling:
                 error = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
+                if endpoint is not None:
+                    self._endpoints.set_aside(endpoint, Fault.BEHIND, error)
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)
@@ -242,8 +250,8 @@ class L1Stage:
         if problems and not self._block_problems:
             log.warn("an L1 block that is waited for is unavailable", error=problems[0])
         self._block_problems = problems
-        contradiction = [self._poller.contradiction] if self._poller.contradiction else []
-        self._publisher.set(Health((*self._runtime_problems, *contradiction, *problems)))
+        contradictions = [each for each in (self._poller.contradiction, self._checks.disagreement) if each]
+        self._publisher.set(Health((*self._runtime_problems, *contradictions, *problems)))
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:

@@ -68,12 +68,14 @@ def with_fetcher(
 
 
 async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> list[FetchResult]:
-    """The results of so many fetches, in the order of their numbers."""
+    """The results of so many fetches, in the order of their numbers, without their endpoint."""
     found: list[FetchResult] = []
     while len(found) < count:
         await done.wait()
         done.clear()
-        found += fetcher.take_results()
+        taken = fetcher.take_results()
+        assert all((each.endpoint is None) == (each.error is not None) for each in taken)
+        found += [each._replace(endpoint=None) for each in taken]
     return sorted(found, key=lambda result: result.fetch.number)
 
 

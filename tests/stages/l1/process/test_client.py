@@ -9,12 +9,12 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.endpoint_meter import Verdict
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import MAX_RETRY_AFTER, L1Endpoints, NoReceiptsError, OtherChainError, verdict
-from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.l1.endpoint_pool import MAX_RETRY_AFTER
+from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.l1.process.endpoint_faults import WrongChainError
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
@@ -39,7 +39,7 @@ def with_apps(apps: Sequence[web.Application], use: Callable[[L1Endpoints], Awai
 
 
 def metrics_of(servers: Sequence[Methods], use: Callable[[L1Endpoints], Awaitable[object]]) -> str:
-    """The metrics after `use`, with each endpoint's port replaced by its place in the list."""
+    """The metrics after `use`, with each endpoint's name replaced by its place in the list."""
 
     async def main() -> str:
         async with listening(*map(json_rpc_app, servers)) as urls:
@@ -158,9 +158,12 @@ def test_the_endpoint_in_use_changes_when_it_fails_and_not_before() -> None:
         endpoints.failed(third, EndpointError("x", "busy", 429, retry_after=30.0))
         assert endpoints.pick() is first
         endpoints.failed(first, EndpointError("x", "busy", 429, retry_after=3000.0))
-        with pytest.raises(EndpointError, match=r"is overloaded and asked not to retry for \d+ s"):
+        with pytest.raises(EndpointError, match=r"overloaded and asked not to retry for \d+ s"):
             endpoints.pick()
-        assert first.retry_at <= time.monotonic() + MAX_RETRY_AFTER
+        verdict = endpoints.pool.verdicts[0]
+        assert verdict is not None and verdict.until <= time.monotonic() + MAX_RETRY_AFTER
+        endpoints.restore(1)
+        assert endpoints.pick() is second
 
     with_endpoints([{}, {}, {}], use)
 
@@ -180,23 +183,12 @@ def test_retry_after_of_an_overloaded_server_is_kept() -> None:
     with_apps([app_for_every_path(busy)], use)
 
 
-def test_what_is_wrong_with_an_endpoint() -> None:
-    """[MET28]"""
-    assert verdict(OtherChainError("x", "is on L1 chain 7")) is Verdict.OTHER_CHAIN
-    assert verdict(EndpointError("x", "busy", 429)) is Verdict.OVERLOADED
-    assert verdict(EndpointError("x", "later", 503, retry_after=3.0)) is Verdict.OVERLOADED
-    assert verdict(EndpointError("x", "cannot connect")) is Verdict.NO_ANSWER
-    assert verdict(RpcFailure(-32000, "boom")) is Verdict.ERROR
-    assert verdict(NoReceiptsError("not yet")) is Verdict.HAS_NONE
-    assert verdict(InvalidDataError("another hash")) is Verdict.INVALID
-
-
 def test_metrics_of_endpoints_and_of_their_requests() -> None:
     """[MET6, MET7, MET28]"""
 
     async def use(endpoints: L1Endpoints) -> None:
         first = endpoints.pick()
-        with pytest.raises(OtherChainError) as caught:
+        with pytest.raises(WrongChainError) as caught:
             await first.block_json("latest")
         endpoints.failed(first, caught.value)
         assert await endpoints.pick().block_json("latest") is None
@@ -204,9 +196,11 @@ def test_metrics_of_endpoints_and_of_their_requests() -> None:
     ours: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda label, full: None}
     text = metrics_of([{"eth_chainId": lambda: "0x7"}, ours], use)
     for line in (
-        'endpoint_failures_total{endpoint="0",rpc="l1",verdict="other_chain"} 1.0',
-        'endpoint_failures_total{endpoint="0",rpc="l1",verdict="no_answer"} 0.0',
-        'endpoint_failures_total{endpoint="1",rpc="l1",verdict="other_chain"} 0.0',
+        'endpoint_failures_total{endpoint="0",fault="other_chain",rpc="l1"} 1.0',
+        'endpoint_failures_total{endpoint="0",fault="throttled",rpc="l1"} 0.0',
+        'endpoint_failures_total{endpoint="1",fault="other_chain",rpc="l1"} 0.0',
+        'endpoint_usable{endpoint="0",rpc="l1"} 0.0',
+        'endpoint_usable{endpoint="1",rpc="l1"} 1.0',
         'endpoint_in_use{endpoint="0",rpc="l1"} 0.0',
         'endpoint_in_use{endpoint="1",rpc="l1"} 1.0',
         'rpc_client_requests_total{method="eth_chainId",rpc="l1"} 2.0',
