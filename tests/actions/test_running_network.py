@@ -17,9 +17,11 @@ from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.tools.importers.dashboard import expressions
 from tests.support.leftovers import Leftovers
 from tests.support.op_node_types import RESULTS, TEST_SEQUENCER, MismatchError, check_result
 from tests.support.programs import Devnet, Program, RpcError, call, http_get
+from tests.support.prometheus import selectors
 
 IDLE_L1_BLOCKS = 3
 ROUNDS = 5
@@ -272,6 +274,18 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
             return re.search(f"^{line}$", text, re.MULTILINE) is not None
 
         net.wait(exposed, f"metric {line}")
+
+
+@pytest.mark.parametrize("name", Devnet.nodes)
+def test_no_panel_of_the_dashboard_is_without_metrics(net: Devnet, name: str) -> None:
+    wanted = {selector.name for expression in expressions() for selector in selectors(expression)}
+
+    def missing() -> set[str]:
+        status, text = http_get(net.node(name)["metrics"] + "/metrics")
+        assert status == 200
+        return wanted - set(re.findall(r"^(\w+)[{ ]", text, re.MULTILINE))
+
+    net.wait(lambda: not missing(), "all metrics of the dashboard")
 
 
 def test_transfers_and_deposits_succeed(net: Devnet) -> None:

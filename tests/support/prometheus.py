@@ -31,7 +31,7 @@ def selectors(expression: str) -> Iterator[Selector]:
 
 def exposed_metrics() -> dict[str, ExposedMetric]:
     """Every name that a sample may have."""
-    found = {}
+    found: dict[str, ExposedMetric] = {}
     for metric in TABLE:
         for exposed in metric.exposed():
             if exposed.name in LABELLED_FAMILIES:
