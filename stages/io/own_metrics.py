@@ -66,6 +66,14 @@ OWN_METRICS: tuple[Metric, ...] = (
     Metric("endpoint_usable", GAUGE, "0 while the endpoint is set aside", _ENDPOINT, _L1),
     Metric("endpoint_failures_total", COUNTER, "Failures, by what was wrong", (*_ENDPOINT, "fault"), _SOURCES),
     Metric("l1_blocks_fetched_total", COUNTER, "L1 blocks fetched and verified", (), _L1),
+    Metric(
+        "l1_requests_per_block",
+        GAUGE,
+        "Requests to L1 for each block fetched, over the last 100 blocks",
+        (),
+        _L1,
+        initial=UNKNOWN,
+    ),
     # What is dropped, refused or closed
     Metric(
         "rpc_server_connections_closed_total",

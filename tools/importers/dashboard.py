@@ -152,17 +152,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ),
             ),
             Panel("Endpoint in use", "none", (Query(_p("endpoint_in_use{}"), "{{rpc}} {{endpoint}}"),)),
-            Panel(
-                "L1 requests for each L1 block",
-                "none",
-                (
-                    Query(
-                        f'sum(rate({_p("rpc_client_requests_total")}{{rpc="l1"}}[10m])) '
-                        f"/ sum(rate({_p('l1_blocks_fetched_total')}{{}}[10m]))",
-                        "requests",
-                    ),
-                ),
-            ),
+            Panel("L1 requests for each L1 block", "none", (Query(_p("l1_requests_per_block{}"), "requests"),)),
             Panel("Received", "Bps", (Query(_rate("rpc_client_results_size_total", "rpc"), "{{rpc}}"),)),
             Panel("Cached", "none", (Query(_p("l1_source_cache_size{}"), "{{type}}"),)),
             Panel(

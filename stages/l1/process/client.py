@@ -62,7 +62,7 @@ class L1Endpoint:
             on_notification=self._on_notification,
             on_exchange=self._meter.exchanged,
         )
-        self.notifications = 0
+        self.notifications = self.requests = 0
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
@@ -229,6 +229,7 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
         """Awaits a call and records its metrics."""
+        self.requests += 1
         self._meter.sent(method)
         start, error = time.monotonic(), OK
         try:
@@ -300,6 +301,11 @@ class L1Endpoints:
         return [
             f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
         ]
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far; a batch is one."""
+        return sum(endpoint.requests for endpoint in self.all)
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""

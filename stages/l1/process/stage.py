@@ -22,6 +22,7 @@ from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
+from rollup_node.stages.l1.requests_per_block import RequestsPerBlock
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef
@@ -49,6 +50,7 @@ class L1Stage:
 
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
         self._config, self._meter = config, meter
+        self._cost = RequestsPerBlock()
         self._shown: dict[str, L1BlockRef] = {}
         for flag in ("true", "false"):
             meter.count("l1_source_cache_get", 0, type=BLOCKS, hit=flag)
@@ -213,6 +215,8 @@ class L1Stage:
     def _count_added(self, added: int, evicted: int) -> None:
         """Counts blocks that were added to the cache, and the ones that others gave way to."""
         self._meter.count("l1_blocks_fetched_total", added)
+        if added:
+            self._meter.set("l1_requests_per_block", self._cost.add(added, self._endpoints.requests))
         self._meter.count("l1_source_cache_add", min(added, evicted), type=BLOCKS, evicted="true")
         self._meter.count("l1_source_cache_add", max(added - evicted, 0), type=BLOCKS, evicted="false")
 

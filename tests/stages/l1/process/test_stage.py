@@ -149,6 +149,7 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1
             assert clients.metric('refs_number{layer="l1",type="l1_head"}') == LAST
             assert clients.metric('refs_number{layer="l1",type="l1_safe"}') == LAST - 16
             assert clients.metric("l1_blocks_fetched_total") == 58
+            assert 2 <= clients.metric("l1_requests_per_block") < 3
             assert clients.metric('l1_source_cache_add{evicted="false",type="blocks"}') == 58
             assert clients.metric('l1_source_cache_get{hit="false",type="blocks"}') <= 1
             await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.unavailable, (LAST + 1, 1))
