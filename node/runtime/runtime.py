@@ -161,6 +161,7 @@ class StageProcess:
         self._identity, self._shared, self._writer = identity, shared, writer
         self._slot = identity.process_id.slot
         self._meter = Meter(identity.name)
+        self._meter.expose(identity.role)
         self._log = get_logger("runtime")
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK
@@ -244,6 +245,8 @@ class StageProcess:
     def _collector(self, bus: Bus) -> Callable[[], None]:
         """A function that adds what bus and log writer have counted to the meter."""
         seen: dict[str, int] = {}
+        for name in bus.counters:
+            self._meter.count("bus_events_total", 0, event=name)
 
         def collect() -> None:
             rejected = bus.counters.get("messages_refused", 0) > seen.get("messages_refused", 0)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import aiohttp
@@ -20,14 +21,17 @@ from rollup_node.stages.io.endpoint_errors import (
     endpoint_name,
     why_not_connected,
 )
+from rollup_node.stages.io.endpoint_meter import EndpointMeter
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 
 T = TypeVar("T")
 
+RPC = "beacon"
 SMALL_BODY = 1 << 20
 """Bytes of genesis or spec."""
 ORDINARY_BODY = 8 << 20
@@ -41,6 +45,18 @@ ROUTE_SECONDS = 600.0
 """How long a route that an endpoint does not support is not tried again."""
 MAX_WORDS = 300
 """Characters of an error response that are shown."""
+_TOO_MANY = 429
+THROTTLED = "throttled"
+_FAULTS = {
+    Failed.HAS_NONE: "has_none",
+    Failed.OTHER_BLOBS: "wrong_data",
+    Failed.WRONG_BLOBS: "wrong_data",
+    Failed.OTHER_CHAIN: "other_chain",
+    Failed.MALFORMED: "wrong_data",
+    Failed.NO_ANSWER: "unreachable",
+}
+FAULTS = tuple(dict.fromkeys((THROTTLED, *_FAULTS.values())))
+"""What the metrics say of a source that fails."""
 JSON, SSZ = "application/json", "application/octet-stream"
 _PREFERS_SSZ = f"{SSZ};q=1.0,{JSON};q=0.9"
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
@@ -95,7 +111,7 @@ class BeaconEndpoint:
         self.name = endpoint_name(url)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
-        self._meter, self._large = meter, large
+        self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
         self._no_commitments_until = 0.0
         self._no_ssz_until = 0.0
@@ -247,12 +263,13 @@ class BeaconEndpoint:
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
         """The response to one request, whose metrics are recorded under `label`."""
-        self._meter.count("rpc_client_requests_total", rpc="beacon", method=label)
-        start, error = time.monotonic(), "endpoint"
+        self._meter.sent(label)
+        start, error = time.monotonic(), NO_ANSWER
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._exchange(path, query, max_body, accept)
-            error = "" if response.status == 200 else f"http_{response.status}"
+            error = OK if response.status == 200 else f"http_{response.status}"
+            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
             return response
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
@@ -265,9 +282,7 @@ class BeaconEndpoint:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="beacon", method=label)
-            self._meter.count("rpc_client_responses_total", rpc="beacon", method=label, error=error)
+            self._meter.ended(label, time.monotonic() - start, error)
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # A hosted endpoint may have its key in the path or the query of its URL.
@@ -303,19 +318,25 @@ class BeaconEndpoints:
         )
         self.clock = BeaconClock(self.all, config.slot_seconds)
         self._current = 0
+        self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all], FAULTS)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
         """The offer of the first endpoint that has one. Raises BlobsNotFoundError if all endpoints answer so, and
         EndpointError if all fail otherwise."""
         offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
-        self._current = index
+        self._use(index)
         return offer
 
-    def failed(self, offer: BlobOffer) -> None:
+    def failed(self, offer: BlobOffer, failed: Failed) -> None:
         """Records that an offer lacked wanted blobs: the next endpoint is used first from now on."""
         offer.endpoint.failed(offer)
+        self._meter.failed(offer.endpoint.name, _FAULTS[failed])
         if self.all[self._current] is offer.endpoint:
-            self._current = (self._current + 1) % len(self.all)
+            self._use((self._current + 1) % len(self.all))
+
+    def _use(self, index: int) -> None:
+        self._current = index
+        self._meter.use(self.all[index].name)
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -343,6 +364,9 @@ class BeaconEndpoints:
                     if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
                         raise error
                     failures.append(_failure(self.all[index], error))
+                    is_overloaded = isinstance(error, EndpointError) and error.status == _TOO_MANY
+                    fault = THROTTLED if is_overloaded else _FAULTS[failures[-1].failed]
+                    self._meter.failed(self.all[index].name, fault)
         finally:
             for future in running:
                 future.cancel()

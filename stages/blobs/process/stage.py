@@ -22,7 +22,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, InputRequest
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_json import one_line
 
@@ -31,6 +31,7 @@ log = get_logger("blobs")
 MAX_FETCHES = 4
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+BLOBS = "blobs"
 NO_ENDPOINT = "there is no endpoint to fetch blobs from: give one with --l1.beacon"
 _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
 
@@ -42,6 +43,9 @@ class BlobsStage:
         self._endpoints = BeaconEndpoints(config, meter)
         self._meter, self._condition = meter, LastingCondition(log)
         self._requests = PendingRequests(config.cache_bytes)
+        for flag in ("true", "false"):
+            meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
+            meter.count("l1_source_cache_add", 0, type=BLOBS, evicted=flag)
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
@@ -85,6 +89,8 @@ class BlobsStage:
             if self._inputs is not None:
                 self._inputs.on_request(client, request)
             return
+        hit = request.blobs[0].hash in self._requests.cache if request.blobs else True
+        self._meter.count("l1_source_cache_get", type=BLOBS, hit="true" if hit else "false")
         pending = self._requests.request(client, request, time.monotonic())
         if pending.urgent and not pending.is_reported and pending.missing and pending.error is not None:
             self._report(pending)
@@ -123,7 +129,7 @@ class BlobsStage:
         all_sent = all([self._respond(pending) for pending in self._requests if not pending.missing])
         for pending in self._requests.due(now):
             self._start_fetch(pending)
-        self._meter.set("l1_source_cache_size", len(self._requests.cache), type="blobs")
+        self._meter.set("l1_source_cache_size", len(self._requests.cache), type=BLOBS)
         self._publish_health()
         retry = self._requests.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
@@ -149,11 +155,10 @@ class BlobsStage:
             wanted = tuple(ref.hash for ref in pending.missing)
             verified = await self._verifier.verify(wanted, offer.blobs, pending.urgent)
             pending.add(verified.contents)
-            for content in verified.contents:
-                self._requests.cache.put(content)
+            self._cache(verified.contents)
             if pending.missing:
-                self._endpoints.failed(offer)
                 error = _lacking(offer, len(wanted), verified, pending)
+                self._endpoints.failed(offer, error.failed)
         except _FetchErrors as failure:
             error = failure
         finally:
@@ -162,6 +167,15 @@ class BlobsStage:
         if error is not None:
             self._failed(pending, error)
         self._respond(pending)
+
+    def _cache(self, contents: Sequence[BlobContent]) -> None:
+        """Keeps blobs, and counts those that others gave way to."""
+        cache = self._requests.cache
+        for content in contents:
+            before, is_new = len(cache), content.hash not in cache
+            cache.put(content)
+            evicted = "true" if len(cache) < before + is_new else "false"
+            self._meter.count("l1_source_cache_add", int(is_new), type=BLOBS, evicted=evicted)
 
     def _failed(self, pending: PendingRequest, error: Exception | SourceFailure) -> None:
         """Records that blobs are missing. The slot may be wrong, unless a worker failed."""

@@ -7,14 +7,16 @@ from rollup_node.ipc.bus.bus import Server
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.reset_watch import ResetWatch
-from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.ref_metrics import show_payload
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -42,6 +44,9 @@ class ActionHandler:
         self._failures, self._el_sync = LastingConditions(log), LastingCondition(log)
         self._sequencer_waits = LastingCondition(log)
         self._resets = ResetWatch(log, lambda problem: status.set_problem("resets", problem))
+        if config.follow_url is not None:
+            for result in FollowResult:
+                meter.count("follow_source_requests_total", 0, result=result.value)
         self._handlers: dict[type[act.Action], Callable[[Any], None]] = {
             act.SendToDerivation: lambda action: self._send(self._blocks, action),
             act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),

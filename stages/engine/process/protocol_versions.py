@@ -32,6 +32,7 @@ class ProtocolVersions:
         self._level, self._signal, self._announce, self._meter = level, signal, announce, meter
         self._last: tuple[Hash, Hash] | None = None
         self._last_at = 0.0
+        self._labels: tuple[str, ...] | None = None
         self._due: tuple[Hash, Hash] | None = None
         self.task = PeriodicTask("protocol versions", self._step)
 
@@ -54,6 +55,7 @@ class ProtocolVersions:
             for kind, wanted in (("recommended", recommended), ("required", required)):
                 if version is not None:
                     self._report(node, version, kind, wanted)
+        self._show_versions(own, engine, recommended, required)
         if must_halt(self._level, required):
             fields = {"required": shown(required), "local": shown(own), "do": Code.PROTOCOL_VERSION.remedy}
             log.error("halting: L1 requires a newer protocol version", code=Code.PROTOCOL_VERSION.text, **fields)
@@ -70,6 +72,21 @@ class ProtocolVersions:
             text = "failed to signal protocol versions to the execution engine"
             log.warn(text, code=code.text, error=str(error))
             return None
+
+    def _show_versions(self, own: Hash, engine: Hash | None, recommended: Hash, required: Hash) -> None:
+        versions = (own, engine, recommended, required)
+        labels = tuple("unknown" if version is None else shown(version) for version in versions)
+        if self._labels not in (None, labels):
+            self._set_versions(self._labels, 0)
+        self._labels = labels
+        self._set_versions(labels, 1)
+
+    def _set_versions(self, labels: tuple[str, ...] | None, value: int) -> None:
+        if labels is not None:
+            local, engine, recommended, required = labels
+            self._meter.set(
+                "protocol_versions", value, local=local, engine=engine, recommended=recommended, required=required
+            )
 
     def _report(self, node: str, version: Hash, kind: str, wanted: Hash) -> None:
         comparison = compare(version, wanted)

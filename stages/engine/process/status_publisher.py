@@ -1,14 +1,12 @@
 """What the engine process publishes: heads, sequencer, problems, and the metrics of heads."""
 
-import time
-
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.ref_metrics import show_head
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.codes import code_in
 from rollup_node.stages.messages.engine import EngineStatus, Halting
-from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 
 
@@ -39,6 +37,7 @@ class StatusPublisher:
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
         for name, ref in (
             ("l2_unsafe", status.unsafe),
+            ("l2_cross_unsafe", status.cross_unsafe or status.unsafe),
             ("l2_local_safe", status.local_safe),
             ("l2_safe", status.safe),
             ("l2_pending_safe", status.pending_safe),
@@ -87,23 +86,3 @@ class StatusPublisher:
     def _publish_health(self) -> None:
         self._meter.set("activity_problems", len(self._failed) + len(self._runtime))
         self._publisher.set(Health(self.problems))
-
-
-def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:
-    """Sets the metrics of a head [MET22]."""
-    meter.set("refs_number", ref.number, layer="l2", type=name)
-    meter.set("refs_number", ref.l1_origin.number, layer="l1_origin", type=name)
-    meter.set("refs_hash", int.from_bytes(ref.hash[:8], "little"), layer="l2", type=name)
-    meter.set("refs_hash", int.from_bytes(ref.l1_origin.hash[:8], "little"), layer="l1_origin", type=name)
-    meter.set("refs_seqnr", ref.sequence_number, type=name)
-    if ref.timestamp:
-        meter.set("refs_time", ref.timestamp, layer="l2", type=name)
-        meter.set("refs_latency", ref.timestamp - time.time(), layer="l2", type=name)
-
-
-def show_payload(meter: Meter, name: str, payload: ExecutionPayload) -> None:
-    """Sets the metrics of a block whose L1 origin is not read [MET22]."""
-    meter.set("refs_number", payload.block_number, layer="l2", type=name)
-    meter.set("refs_hash", int.from_bytes(payload.block_hash[:8], "little"), layer="l2", type=name)
-    meter.set("refs_time", payload.timestamp, layer="l2", type=name)
-    meter.set("refs_latency", payload.timestamp - time.time(), layer="l2", type=name)

@@ -7,11 +7,13 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
+from rollup_node.stages.io.endpoint_meter import EndpointMeter
 from rollup_node.stages.io.json_answers import Call
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
 from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, fault_of
@@ -30,6 +32,7 @@ log = get_logger("l1")
 
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
+RPC = "l1"
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
@@ -49,6 +52,7 @@ class L1Endpoint:
     `on_new_head` is called when it says that there is a new head, or is lost [LHD3]."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
+        self._meter = RpcMeter(meter, RPC)
         self._rpc = JsonRpcClient(
             url,
             timeout=config.timeout,
@@ -56,14 +60,14 @@ class L1Endpoint:
             max_batch=config.max_batch,
             rate_limit=config.rate_limit,
             on_notification=self._on_notification,
+            on_exchange=self._meter.exchanged,
         )
-        self.notifications = 0
+        self.notifications = self.requests = 0
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
-        self._meter = meter
         self._chain_checked = False
 
     async def subscribe_heads(self) -> bool:
@@ -185,6 +189,7 @@ class L1Endpoint:
 
     def _on_notification(self) -> None:
         self.notifications += 1
+        self._meter.notified("eth_subscription")
         self._on_new_head()
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
@@ -225,20 +230,19 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
         """Awaits a call and records its metrics."""
-        self._meter.count("rpc_client_requests_total", rpc="l1", method=method)
-        start, error = time.monotonic(), ""
+        self.requests += 1
+        self._meter.sent(method)
+        start, error = time.monotonic(), OK
         try:
             return await call
         except RpcFailure as failure:
             error = f"rpc_{failure.code}"
             raise
         except EndpointError as failure:
-            error = f"http_{failure.status}" if failure.status else "endpoint"
+            error = f"http_{failure.status}" if failure.status else NO_ANSWER
             raise
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="l1", method=method)
-            self._meter.count("rpc_client_responses_total", rpc="l1", method=method, error=error)
+            self._meter.ended(method, time.monotonic() - start, error)
 
 
 class L1Endpoints:
@@ -250,15 +254,18 @@ class L1Endpoints:
         self.pool = EndpointPool(len(self.all))
         self.on_set_aside: Callable[[], None] = lambda: None
         self._conditions = [LastingCondition(log) for _ in self.all]
-        self._meter = meter
+        self._meter = EndpointMeter(
+            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in Fault]
+        )
         for endpoint in self.all:
-            self._meter.set("l1_endpoint_usable", 1, endpoint=endpoint.name)
+            self._meter.set_usable(endpoint.name, True)
 
     def pick(self) -> L1Endpoint:
         """The endpoint in use. Raises EndpointError if all have asked for patience."""
         now = time.monotonic()
         index = self.pool.pick(now)
         if index is not None:
+            self._meter.use(self.all[index].name)
             return self.all[index]
         wait = self.pool.next_probe(now) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
@@ -272,11 +279,11 @@ class L1Endpoints:
     def set_aside(self, endpoint: L1Endpoint, fault: Fault, reason: str, retry_after: float | None = None) -> None:
         """Has the next endpoint used until this one does well in a probe."""
         endpoint.failed()
+        self._meter.failed(endpoint.name, _label(fault))
         index = self.all.index(endpoint)
         if not self.pool.set_aside(index, fault, reason, time.monotonic(), retry_after):
             return
-        self._meter.count("l1_endpoint_set_aside_total", endpoint=endpoint.name, fault=fault.name.lower())
-        self._meter.set("l1_endpoint_usable", 0, endpoint=endpoint.name)
+        self._meter.set_usable(endpoint.name, False)
         if len(self.all) > 1:
             self._conditions[index].report(
                 Code.L1_ENDPOINT, "L1 endpoint set aside", endpoint=endpoint.name, fault=fault.words, reason=reason
@@ -286,7 +293,7 @@ class L1Endpoints:
     def restore(self, index: int) -> None:
         """Puts an endpoint back into use."""
         self.pool.restore(index)
-        self._meter.set("l1_endpoint_usable", 1, endpoint=self.all[index].name)
+        self._meter.set_usable(self.all[index].name, True)
         self._conditions[index].end("L1 endpoint used again", endpoint=self.all[index].name)
 
     def verdicts(self) -> list[str]:
@@ -295,6 +302,11 @@ class L1Endpoints:
         return [
             f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
         ]
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far; a batch is one."""
+        return sum(endpoint.requests for endpoint in self.all)
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""
@@ -305,6 +317,11 @@ class L1Endpoints:
         """Closes all connections."""
         for endpoint in self.all:
             await endpoint.close()
+
+
+def _label(fault: Fault) -> str:
+    """A fault as the metrics name it."""
+    return fault.name.lower()
 
 
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:

@@ -8,6 +8,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.io.url_schemes import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
@@ -22,15 +23,17 @@ from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
+from rollup_node.stages.l1.requests_per_block import RequestsPerBlock
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 
 log = get_logger("l1")
 
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+BLOCKS = "blocks"
 
 
 @dataclass
@@ -40,6 +43,8 @@ class _Client:
     process: ProcessId
     server: Server
     subscription: BlockSubscription
+    looked_up: int = -1
+    """The last block that a request began with, of those that exist."""
 
 
 class L1Stage:
@@ -47,6 +52,11 @@ class L1Stage:
 
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
         self._config, self._meter = config, meter
+        self._cost = RequestsPerBlock()
+        self._shown: dict[str, L1BlockRef] = {}
+        for flag in ("true", "false"):
+            meter.count("l1_source_cache_get", 0, type=BLOCKS, hit=flag)
+            meter.count("l1_source_cache_add", 0, type=BLOCKS, evicted=flag)
         self._endpoints = L1Endpoints(config, meter, self._on_notification)
         self._tracker = HeadTracker()
         self._window = PrefetchWindow(config.cache_size or config.rollup.seq_window_size * 3 // 2, config.cache_bytes)
@@ -130,6 +140,14 @@ class L1Stage:
 
     def _publish_heads(self) -> None:
         tracker = self._tracker
+        for name, ref in (
+            ("l1_head", tracker.head),
+            ("l1_safe", tracker.safe),
+            ("l1_finalized", tracker.finalized),
+        ):
+            if ref is not None and self._shown.get(name) != ref:
+                self._shown[name] = ref
+                show_l1_block(self._meter, name, ref)
         self._publisher.set(L1Heads(tracker.head, tracker.safe, tracker.finalized))
 
     def _head_number(self) -> int | None:
@@ -154,6 +172,7 @@ class L1Stage:
                 client = _Client(process, server, new_subscription())
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
+            self._count_lookup(client, request.first)
             self._send_blocks(client)
             head = self._head_number()
             unavailable = client.subscription.unavailable(head, self._no_head_error(), self._window.failure)
@@ -169,25 +188,43 @@ class L1Stage:
 
     async def _step_blocks(self) -> float:
         """Takes the results of fetches, sends requested blocks, starts the fetches that are due."""
-        for result in self._fetcher.take_results():
-            self._take(result)
+        taken = sum([self._take(result) for result in self._fetcher.take_results()])
         head = self._head_number()
         all_sent = all([self._send_blocks(client) for client in self._clients.values()])
         ranges = []
         if head is not None or not self._polling:
             ranges = [wanted for c in self._clients.values() if (wanted := c.subscription.wanted(head)) is not None]
+        before = len(self._window)
         self._window.trim(ranges)
+        self._count_added(taken, before - len(self._window))
         now = time.monotonic()
         # Pollers need no place of their own: their calls come first when a fetch has ended.
         for fetch in self._window.plan(ranges, max(1, self._config.max_concurrency) - len(self._fetcher), now):
             self._fetcher.start(fetch)
-        self._meter.set("l1_source_cache_size", len(self._window), type="blocks")
+        self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
         self._publish_health()
         retry = self._window.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.01), IDLE_SECONDS)
         return pause if all_sent else min(pause, RESEND_SECONDS)
 
-    def _take(self, result: FetchResult) -> None:
+    def _count_lookup(self, client: _Client, first: int) -> None:
+        """Counts whether the block that a request begins with is cached, once, and not before L1 has it."""
+        head = self._head_number()
+        if first != client.looked_up and head is not None and first <= head:
+            client.looked_up = first
+            hit = "true" if self._window.get(first) is not None else "false"
+            self._meter.count("l1_source_cache_get", type=BLOCKS, hit=hit)
+
+    def _count_added(self, added: int, evicted: int) -> None:
+        """Counts blocks that were added to the cache, and the ones that others gave way to."""
+        self._meter.count("l1_blocks_fetched_total", added)
+        if added:
+            self._meter.set("l1_requests_per_block", self._cost.add(added, self._endpoints.requests))
+        self._meter.count("l1_source_cache_add", min(added, evicted), type=BLOCKS, evicted="true")
+        self._meter.count("l1_source_cache_add", max(added - evicted, 0), type=BLOCKS, evicted="false")
+
+    def _take(self, result: FetchResult) -> bool:
+        """Takes the result of a fetch; whether it is a block."""
         fetch, block, error, endpoint = result
         now = time.monotonic()
         if block is None:
@@ -203,6 +240,7 @@ class L1Stage:
             text = "an L1 block does not link to the cached ones: they are verified again"
             log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
             self._endpoints.recheck_chains()
+        return block is not None
 
     def _send_blocks(self, client: _Client) -> bool:
         """Sends a client its requested blocks that are cached; False if its queue is full or it is gone."""

@@ -30,6 +30,7 @@ from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.failures import code_of
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
@@ -79,10 +80,12 @@ class EngineClient:
         self, url: str, secret: bytes | None, timeout: float, rollup: RollupConfig, meter: Meter | None = None
     ) -> None:
         headers = None if secret is None else Token(secret).headers
-        self._rpc = JsonRpcClient(url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE)
+        self._meter = RpcMeter(meter, RPC)
+        self._rpc = JsonRpcClient(
+            url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE, on_exchange=self._meter.exchanged
+        )
         self._rollup = rollup
         self._schedule = rollup.schedule()
-        self._meter = meter
         self._answered_at = time.monotonic()
 
     @property
@@ -255,8 +258,8 @@ class EngineClient:
     # --- one call --------------------------------------------------------------------------------------------------
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
-        began = time.monotonic()
-        outcome = "<nil>"
+        self._meter.sent(method)
+        began, outcome = time.monotonic(), OK
         try:
             answer = await self._rpc.call_typed(shape, method, *params)
             self._answered_at = time.monotonic()
@@ -265,10 +268,10 @@ class EngineClient:
             outcome = f"rpc_{failure.code}"
             raise
         except EndpointError as error:
-            outcome = "<unknown>"
+            outcome = NO_ANSWER
             raise TemporaryError(f"execution engine {error}", code_of(error)) from None
         finally:
-            self._count(method, time.monotonic() - began, outcome)
+            self._meter.ended(method, time.monotonic() - began, outcome)
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
         """What a function makes of an answer. Raises UnreadableAnswerError if it cannot."""
@@ -281,9 +284,3 @@ class EngineClient:
     def _error(self, what: object) -> TemporaryError:
         code = code_of(what) if isinstance(what, RpcFailure) else Code.ENGINE_ANSWER
         return TemporaryError(f"execution engine {self._rpc.name}: {what}", code)
-
-    def _count(self, method: str, seconds: float, outcome: str) -> None:
-        if self._meter is not None:
-            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)

@@ -9,6 +9,7 @@ import msgspec
 from rollup_node.stages.engine.api.follow_api import FollowStatus
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -56,8 +57,9 @@ class FollowClient:
     """Calls one node; `timeout` in seconds of one call. It connects with the first call."""
 
     def __init__(self, url: str, timeout: float, rollup: RollupConfig, meter: Meter | None = None) -> None:
-        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER)
-        self._rollup, self._meter = rollup, meter
+        self._meter = RpcMeter(meter, RPC)
+        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
+        self._rollup = rollup
         self._chain_checked = False
 
     @property
@@ -105,7 +107,8 @@ class FollowClient:
         self._chain_checked = True
 
     async def _call(self, shape: Any, method: str) -> Any:
-        began, outcome = time.monotonic(), "<nil>"
+        self._meter.sent(method)
+        began, outcome = time.monotonic(), OK
         try:
             return await self._rpc.call_typed(shape, method)
         except RpcFailure as failure:
@@ -115,18 +118,11 @@ class FollowClient:
             self._chain_checked = False
             raise TemporaryError(f"{self.name}: {method}: {failure}", Code.FOLLOW_UNREACHABLE) from None
         except EndpointError as error:
-            outcome = "<unknown>"
+            outcome = NO_ANSWER
             self._chain_checked = False
             raise TemporaryError(str(error), Code.FOLLOW_UNREACHABLE) from None
         finally:
-            self._count(method, time.monotonic() - began, outcome)
-
-    def _count(self, method: str, seconds: float, outcome: str) -> None:
-        """Counts a request under the label of this client [MET6]."""
-        if self._meter is not None:
-            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
+            self._meter.ended(method, time.monotonic() - began, outcome)
 
 
 class WrongChainError(TemporaryError):

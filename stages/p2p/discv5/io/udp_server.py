@@ -32,6 +32,7 @@ from rollup_node.stages.p2p.discv5.node import (
     NodeGone,
     TableStats,
 )
+from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
 
@@ -84,6 +85,8 @@ class Discv5Server:
         self._resolving: asyncio.Task[None] | None = None
         self._metrics_due = self._resolve_due = 0.0
         self._counted: Counter[str] = Counter()
+        for drop in PacketDrop:
+            meter.count("p2p_discovery_drops_total", 0, reason=drop.value)
         self._alive: dict[bytes, Enr] = {}
         self._gone: set[bytes] = set()
         self._tcp = 0

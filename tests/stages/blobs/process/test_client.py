@@ -1,6 +1,7 @@
 """Beacon endpoints: URLs, limits and error texts."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -24,13 +25,17 @@ WANTED = [BlobRef(0, b"\x01" * 32), BlobRef(2, b"\x02" * 32)]
 
 
 def with_endpoints(
-    handler: Handler, use: Callable[[BeaconEndpoints], Awaitable[T]], path: str = "", **options: Any
+    handler: Handler,
+    use: Callable[[BeaconEndpoints], Awaitable[T]],
+    path: str = "",
+    meter: Meter | None = None,
+    **options: Any,
 ) -> T:
     """Runs `use` with an endpoint that answers by this handler; `options` of BlobsConfig."""
 
     async def main() -> T:
         async with listening(app_for_every_path(handler)) as urls:
-            endpoints = BeaconEndpoints(BlobsConfig(urls[0] + path, PLAIN_ROLLUP, **options), Meter("blobs"))
+            endpoints = BeaconEndpoints(BlobsConfig(urls[0] + path, PLAIN_ROLLUP, **options), meter or Meter("blobs"))
             try:
                 return await use(endpoints)
             finally:
@@ -50,7 +55,11 @@ def test_path_and_key_of_the_url_are_kept() -> None:
         with pytest.raises(BlobsNotFoundError):
             await endpoints.fetch(7, WANTED)
 
-    with_endpoints(handler, use, path="/base/?key=abc")
+    meter = Meter("blobs")
+    with_endpoints(handler, use, path="/base/?key=abc", meter=meter)
+    text = meter.text().decode()
+    assert re.search(r'endpoint_failures_total{endpoint="127.0.0.1:\d+",fault="has_none",rpc="beacon"} 1.0', text)
+    assert 'rpc_client_responses_total{error="http_404",method="blobs",rpc="beacon"} 1.0' in text
     first, second = "0x" + "01" * 32, "0x" + "02" * 32
     assert seen == [
         f"/base/eth/v1/beacon/blobs/7?key=abc&versioned_hashes={first}&versioned_hashes={second}",

@@ -17,7 +17,8 @@ from rollup_node.stages.derivation.process import alt_da_client, stage
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
 from rollup_node.stages.derivation.process.stage import build
 from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import PREFIX, Meter
+from rollup_node.stages.io.metric import PREFIX
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process import stage as l1
@@ -30,7 +31,7 @@ def follow(app: web.Application, scenario: Callable[[L1Clients], Awaitable[None]
         async with listening(app) as urls:
             config = L1Config(urls, ROLLUP, poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
             async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
-                await scenario(L1Clients(buses))
+                await scenario(L1Clients(buses, Meter("l1")))
 
     run_within(20, main)
 

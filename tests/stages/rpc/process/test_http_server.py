@@ -164,7 +164,11 @@ def test_errors_and_batches(with_rpc: RunWithRpc) -> None:
             "invalid argument 0: json: cannot unmarshal hex string without 0x prefix into Go value of type "
             "hexutil.Uint64",
         )
-        assert b'rpc_server_requests_total{method="<unknown>",rpc="main"} 1.0' in rpc.meter.text()
+        text = rpc.meter.text().decode()
+        assert 'rpc_server_requests_total{method="<unknown>",rpc="main"} 1.0' in text
+        result = len(orjson.dumps(responses[2]))
+        assert f'rpc_server_results_size_total{{method="<unknown>",rpc="main"}} {result}.0' in text
+        assert 'rpc_server_params_size_total{method="optimism_outputAtBlock",rpc="main"} 10.0' in text
 
     with_rpc(scenario)
 
