@@ -11,6 +11,7 @@ LEVELS = {"warn", "error"}
 LOGGERS = {"log", "_log", "logger", "_logger", "_warnings", "warnings"}
 TABLE = Path("stages/messages/codes.py")
 WITHOUT = {
+    "stages/engine/process/crash_log.py": "the core's last events, before the line of the error, which has the code",
     "stages/io/repeated_warnings.py": "the code is among the fields, checked where they are given",
 }
 """Files whose calls pass on what their callers give. The list may only become shorter."""
@@ -40,6 +41,10 @@ def _bare(tree: ast.Module) -> Iterator[int]:
         is_choice = isinstance(node.func, ast.IfExp) and any(_is_level(each) for each in ast.walk(node.func))
         if (is_write or is_choice) and not any(each.arg == "code" for each in node.keywords):
             yield node.lineno
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "write" and _name(node.func.value) in LOGGERS:
+            levels = {_name(each) for each in node.args if isinstance(each, ast.Attribute)} & {"WARN", "ERROR"}
+            if levels and not any(isinstance(each, ast.Constant) and each.value == "code" for each in ast.walk(node)):
+                yield node.lineno
 
 
 def _is_level(node: ast.AST) -> bool:
@@ -62,8 +67,10 @@ def test_the_check_sees_a_warning_without_a_code() -> None:
         'write("a")',
         '(log.warn if bad else log.debug)("a")',
         'output.error("to the terminal")',
+        'log.write(Level.ERROR, "a", {"b": 1})',
+        'log.write(Level.ERROR, "a", {"code": Code.FILE.text})',
     ]
-    assert sorted(_bare(ast.parse("\n".join(lines)))) == [1, 3, 5, 6]
+    assert sorted(_bare(ast.parse("\n".join(lines)))) == [1, 3, 5, 6, 8]
 
 
 def test_every_code_is_used() -> None:

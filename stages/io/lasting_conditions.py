@@ -48,7 +48,7 @@ class LastingCondition:
 
     def _so_far(self, now: float) -> dict[str, object]:
         waited = now - (now if self._began_at is None else self._began_at)
-        return {"waited": f"{waited:.0f}s", **({"tried": self._tried} if self._counts else {})}
+        return {"waited": _shown(waited), **({"tried": self._tried} if self._counts else {})}
 
 
 @dataclass
@@ -61,7 +61,7 @@ class _Ongoing:
     is_logged: bool = False
 
     def so_far(self, now: float) -> dict[str, object]:
-        return {"waited": f"{now - self.began_at:.0f}s", "tried": self.tried}
+        return {"waited": _shown(now - self.began_at), "tried": self.tried}
 
 
 class LastingConditions:
@@ -113,3 +113,11 @@ class LastingConditions:
 def shortened(text: str) -> str:
     """An error text of at most MAX_TEXT characters."""
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
+
+
+def _shown(seconds: float) -> str:
+    """A length of time: 59s, 2m36s, 3h0m."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60}m"

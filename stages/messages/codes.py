@@ -329,9 +329,8 @@ class Code(CodeEntry):
         FINDING,
     )
     PEERS_NONE = (
-        "The options name no peer: neither bootnodes nor static peers.",
-        "give --p2p.bootnodes or --p2p.static",
-        FINDING,
+        "No peer is connected, or the options name none: neither bootnodes nor static peers.",
+        "give --p2p.bootnodes or --p2p.static; rollup-node p2p doctor says why peers do not connect",
     )
     PEERS_ADDRESS = (
         "The address that is advertised to peers is not a public one, so that others cannot connect.",

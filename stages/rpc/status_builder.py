@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.codes import code_in
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
@@ -156,7 +156,8 @@ class StatusBuilder:
         before, self._since = self._since, {}
         problems = []
         for fault in faults:
-            code = next((code.text for code in Code if code.text in fault.text), None)
+            found = code_in(fault.text)
+            code = None if found is None else found.text
             key = fault.process, code or _DIGITS.sub("#", fault.text)
             since = self._since[key] = before.get(key, now)
             age = max(now - since, 0.0)

@@ -17,7 +17,7 @@ from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.lasting_conditions import LastingCondition
+from rollup_node.stages.io.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
@@ -41,7 +41,7 @@ class BlobsStage:
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
-        self._meter, self._condition = meter, LastingCondition(log)
+        self._meter, self._conditions = meter, LastingConditions(log)
         self._requests = PendingRequests(config.cache_bytes)
         for flag in ("true", "false"):
             meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
@@ -108,7 +108,7 @@ class BlobsStage:
         if not isinstance(response, BlobsResponse):
             return True
         if pending.urgent:
-            self._condition.end("blobs have been found", l1_block=pending.block)
+            self._conditions.end("blobs", "blobs have been found", l1_block=pending.block)
         if not pending.clients:
             self._requests.remove(pending)
         return not pending.clients
@@ -203,8 +203,8 @@ class BlobsStage:
         age = _age(time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"
-        self._condition.report(
-            pending.code, text, l1_block=pending.block, age=age, sources=sources, answer=pending.reason
+        self._conditions.report(
+            "blobs", pending.code, text, l1_block=pending.block, age=age, sources=sources, answer=pending.reason
         )
 
     def _publish_health(self) -> None:

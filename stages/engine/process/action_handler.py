@@ -24,6 +24,9 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 log = get_logger("engine")
 
+LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN, Code.L1_CONTRADICTS})
+"""What the l1 process logs for its heads; here it is a health problem alone."""
+
 
 class ActionHandler:
     """The ends of the channels that actions concern; `p2p` and `payloads` are None without a p2p process."""
@@ -142,6 +145,8 @@ class ActionHandler:
         self._status.set_failure(action)
         if action.severity is act.Severity.TEMPORARY:
             code = code_in(action.error) or _code_of(action)
+            if code in LOGGED_BY_L1:
+                return
             error, retry_in = shortened(action.error.removeprefix(code.before(""))), round(action.seconds, 1)
             self._failures.report(
                 action.task, code, "step failed, retrying", task=action.task, error=error, retry_in=retry_in

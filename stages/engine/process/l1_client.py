@@ -52,7 +52,9 @@ class L1Client:
             if missing is not None:
                 if missing.error is None:
                     return None
-                raise TemporaryError(f"L1 block {number} is unavailable: {missing.error}", code_in(missing.error))
+                code = code_in(missing.error)
+                words = missing.error if code is None else missing.error.replace(code.before(""), "")
+                raise TemporaryError(f"L1 block {number} is unavailable: {words}", code)
             now = self._clock()
             if now - began > PATIENCE_SECONDS:
                 text = f"L1 block {number} is unavailable: the l1 process does not answer"

@@ -5,9 +5,11 @@ from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.ref_metrics import show_head
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.codes import code_in
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
+
+ENGINE_CODES = frozenset({Code.ENGINE_UNREACHABLE, Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST})
 
 
 class StatusPublisher:
@@ -82,6 +84,11 @@ class StatusPublisher:
     def problems(self) -> tuple[str, ...]:
         """All problems, as they are published."""
         return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime)))
+
+    @property
+    def engine_fails(self) -> bool:
+        """Whether a call of the engine has failed, and none since then has succeeded in its place."""
+        return any(code_in(failure) in ENGINE_CODES for failure in self._failed.values())
 
     def _publish_health(self) -> None:
         self._meter.set("activity_problems", len(self._failed) + len(self._runtime))

@@ -61,7 +61,10 @@ class RuntimeConfigReader:
             if self._last is None:
                 raise
             text = "failed to reload the runtime config; the last one stays in force"
-            self._condition.report(Code.RUNTIME_CONFIG, text, error=error)
+            if error.code is Code.L1_BLOCK:
+                self._condition.report(Code.RUNTIME_CONFIG, text, error=error)
+            else:
+                log.debug(text, error=error)
             return min(interval, RETRY_SECONDS)
         self._condition.end("the runtime config was reloaded")
         if self._last is None or found.unsafe_block_signer != self._last.unsafe_block_signer:

@@ -1,5 +1,5 @@
-"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end
-[LOG19]."""
+"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end,
+no peers [LOG19]."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +13,13 @@ from rollup_node.stages.rpc.status import NodeStatus, State
 SLOW_SECONDS = 60.0
 """A sync is slow when it has been slower than the chain for so long: batches come in bursts."""
 
+PEERLESS_SECONDS = 30.0
+"""So long a start, or a loss of the last peer, may take to find others."""
+
 ENDS = {
     Code.BEHIND: "derivation has caught up",
     Code.HEAD_OLD: "the L2 heads are young again",
+    Code.PEERS_NONE: "a peer is connected",
     Code.PROCESS_SILENT: "the process sends its status again",
     Code.SYNC_SLOW: "the sync gets on",
 }
@@ -37,10 +41,12 @@ class StatusWatch:
         self._clock = clock
         self._conditions = {code: LastingCondition(log, clock, counts=False) for code in ENDS}
         self._slow_since: float | None = None
+        self._peerless_since: float | None = None
 
     def step(self, status: NodeStatus) -> None:
         """Takes a status."""
-        seen = {each.code: each for each in (*_reasons(status), *self._slow_sync(status))}
+        conditions = (*_reasons(status), *self._slow_sync(status), *self._no_peers(status))
+        seen = {each.code: each for each in conditions}
         for code, condition in self._conditions.items():
             if code in seen:
                 condition.report(code, seen[code].message, **seen[code].fields)
@@ -61,6 +67,16 @@ class StatusWatch:
                 "the sync is slower than the chain grows",
                 {**fields, "limited_by": status.progress.limited_by or "nothing that is known"},
             )
+
+    def _no_peers(self, status: NodeStatus) -> Iterator[_Seen]:
+        """For a while no peer has been connected, with P2P."""
+        now = self._clock()
+        if status.peers is None or status.peers.connected:
+            self._peerless_since = None
+            return
+        self._peerless_since = now if self._peerless_since is None else self._peerless_since
+        if now - self._peerless_since >= PEERLESS_SECONDS:
+            yield _Seen(Code.PEERS_NONE, "no peer is connected", {})
 
 
 def _reasons(status: NodeStatus) -> Iterator[_Seen]:

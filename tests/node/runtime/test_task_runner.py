@@ -148,7 +148,7 @@ def test_an_hour_of_failures_is_a_line_a_minute_for_all_tasks_together(
     virtual_time.run(run_for_an_hour())
     lines = capsys.readouterr().err.splitlines()
     assert 50 <= len(lines) <= 61 and sum(map(len, lines)) < 60_000
-    assert "suppressed=" not in lines[0] and "waited=6" in lines[1] and "suppressed=1" in lines[1]
+    assert "suppressed=" not in lines[0] and "waited=1m" in lines[1] and "suppressed=1" in lines[1]
     assert all("code=RETRYING" in line and f"do={Code.RETRYING.remedy}" in line for line in lines)
     assert max(len(line) for report in stage.reports for line in report) < 600
 

@@ -32,9 +32,9 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(
     remedy = f"do={Code.BLOB_NO_SOURCE.remedy}"
     once = [
         f"{first} {remedy}",
-        f"{first} waited=60s tried=121 suppressed=119 {remedy}",
-        f"{first} waited=120s tried=241 suppressed=119 {remedy}",
-        "info part: found code=BLOB-NO-SOURCE l1_block=5 waited=150s tried=300",
+        f"{first} waited=1m0s tried=121 suppressed=119 {remedy}",
+        f"{first} waited=2m0s tried=241 suppressed=119 {remedy}",
+        "info part: found code=BLOB-NO-SOURCE l1_block=5 waited=2m30s tried=300",
     ]
     assert EVERY_SECONDS == 60.0
     assert lines == once * 2
@@ -78,8 +78,8 @@ def test_sources_that_fail_alike_share_their_lines(several: Several) -> None:
     several.conditions.end("finality", "recovered")
     assert several.lines() == [
         "warn part: away code=L1-UNREACHABLE task=head",
-        "warn part: away code=L1-UNREACHABLE task=head waited=60s tried=121 suppressed=119",
-        "info part: recovered code=L1-UNREACHABLE task=finality waited=62s tried=124",
+        "warn part: away code=L1-UNREACHABLE task=head waited=1m0s tried=121 suppressed=119",
+        "info part: recovered code=L1-UNREACHABLE task=finality waited=1m2s tried=124",
     ]
 
 
@@ -107,3 +107,10 @@ def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) ->
 def test_long_texts_are_shortened() -> None:
     assert shortened("x" * MAX_TEXT) == "x" * MAX_TEXT
     assert len(shortened("x" * 10**6)) == MAX_TEXT + 3
+
+
+def test_hours(several: Several) -> None:
+    for _ in range(2):
+        several.conditions.report("head", Code.L1_UNREACHABLE, "away")
+        several.now += 7384
+    assert several.lines()[1].endswith("waited=2h3m tried=2")

@@ -234,8 +234,16 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
     assert handled.status.problems == (
         "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
     )
+    assert handled.status.engine_fails
     syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
     assert " code=ENGINE-ANSWER " in handled.line(syncing)
+
+
+def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
+    error = Code.L1_UNREACHABLE.before("L1 block 5 is unavailable: head: cannot connect")
+    handled.handler.perform([act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0)])
+    assert handled.records == [] and not handled.status.engine_fails
+    assert handled.status.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
 
 def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:

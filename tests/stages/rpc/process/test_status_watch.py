@@ -6,12 +6,13 @@ import pytest
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.rpc.process.status_watch import SLOW_SECONDS, StatusWatch
+from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, SLOW_SECONDS, StatusWatch
 from rollup_node.stages.rpc.status import (
     ChainStatus,
     Heads,
     L1Status,
     NodeStatus,
+    Peers,
     State,
     SyncProgress,
 )
@@ -22,7 +23,9 @@ BEHIND = "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the l
 SILENT = "p2p: PROCESS-SILENT: no status for 5.0 s"
 
 
-def status(state: State, *reasons: str, speed: float | None = None, limited_by: str | None = None) -> NodeStatus:
+def status(
+    state: State, *reasons: str, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
+) -> NodeStatus:
     return NodeStatus(
         version="v1",
         time=0.0,
@@ -38,7 +41,7 @@ def status(state: State, *reasons: str, speed: float | None = None, limited_by: 
         progress=SyncProgress(None, speed, None, limited_by, None),
         sequencing_window=None,
         sequencer=None,
-        peers=None,
+        peers=None if peers is None else Peers(peers, 0),
         drops_1h=None,
         problems=[],
         processes=None,
@@ -70,11 +73,11 @@ def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: str, code: Code) -> None:
     lines = watched.lines(status(State.SYNCED, "blobs: away", reason), 61)
-    assert len(lines) == 2 and "waited=60s" in lines[1]
+    assert len(lines) == 2 and "waited=1m0s" in lines[1]
     words = reason.replace(f"{code.text}: ", "")
     assert lines[0] == f"warn progress: the node is not ready code={code.text} reason={words} do={code.remedy}"
     (end,) = watched.lines(status(State.SYNCED))
-    assert end.startswith("info progress: ") and f"code={code.text} waited=61s" in end
+    assert end.startswith("info progress: ") and f"code={code.text} waited=1m1s" in end
 
 
 def test_the_lag_of_a_sync_is_no_news(watched: Watched) -> None:
@@ -97,3 +100,12 @@ def test_bursts_are_not_slow(watched: Watched) -> None:
     for _ in range(5):
         assert watched.lines(status(State.SYNCING, speed=0.0), int(SLOW_SECONDS) - 1) == []
         assert watched.lines(status(State.SYNCING, speed=30.0)) == []
+
+
+def test_a_node_without_peers(watched: Watched) -> None:
+    assert watched.lines(status(State.SYNCED), 100) == [], "P2P is disabled"
+    assert watched.lines(status(State.SYNCED, peers=0), int(PEERLESS_SECONDS)) == []
+    (line,) = watched.lines(status(State.SYNCED, peers=0))
+    assert line == f"warn progress: no peer is connected code=PEERS-NONE do={Code.PEERS_NONE.remedy}"
+    (end,) = watched.lines(status(State.SYNCED, peers=1))
+    assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
