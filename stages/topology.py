@@ -4,7 +4,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p
+from rollup_node.stages.messages import base, blobs, control, derivation, endpoints, engine, interop, l1, p2p
 
 CHANNELS: tuple[Channel, ...] = (
     Channel(
@@ -12,7 +12,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "l1",
         ("derivation", "engine", "p2p", "rpc"),
-        down=l1.L1Heads | l1.RuntimeConfig | base.Health,
+        down=l1.L1Heads | l1.RuntimeConfig | endpoints.Endpoints | base.QueueLength | base.Health,
     ),
     Channel(
         "l1.blocks",
@@ -30,7 +30,13 @@ CHANNELS: tuple[Channel, ...] = (
         up=l1.L1BlocksRequest | l1.L1RefsRequest,
         down=l1.L1BlockResponse | l1.L1BlockUnavailable | l1.L1RefsResponse,
     ),
-    Channel("status.blobs", Pattern.STATUS, "blobs", ("rpc",), down=base.Health),
+    Channel(
+        "status.blobs",
+        Pattern.STATUS,
+        "blobs",
+        ("rpc",),
+        down=endpoints.Endpoints | base.QueueLength | base.Health,
+    ),
     Channel(
         "blobs.contents",
         Pattern.REQUEST,
@@ -48,7 +54,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "derivation",
         ("engine", "rpc"),
-        down=derivation.DerivationStatus | derivation.Drops | base.Health,
+        down=derivation.DerivationStatus | derivation.Drops | derivation.DropCounts | base.QueueLength | base.Health,
     ),
     Channel(
         "derivation.drops",
@@ -71,7 +77,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "engine",
         ("derivation", "rpc"),
-        down=engine.EngineStatus | engine.Halting | base.Health,
+        down=engine.EngineStatus | engine.Halting | base.QueueLength | base.Health,
     ),
     Channel(
         "engine.control",

@@ -17,9 +17,10 @@ from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     AttributesReady,
@@ -151,7 +152,7 @@ class ReplayStage:
             self._problem = f"L1 is exhausted at block {origin}"
         self._work.wake.set()
 
-    def _on_l1(self, message: L1Heads | Health) -> None:
+    def _on_l1(self, message: L1Heads | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, Health) and message.problems:
             self._problem = f"L1: {message.problems[0]}"
 

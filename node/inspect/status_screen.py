@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from rollup_node.node.system.exit_codes import one_line
 from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.rpc.duration import age, duration
-from rollup_node.stages.rpc.status import BlockStatus, L1Status, NodeStatus, ProcessStatus
+from rollup_node.stages.rpc.status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
 
 UNKNOWN = "?"
 LABEL = 11
@@ -129,10 +129,14 @@ def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
 
 
 def _troubles(status: NodeStatus) -> Iterator[str]:
-    """The problems with their ages, and the other reasons why the node is not ready."""
+    """The problems with their ages, the other reasons why the node is not ready, and endpoints that are not well."""
     known = set()
     for problem in status.problems:
         text = f"{problem.process}: {problem.text}"
         known.add(text)
         yield f"! {duration(problem.age_s)} {text}"
     yield from (f"! {reason}" for reason in status.reasons if reason not in known)
+    for endpoint in status.endpoints or ():
+        if endpoint.state in (EndpointState.THROTTLED, EndpointState.FAILING):
+            counts = f"{endpoint.throttled} throttled, {endpoint.errors} failed of {endpoint.requests} requests"
+            yield f"! {endpoint.kind} {endpoint.name} {endpoint.state}: {endpoint.error or UNKNOWN} ({counts})"

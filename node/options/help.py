@@ -40,6 +40,7 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "p2p": ("Peer-to-peer", ("p2p",)),
     "rpc": ("RPC server", ("rpc",)),
     "metrics": ("Metrics and profiling", ("metrics", "pprof", "heartbeat")),
+    "status": ("Status page", ("status",)),
     "log": ("Logging", ("log", "snapshotlog")),
     "process": ("Processes and files", ("config", "workers", "runtime")),
     "altda": ("Alt-DA (beta)", ("altda",)),

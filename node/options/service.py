@@ -222,6 +222,36 @@ METRICS = Section(
     ),
 )
 
+STATUS = Section(
+    "Status page",
+    (
+        Option(
+            name="status.addr",
+            value_type=HOST,
+            default="127.0.0.1",
+            variable="NODE_STATUS_ADDR",
+            help="Address the status page is served on; by another than a loopback address anybody may read it.",
+            field=RpcConfig.status_addr,
+        ),
+        Option(
+            name="status.enabled",
+            value_type=BOOL,
+            default="false",
+            variable="NODE_STATUS_ENABLED",
+            help="Serve a web page with the state of the node, at `/status`.",
+            field=RpcConfig.status_enabled,
+        ),
+        Option(
+            name="status.port",
+            value_type=PORT,
+            default="7310",
+            variable="NODE_STATUS_PORT",
+            help="Port the status page is served on; 0: any free one.",
+            field=RpcConfig.status_port,
+        ),
+    ),
+)
+
 PROCESS = Section(
     "Processes and files",
     (

@@ -5,7 +5,7 @@ from rollup_node.node.options.connection import L1, L2
 from rollup_node.node.options.option import AnyOption, Section
 from rollup_node.node.options.peers import PEER_DETAILS, PEERS
 from rollup_node.node.options.roles import ALT_DA, EXPERIMENTAL, INTEROP, SEQUENCER, SERVICES
-from rollup_node.node.options.service import LOGGING, METRICS, PROCESS, RPC
+from rollup_node.node.options.service import LOGGING, METRICS, PROCESS, RPC, STATUS
 
 SECTIONS: tuple[Section, ...] = (
     L1,
@@ -16,6 +16,7 @@ SECTIONS: tuple[Section, ...] = (
     LOGGING,
     RPC,
     METRICS,
+    STATUS,
     PROCESS,
     PEERS,
     PEER_DETAILS,

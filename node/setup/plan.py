@@ -282,6 +282,8 @@ def listeners(configs: NodeConfigs) -> list[ListenAddress]:
         found.append(ListenAddress("interop.rpc.addr", "interop.rpc.port", rpc.interop_addr, rpc.interop_port))
     if rpc.pprof_enabled:
         found.append(ListenAddress("pprof.addr", "pprof.port", rpc.pprof_addr, rpc.pprof_port))
+    if rpc.status_enabled:
+        found.append(ListenAddress("status.addr", "status.port", rpc.status_addr, rpc.status_port))
     if p2p is not None:
         found.append(ListenAddress("p2p.listen.ip", "p2p.listen.tcp", p2p.listen_ip, p2p.listen_tcp))
         if not p2p.no_discovery:

@@ -83,6 +83,24 @@ class Drops(Message, frozen=True, tag="Drops"):
     latest: tuple[Drop, ...]
 
 
+class DropCount(msgspec.Struct, frozen=True, array_like=True):
+    """The drops of one reason with one effect since the process began. `text` is that of the last one, and `l1_block`
+    the number of the L1 block that was being read."""
+
+    rule: str
+    reason: str
+    effect: DropEffect
+    count: int
+    text: str
+    l1_block: int | None
+
+
+class DropCounts(Message, frozen=True, tag="DropCounts"):
+    """The drops by reason and effect, the most frequent first."""
+
+    kinds: tuple[DropCount, ...]
+
+
 class DropsRequest(Message, frozen=True, tag="DropsRequest"):
     """Asks for the drops from number `first` on; those before it have arrived. `id` is unique within the requesting
     incarnation."""

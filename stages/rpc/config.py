@@ -14,7 +14,7 @@ class DependencySet(msgspec.Struct, frozen=True):
 
 
 class RpcConfig(msgspec.Struct, frozen=True):
-    """The options of `rpc.*`, `metrics.*`, `pprof.*` and `interop.rpc.*`. A port of 0 is any free one.
+    """The options of `rpc.*`, `metrics.*`, `pprof.*`, `status.*` and `interop.rpc.*`. A port of 0 is any free one.
 
     `version` is what `optimism_version` answers, `dependency_set` what `optimism_dependencySet` answers, if there is
     one, and `conductor_enabled` what `admin_conductorEnabled` answers. In `metrics_dir` every process writes
@@ -56,3 +56,6 @@ class RpcConfig(msgspec.Struct, frozen=True):
     ready_l1_lag: int = 0
     ready_safe_age: float = 0.0
     ready_unsafe_age: float = 0.0
+    status_enabled: bool = False
+    status_addr: str = ""
+    status_port: int = 0

@@ -9,6 +9,7 @@ MIN_RATE_SECONDS = 5.0
 """A rate over less than this is left out."""
 WAITS_SECONDS = 12.0
 DROPS_SECONDS, DROPS_STEP = 3600.0, 60.0
+REQUESTS_SECONDS, REQUESTS_STEP = 600.0, 10.0
 
 
 class RateWindow:
@@ -58,6 +59,32 @@ class RecentDrops:
         while self._steps and now - self._steps[0][0] > DROPS_SECONDS:
             self._steps.popleft()
         return sum(grown for _, grown in self._steps)
+
+
+class RecentRequests:
+    """Calls to L1 for each L1 block that derivation read in the last REQUESTS_SECONDS, sampled every REQUESTS_STEP."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int, int]] = deque()
+        self._last = 0, 0
+
+    def add(self, requests: int, block: int, now: float) -> None:
+        """Takes the count of requests and the block's number at a time. A smaller count or number than before begins
+        again: a process was restarted, or derivation reset."""
+        if requests < self._last[0] or block < self._last[1]:
+            self._samples.clear()
+        self._last = requests, block
+        if not self._samples or now - self._samples[-1][0] >= REQUESTS_STEP:
+            self._samples.append((now, requests, block))
+        while now - self._samples[0][0] > REQUESTS_SECONDS:
+            self._samples.popleft()
+
+    def per_block(self) -> float | None:
+        """Requests for each block; None while no block was read."""
+        if not self._samples:
+            return None
+        (_, first, lowest), (last, highest) = self._samples[0], self._last
+        return round((last - first) / (highest - lowest), 1) if highest > lowest else None
 
 
 class RecentWaits:

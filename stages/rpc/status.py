@@ -95,7 +95,9 @@ class SequencerStatus(msgspec.Struct, frozen=True):
 
 class ProcessStatus(msgspec.Struct, frozen=True):
     """A process as the supervisor lists it. `heartbeat_age_s`, `cpu_s` and `resident_bytes` are up to 2 s old;
-    `status_age_s` is that of its last status in the rpc process."""
+    `status_age_s` is that of its last status in the rpc process. `cpu_share` is the part of a core that it used in the
+    last seconds. `queue` counts what waits in it: L1 blocks of l1 and derivation, requests of blobs, unsafe blocks of
+    engine."""
 
     name: str
     pid: int
@@ -107,6 +109,8 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     status_age_s: float | None
     cpu_s: float | None
     resident_bytes: int | None
+    cpu_share: float | None = None
+    queue: int | None = None
 
 
 class Peers(msgspec.Struct, frozen=True):
@@ -116,20 +120,68 @@ class Peers(msgspec.Struct, frozen=True):
     mesh: int
 
 
+class EndpointState(StrEnum):
+    """How an endpoint answers."""
+
+    OK = "ok"
+    THROTTLED = "throttled"
+    """A request was refused for the number of requests before it, less than a minute ago."""
+    FAILING = "failing"
+    """The last request failed."""
+    UNUSED = "unused"
+
+
+class EndpointStatus(msgspec.Struct, frozen=True):
+    """An endpoint that a process calls, since that process began. `kind` is `l1`, `beacon` or `da-server`, `in_use`
+    whether it is called first. `requests` counts each call of a batch, `throttled` those that were refused for their
+    number; `latency_ms` is the mean of the latest answers. `error` is the last failure, `error_age_s` old."""
+
+    process: str
+    kind: str
+    name: str
+    state: EndpointState
+    in_use: bool
+    requests: int
+    errors: int
+    throttled: int
+    latency_ms: float | None
+    error: str | None
+    error_age_s: float | None
+
+
+class DropStatus(msgspec.Struct, frozen=True):
+    """What derivation dropped for one reason with one effect: `count` since its process began, `count_1h` in the last
+    hour. `rule` is the id in docs/rules, `link` the section of the specs about it, `text` that of the last drop, at
+    `l1_block`."""
+
+    rule: str
+    reason: str
+    effect: str
+    count: int
+    count_1h: int
+    text: str
+    l1_block: int | None
+    link: str | None = None
+
+
 class Problem(msgspec.Struct, frozen=True):
-    """What a process reports; `code` is that of docs/codes.md, `since` in Unix seconds."""
+    """What a process reports; `code` is that of docs/codes.md with what it `means` and what to `do`. `since` in Unix
+    seconds."""
 
     process: str
     code: str | None
     text: str
     since: int
     age_s: float
+    means: str | None = None
+    do: str | None = None
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
     """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready; `sentence`
-    says it all in one line; `state_age_s` is for how long the state has applied, and `drops_1h` what derivation dropped
-    in the last hour."""
+    says it all in one line; `state_age_s` is for how long the state has applied. `drops_1h` is what derivation dropped
+    in the last hour, `drops` the same by reason. `l1_req_per_block` are the calls to L1 for each L1 block that
+    derivation read in the last minutes, `compute_tasks` the tasks that compute has not completed."""
 
     version: str
     time: float
@@ -149,3 +201,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     drops_1h: int | None
     problems: list[Problem]
     processes: list[ProcessStatus] | None
+    endpoints: list[EndpointStatus] | None = None
+    drops: list[DropStatus] | None = None
+    l1_req_per_block: float | None = None
+    compute_tasks: int | None = None

@@ -1,11 +1,15 @@
 """Makes the status of the node from what its processes publish [RPC94]."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from rollup_node.stages.messages.base import QueueLength
 from rollup_node.stages.messages.codes import code_in
-from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -15,11 +19,15 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.node_state import L1Lag, NodeState
-from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentWaits
+from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
 from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason
+from rollup_node.stages.rpc.rule_links import rule_link
 from rollup_node.stages.rpc.status import (
     BlockStatus,
     ChainStatus,
+    DropStatus,
+    EndpointState,
+    EndpointStatus,
     ForkTime,
     Heads,
     L1Status,
@@ -34,6 +42,8 @@ from rollup_node.stages.rpc.status import (
 )
 
 MAX_SENTENCE = 300
+THROTTLED_SECONDS = 60.0
+L1_ENDPOINT = "l1"
 _DIGITS = re.compile("[0-9]+")
 
 
@@ -50,7 +60,8 @@ class NodeFacts(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What is known at one moment; None for what is not. `drops` are those since derivation started."""
+    """What is known at one moment; None for what is not. `drops` are those since derivation started, `drop_counts` the
+    same by reason. `endpoints` and `queues` are those of each process."""
 
     l1: L1Heads | None
     engine: EngineStatus | None
@@ -60,6 +71,9 @@ class Snapshot(NamedTuple):
     faults: Sequence[Fault]
     processes: list[ProcessStatus] | None = None
     uptime: float | None = None
+    endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
+    drop_counts: Sequence[DropCount] = ()
+    queues: Mapping[str, QueueLength] | None = None
 
 
 class StatusBuilder:
@@ -71,6 +85,9 @@ class StatusBuilder:
         self._state = NodeState(facts.derives)
         self._lag = L1Lag(facts.l1_confs)
         self._safe, self._waits, self._drops = RateWindow(), RecentWaits(), RecentDrops()
+        self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
+        self._requests = RecentRequests()
+        self._has_drops = False
         self._since: dict[tuple[str, str], float] = {}
 
     def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
@@ -109,7 +126,11 @@ class StatusBuilder:
             peers=None if seen.peers is None else Peers(seen.peers.connected, seen.peers.mesh),
             drops_1h=None if seen.drops is None else self._drops.recent(now),
             problems=self._problems(seen.faults, now, wall),
-            processes=seen.processes,
+            processes=_with_queues(seen.processes, seen.queues or {}),
+            endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
+            drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
+            l1_req_per_block=self._requests.per_block(),
+            compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
         )
 
     def _add(self, seen: Snapshot, now: float) -> None:
@@ -119,6 +140,38 @@ class StatusBuilder:
             self._waits.add(seen.derivation.waits, now)
         if seen.drops is not None:
             self._drops.add(seen.drops, now)
+            for kind in seen.drop_counts:
+                recent = self._drops_by_kind.get((kind.reason, kind.effect))
+                if recent is None:
+                    recent = self._drops_by_kind[kind.reason, kind.effect] = RecentDrops()
+                    # The first one of a kind counts; what is there when this process starts does not.
+                    recent.add(0 if self._has_drops else kind.count, now)
+                recent.add(kind.count, now)
+            self._has_drops = True
+        self._add_requests(seen, now)
+
+    def _add_requests(self, seen: Snapshot, now: float) -> None:
+        current = None if seen.derivation is None else seen.derivation.current_l1
+        if current is None or seen.endpoints is None:
+            return
+        calls = [each.requests for found in seen.endpoints.values() for each in found if each.kind == L1_ENDPOINT]
+        if calls:
+            self._requests.add(sum(calls), current.number, now)
+
+    def _drop_statuses(self, counts: Sequence[DropCount], now: float) -> list[DropStatus]:
+        return [
+            DropStatus(
+                rule=kind.rule,
+                reason=kind.reason,
+                effect=kind.effect.value,
+                count=kind.count,
+                count_1h=self._drops_by_kind[kind.reason, kind.effect].recent(now),
+                text=kind.text,
+                l1_block=kind.l1_block,
+                link=rule_link(kind.rule),
+            )
+            for kind in counts
+        ]
 
     def _reasons(self, faults: Sequence[Fault], heads: Heads, l1: L1Status, now: float) -> list[str]:
         limits = self._facts.limits
@@ -161,7 +214,10 @@ class StatusBuilder:
             key = fault.process, code or _DIGITS.sub("#", fault.text)
             since = self._since[key] = before.get(key, now)
             age = max(now - since, 0.0)
-            problems.append(Problem(fault.process, code, fault.text, int(wall - age), round(age, 1)))
+            problem = Problem(fault.process, code, fault.text, int(wall - age), round(age, 1))
+            if found is not None:
+                problem = msgspec.structs.replace(problem, means=found.meaning, do=found.remedy)
+            problems.append(problem)
         return problems
 
 
@@ -205,6 +261,43 @@ def _l1_status(seen: Snapshot, behind: int | None, wall: float) -> L1Status:
         lag_blocks=behind,
         lag_s=lag,
     )
+
+
+def _with_queues(
+    processes: list[ProcessStatus] | None, queues: Mapping[str, QueueLength]
+) -> list[ProcessStatus] | None:
+    if processes is None or not queues:
+        return processes
+    found = ((each, queues.get(each.name)) for each in processes)
+    return [each if queue is None else msgspec.structs.replace(each, queue=queue.items) for each, queue in found]
+
+
+def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> list[EndpointStatus]:
+    return [
+        EndpointStatus(
+            process=process,
+            kind=each.kind,
+            name=each.name,
+            state=_endpoint_state(each, wall),
+            in_use=each.in_use,
+            requests=each.requests,
+            errors=each.errors,
+            throttled=each.throttled,
+            latency_ms=each.latency_ms,
+            error=each.error or None,
+            error_age_s=round(max(wall - each.error_at, 0.0), 1) if each.error else None,
+        )
+        for process, counts in found.items()
+        for each in counts
+    ]
+
+
+def _endpoint_state(counts: EndpointCounts, wall: float) -> EndpointState:
+    if counts.throttled and wall - counts.throttled_at < THROTTLED_SECONDS:
+        return EndpointState.THROTTLED
+    if counts.failing:
+        return EndpointState.FAILING
+    return EndpointState.OK if counts.requests else EndpointState.UNUSED
 
 
 def _window(seen: Snapshot, rollup: RollupConfig) -> SequencingWindow | None:

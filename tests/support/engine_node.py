@@ -17,7 +17,7 @@ from rollup_node.stages.engine.process.control_server import RpcResponse
 from rollup_node.stages.engine.process.stage import EngineStage, present
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.control import (
     ControlResponse,
     OutputRequest,
@@ -138,10 +138,10 @@ class EngineNode:
             case L2BlocksResponse():
                 self.overlap_blocks.append(message)
 
-    def _take_status(self, message: EngineStatus | Health) -> None:
+    def _take_status(self, message: EngineStatus | QueueLength | Health) -> None:
         if isinstance(message, EngineStatus):
             self.status = message
-        else:
+        elif isinstance(message, Health):
             self.health = message.problems
 
     def _take_for_peers(self, peer: ProcessId, message: UnsafeBlocksRequest | PublishRequest) -> None:

@@ -61,6 +61,7 @@ class RpcOptions(TypedDict, total=False):
     ready_l1_lag: int
     ready_safe_age: float
     ready_unsafe_age: float
+    status_enabled: bool
 
 
 def peer_response(request: PeerRequest) -> PeerResponse:
@@ -105,6 +106,8 @@ class RpcHarness:
             ready_l1_lag=options.get("ready_l1_lag", 12),
             ready_safe_age=options.get("ready_safe_age", 0.0),
             ready_unsafe_age=options.get("ready_unsafe_age", 0.0),
+            status_enabled=options.get("status_enabled", False),
+            status_addr="127.0.0.1",
         )
         self.meter = Meter("rpc")
         self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)

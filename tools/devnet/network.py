@@ -83,6 +83,7 @@ class NetworkPrograms:
         self.engines = {name: self._external_engines.get(name) or self._embedded(name) for name in names}
         self.nodes = {name: url(ports.nodes[name].rpc) for name in names}
         self.metrics = {name: url(ports.nodes[name].metrics) for name in names}
+        self.status_pages = {name: f"{url(ports.status[name])}/status" for name in names}
         self.conductor = url(ports.conductor) if settings.conductor else None
         self.through: dict[str, str] = {}
         """The URLs of the fault proxies before the endpoints of the verifier, by the option of the node."""
@@ -206,6 +207,7 @@ class NetworkPrograms:
                     name: {
                         "rpc": self.nodes[name],
                         "metrics": self.metrics[name],
+                        "status_page": self.status_pages[name],
                         "engine": self.engines[name][0],
                         "engine_auth": self.engines[name][1],
                         "processes": str(self.files.node(name) / "processes.json"),
@@ -294,6 +296,8 @@ class NetworkPrograms:
             "metrics.enabled": "true",
             "metrics.addr": LOOPBACK,
             "metrics.port": str(ports.metrics),
+            "status.enabled": "true",
+            "status.port": str(self._ports.status[name]),
             **peer_options(
                 self.files,
                 name,

@@ -27,7 +27,8 @@ class NodePorts:
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of the L1, its Beacon API, each node, the signer, the conductor, and the DA server."""
+    """The ports of the L1, its Beacon API, each node, the signer, the conductor, and the DA server; `status` are those
+    of the nodes' status pages."""
 
     l1: int
     beacon: int
@@ -35,6 +36,7 @@ class Ports:
     signer: int
     conductor: int
     da_server: int
+    status: dict[str, int]
 
 
 @contextmanager
@@ -43,12 +45,13 @@ def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
 
     Each is reserved by a socket that is bound with SO_REUSEADDR and never listens, so that the programs of the network
     can listen on it. Raises PortInUse."""
-    count = 5 + PER_NODE * len(nodes)
+    count = 5 + (PER_NODE + 1) * len(nodes)
     with ExitStack() as kept:
         numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
         l1, beacon = next(numbers), next(numbers)
         node_ports = {name: NodePorts(*islice(numbers, PER_NODE)) for name in nodes}
-        yield Ports(l1, beacon, node_ports, next(numbers), next(numbers), next(numbers))
+        services = next(numbers), next(numbers), next(numbers)
+        yield Ports(l1, beacon, node_ports, *services, dict(zip(nodes, numbers, strict=True)))
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:

@@ -146,6 +146,7 @@ async def _run(
         await starting
         network.children.on_restart = view.message
         view.message("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
+        view.message("status pages  " + "  ".join(f"{name} {url}" for name, url in network.status_pages.items()))
         if settings.conductor and shutil.which("op-conductor"):
             view.message("op-conductor is not used: it needs a cluster; the conductor of this network stands in for it")
         if not settings.batcher:

@@ -22,9 +22,11 @@ from rollup_node.stages.io.endpoint_errors import (
     why_not_connected,
 )
 from rollup_node.stages.io.endpoint_meter import EndpointMeter
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
@@ -109,6 +111,7 @@ class BeaconEndpoint:
         self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
     ) -> None:
         self.name = endpoint_name(url)
+        self.record = EndpointRecord("beacon", self.name)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
@@ -256,11 +259,33 @@ class BeaconEndpoint:
 
     def _ok(self, response: _Response) -> bytes:
         if response.status != 200:
-            raise EndpointError(self.name, f"HTTP status {response.status}{_words(response.body)}", response.status)
+            raise self._refusal(response)
         return response.body
+
+    def _refusal(self, response: _Response) -> EndpointError:
+        return EndpointError(self.name, f"HTTP status {response.status}{_words(response.body)}", response.status)
 
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
+    ) -> _Response:
+        """The response to one request, which is recorded."""
+        start = time.monotonic()
+        try:
+            response = await self._request(label, path, query, max_body, accept)
+        except AnswerTooLargeError:
+            self.record.answered(time.monotonic() - start)
+            raise
+        except EndpointError as error:
+            self.record.failed(error)
+            raise
+        if response.status == 200 or response.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
+            self.record.answered(time.monotonic() - start)
+        else:
+            self.record.failed(self._refusal(response))
+        return response
+
+    async def _request(
+        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str
     ) -> _Response:
         """The response to one request, whose metrics are recorded under `label`."""
         self._meter.sent(label)
@@ -337,6 +362,10 @@ class BeaconEndpoints:
     def _use(self, index: int) -> None:
         self._current = index
         self._meter.use(self.all[index].name)
+
+    def counts(self) -> list[EndpointCounts]:
+        """How each of them answers."""
+        return [endpoint.record.counts(index == self._current) for index, endpoint in enumerate(self.all)]
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -8,6 +8,7 @@ from yarl import URL
 
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_not_connected
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
@@ -40,6 +41,7 @@ class DaClient:
 
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
+        self.record = EndpointRecord("da-server", self.name)
         self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._session: aiohttp.ClientSession | None = None
@@ -47,6 +49,20 @@ class DaClient:
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
         """The input of a commitment. Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and
         EndpointError for any other failure."""
+        start = time.monotonic()
+        try:
+            found = await self._get(commitment, ahead)
+        except (InputNotFoundError, TooLargeAheadError):
+            self.record.answered(time.monotonic() - start)
+            raise
+        except EndpointError as failure:
+            self.record.failed(failure)
+            raise
+        self.record.answered(time.monotonic() - start)
+        return found
+
+    async def _get(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
+        """One request, whose metrics are recorded."""
         self._meter.sent(METHOD)
         start, error = time.monotonic(), NO_ANSWER
         try:

@@ -17,6 +17,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.commitments import KECCAK, Commitment
 
 log = get_logger("da")
@@ -41,6 +42,10 @@ class InputServer:
     def name(self) -> str:
         """The DA server."""
         return self._client.name
+
+    def counts(self) -> EndpointCounts:
+        """How the DA server answers."""
+        return self._client.record.counts(in_use=True)
 
     @property
     def errors(self) -> list[str]:

@@ -20,10 +20,12 @@ from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.foreign_json import one_line
 
 log = get_logger("blobs")
@@ -50,8 +52,10 @@ class BlobsStage:
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
         self.periodic_tasks: Sequence[PeriodicTask] = [self._work]
-        self._verifier = BlobVerifier(bus.dispatch("work.blobs"))
+        self._workers = bus.dispatch("work.blobs")
+        self._verifier = BlobVerifier(self._workers)
         self._publisher = bus.publish("status.blobs")
+        self._counts = PacedPublisher(self._publisher.set)
         self._server = bus.serve("blobs.contents", self._on_request)
         self._inputs: InputServer | None = None
         if config.da_server is not None:
@@ -212,6 +216,13 @@ class BlobsStage:
         errors = [pending.error for pending in urgent if pending.error is not None]
         errors += [] if self._inputs is None else self._inputs.errors
         self._publisher.set(Health((*self._runtime_problems, *errors)))
+        self._counts.step(self._endpoint_counts, self._queue_length)
+
+    def _endpoint_counts(self) -> Endpoints:
+        return Endpoints((*self._endpoints.counts(), *([] if self._inputs is None else [self._inputs.counts()])))
+
+    def _queue_length(self) -> QueueLength:
+        return QueueLength(len(self._requests), self._workers.scheduler.outstanding)
 
 
 def _lacking(offer: BlobOffer, wanted: int, verified: BlobsVerified, pending: PendingRequest) -> SourceFailure:

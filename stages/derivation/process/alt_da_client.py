@@ -11,9 +11,10 @@ from rollup_node.stages.derivation.process.throttle import Throttle
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.protocol.challenges import ChallengeStatus
 from rollup_node.stages.protocol.commitments import KECCAK, VERSION, Commitment, CommitmentError, decode_commitment
@@ -70,7 +71,7 @@ class AltDaClient:
             self._error = message.error
             self._code = Code.ALTDA_MISSING if message.not_found else Code.ALTDA_UNREACHABLE
 
-    def on_l1_status(self, message: L1Heads | RuntimeConfig | Health) -> None:
+    def on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         """L1's heads."""
         if isinstance(message, L1Heads):
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)

@@ -56,6 +56,11 @@ class DecodingClient:
             self._queued[need.key] = need
         self._start_queued()
 
+    @property
+    def outstanding(self) -> int:
+        """How many tasks run or are queued."""
+        return len(self._running) + len(self._queued)
+
     def clear_queue(self) -> None:
         """Discards queued prefetches: the channels are no longer expected."""
         self._queued.clear()

@@ -22,7 +22,7 @@ from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.derivation import DropEffect, Drops
+from rollup_node.stages.messages.derivation import DropCount, DropCounts, DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
 LONG_WAIT = 15.0
@@ -30,6 +30,7 @@ LONG_WAIT = 15.0
 STALLED_BLOCKS = 50
 """L1 blocks after which an undecided batch is a health problem."""
 LATEST_DROPS = 32
+MAX_COUNTS, MAX_COUNT_TEXT = 64, 200
 SAME_RESETS = 3
 """Resets for the same reason, one after the other, that are a health problem."""
 
@@ -52,13 +53,21 @@ _EXPECTED = TimestampPast | SpanPast
 
 class _Kind:
     """The drops of one reason with one effect: how they are counted and logged, and how many there are in the L1 block
-    being read besides the first one, `repeats`. `origin` is that block."""
+    being read besides the first one, `repeats`. `origin` is that block; `last` the last one of all, with their
+    `count`."""
 
     def __init__(self, counters: tuple[Counter, Counter], is_warning: bool, dropped: Dropped) -> None:
         self.counters, self.is_warning = counters, is_warning
         self.label = dropped.label
         self.origin: L1BlockRef | None = None
-        self.repeats = 0
+        self.repeats = self.count = 0
+        self.last = dropped
+
+    def counted(self) -> DropCount:
+        """Its count as it is published."""
+        dropped, reason = self.last, self.last.reason
+        block = None if dropped.origin is None else dropped.origin.number
+        return DropCount(reason.rule, reason.name, dropped.effect, self.count, str(dropped)[:MAX_COUNT_TEXT], block)
 
 
 class DerivationLog:
@@ -79,6 +88,8 @@ class DerivationLog:
         self.buffer = DropBuffer()
         self._restarted_at = self._frames_added = 0
         self._drops = Drops(0, ())
+        self._counts: DropCounts | None = None
+        self._counted = 0
         self._kinds: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
         self._in_block: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
 
@@ -89,6 +100,15 @@ class DerivationLog:
         if self._drops.total != total:
             self._drops = Drops(total, self.buffer.latest(min(LATEST_DROPS, total - self._restarted_at)))
         return self._drops
+
+    @property
+    def drop_counts(self) -> DropCounts | None:
+        """The drops since the process began; None without any."""
+        if self.buffer.total != self._counted:
+            self._counted = self.buffer.total
+            kinds = sorted(self._kinds.values(), key=lambda kind: -kind.count)[:MAX_COUNTS]
+            self._counts = DropCounts(tuple(kind.counted() for kind in kinds))
+        return self._counts
 
     def restart(self) -> None:
         """Clears the latest drops, because derivation starts again."""
@@ -109,6 +129,8 @@ class DerivationLog:
             self._write(kind, str(dropped), **dropped.reason.values)
         for counter in kind.counters:
             counter.inc()
+        kind.count += 1
+        kind.last = dropped
         if dropped.effect is DropEffect.TIMED_OUT:
             self._meter.count("channel_timeout")
 

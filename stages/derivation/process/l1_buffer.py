@@ -19,6 +19,10 @@ class L1Buffer:
         self._bytes = 0
         self._unconfirmed: Hash | None = None
 
+    def __len__(self) -> int:
+        """How many blocks have arrived and were not taken."""
+        return len(self._blocks)
+
     def restart(self, first: int) -> None:
         """Discards everything; block `first` is needed next."""
         self.first = first

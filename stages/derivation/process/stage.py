@@ -28,8 +28,9 @@ from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
 from rollup_node.stages.messages.engine import (
@@ -91,6 +92,7 @@ class DerivationStage:
         self._drops_are_read = config.drops_are_read
         self._drops = bus.serve("derivation.drops", self._on_drops_request)
         self._publisher = bus.publish("status.derivation")
+        self._counts = PacedPublisher(self._publisher.set)
 
     # --- called by the runtime -------------------------------------------------------------------------------------
 
@@ -148,7 +150,7 @@ class DerivationStage:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._task.wake.set()
 
-    def _on_engine_status(self, message: EngineStatus | Halting | Health) -> None:
+    def _on_engine_status(self, message: EngineStatus | Halting | QueueLength | Health) -> None:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
             if message.provided_l1 != self._provided:
@@ -358,6 +360,8 @@ class DerivationStage:
         self.derivation_log.idle(idle)
         self.derivation_log.frames_added(self.deriver.events.frames_added)
         self._publisher.set(self.derivation_log.drops)
+        # A batcher can have a million batches dropped in a few L1 blocks.
+        self._counts.step(lambda: self.derivation_log.drop_counts, self._queue_length)
         settled = None if self._alt_da is None else self._alt_da.settled_l1
         waits = self._waits.waits
         self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled, waits))
@@ -366,6 +370,9 @@ class DerivationStage:
         problems += [] if self._batches.problem is None else [self._batches.problem]
         problems += [] if self._alt_da is None else self._alt_da.report(time.monotonic())
         self._publisher.set(Health((*self._problems, *problems)))
+
+    def _queue_length(self) -> QueueLength:
+        return QueueLength(len(self._buffer), self._decoding.outstanding)
 
     def _is_idle(self) -> bool:
         """Whether the next L1 block does not exist yet [T2]."""

@@ -203,6 +203,7 @@ class ActionHandler:
             log.debug("received unsafe block", number=payload.block_number, hash=to_hex(payload.block_hash))
 
     def _unsafe_queue_changed(self, action: act.UnsafeQueueChanged) -> None:
+        self._status.set_queue_length(action.length)
         self._meter.set("unsafe_payloads_buffer_len", action.length)
         self._meter.set("unsafe_payloads_buffer_mem_size", action.bytes)
         if action.lowest is not None:

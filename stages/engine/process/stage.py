@@ -37,9 +37,10 @@ from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHead
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
-from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
@@ -257,13 +258,13 @@ class EngineStage:
             self._actions.perform(self.core.take_actions())
         self._loop.wake.set()
 
-    def _on_l1_status(self, message: L1Heads | RuntimeConfig | Health) -> None:
+    def _on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, L1Heads):
             self._news(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
 
-    def _on_derivation_status(self, message: DerivationStatus | Drops | Health) -> None:
+    def _on_derivation_status(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
         if isinstance(message, DerivationStatus):
             self._news(message)
 

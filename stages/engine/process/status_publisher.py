@@ -4,7 +4,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.ref_metrics import show_head
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -24,6 +24,7 @@ class StatusPublisher:
         self._named: dict[str, str] = {}
         self._shown: dict[str, L2BlockRef] = {}
         self._others: tuple[object, ...] = ()
+        self.set_queue_length(0)
 
     def publish(self, status: EngineStatus) -> None:
         """Publishes heads and sequencer, with their metrics. Whatever is no head is published at once."""
@@ -32,7 +33,7 @@ class StatusPublisher:
         self._publisher.set(status, urgent=others != self._others)
         self._others = others
 
-    def _show(self, status: EngineStatus | Halting | Health) -> None:
+    def _show(self, status: EngineStatus | Halting | QueueLength | Health) -> None:
         """Sets the metrics of what is published."""
         if not isinstance(status, EngineStatus):
             return
@@ -48,6 +49,10 @@ class StatusPublisher:
             if ref is not None and self._shown.get(name) != ref:
                 self._shown[name] = ref
                 show_head(self._meter, name, ref)
+
+    def set_queue_length(self, length: int) -> None:
+        """Publishes how many unsafe blocks wait for their parents."""
+        self._publisher.set(QueueLength(length, 0))
 
     def announce_halt(self) -> None:
         """Publishes that the node halts."""

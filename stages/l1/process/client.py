@@ -8,6 +8,7 @@ import msgspec
 import orjson
 
 from rollup_node.stages.io.endpoint_meter import EndpointMeter
+from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.json_answers import Call
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.lasting_conditions import LastingCondition
@@ -21,6 +22,7 @@ from rollup_node.stages.l1.quorum import View
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
@@ -66,6 +68,7 @@ class L1Endpoint:
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
+        self.record = EndpointRecord("l1", self.name)
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._chain_checked = False
@@ -120,10 +123,11 @@ class L1Endpoint:
         return await self._headers([(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers])
 
     async def _headers(self, calls: Sequence[Call]) -> list[Any]:
-        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, _HeaderJson | None))
+        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, _HeaderJson | None), len(calls))
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
                 if not is_not_found(block.message):
+                    self.record.failed(block, calls=0)
                     raise block
                 blocks[index] = None
             else:
@@ -200,9 +204,10 @@ class L1Endpoint:
             if not missing:
                 break
             calls = [(ONE_BY_ONE, [to_hex(each)]) for each in missing]
-            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, msgspec.Raw, limit))
+            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, msgspec.Raw, limit), len(calls))
             for each, receipt in zip(missing, receipts, strict=True):
                 if isinstance(receipt, RpcFailure):
+                    self.record.failed(receipt, calls=0)
                     raise receipt
                 if (text := bytes(receipt)) != b"null":
                     found[each] = text
@@ -225,21 +230,30 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            raise OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            self.record.failed(error, calls=0)
+            raise error
         self._chain_checked = True
 
-    async def _timed(self, method: str, call: Awaitable[T]) -> T:
-        """Awaits a call and records its metrics."""
+    async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
+        """Awaits a call, or a batch of `calls`, and records its metrics."""
         self.requests += 1
         self._meter.sent(method)
         start, error = time.monotonic(), OK
         try:
-            return await call
+            result = await call
+            self.record.answered(time.monotonic() - start, calls)
+            return result
         except RpcFailure as failure:
             error = f"rpc_{failure.code}"
+            if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
+                self.record.answered(time.monotonic() - start, calls)
+            else:
+                self.record.failed(failure, calls)
             raise
         except EndpointError as failure:
             error = f"http_{failure.status}" if failure.status else NO_ANSWER
+            self.record.failed(failure, calls)
             raise
         finally:
             self._meter.ended(method, time.monotonic() - start, error)
@@ -307,6 +321,11 @@ class L1Endpoints:
     def requests(self) -> int:
         """How many requests were sent so far; a batch is one."""
         return sum(endpoint.requests for endpoint in self.all)
+
+    def counts(self) -> list[EndpointCounts]:
+        """How each of them answers."""
+        used = self.pool.pick(time.monotonic())
+        return [endpoint.record.counts(index == used) for index, endpoint in enumerate(self.all)]
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""

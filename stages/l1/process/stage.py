@@ -8,6 +8,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.io.url_schemes import is_web_socket
@@ -24,8 +25,9 @@ from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
 from rollup_node.stages.l1.requests_per_block import RequestsPerBlock
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 
@@ -67,8 +69,10 @@ class L1Stage:
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
+        self._counts = PacedPublisher(self._publisher.set)
         newest = NewestBlock[L1Endpoint](config.poll_interval, self._is_awaited)
-        self._fetcher = BlockFetcher(config, self._endpoints, newest, bus.dispatch("work.l1"), self._blocks.wake.set)
+        self._workers = bus.dispatch("work.l1")
+        self._fetcher = BlockFetcher(config, self._endpoints, newest, self._workers, self._blocks.wake.set)
         self._poller = HeadPoller(
             config, self._endpoints, self._tracker, newest, meter, self._on_new_head, self._on_finality_polled
         )
@@ -260,6 +264,10 @@ class L1Stage:
         self._publisher.set(
             Health((*self._runtime_problems, *self._poller.problems, *self._checks.problems, *problems))
         )
+        self._counts.step(lambda: Endpoints(tuple(self._endpoints.counts())), self._queue_length)
+
+    def _queue_length(self) -> QueueLength:
+        return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)
 
     def _log_blocks(self, problems: tuple[str, ...]) -> None:
         """Logs that a block is waited for, unless the heads fail by the same cause, which is logged already."""

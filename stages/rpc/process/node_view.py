@@ -10,8 +10,9 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
-from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.derivation import DerivationStatus, DropCount, DropCounts, Drops
+from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -34,6 +35,9 @@ class NodeView:
         self.derivation: DerivationStatus | None = None
         self.peer_status: PeerStatus | None = None
         self.drops_total: int | None = None
+        self.drop_counts: tuple[DropCount, ...] = ()
+        self.queues: dict[str, QueueLength] = {}
+        self._endpoints: dict[str, tuple[EndpointCounts, ...]] = {}
         self.health: dict[str, tuple[str, ...]] = {}
         self.on_halt: Callable[[], None] = lambda: None
         self._engine_changed = asyncio.Event()
@@ -50,6 +54,12 @@ class NodeView:
         now = time.monotonic()
         last_seen = {process: subscriber.last_seen for process, subscriber in self._subscribers.items()}
         return {process: None if at is None else now - at for process, at in last_seen.items()}
+
+    @property
+    def endpoints(self) -> dict[str, tuple[EndpointCounts, ...]] | None:
+        """How the endpoints of each process answer, l1 first; None before the first counts."""
+        known = [process for process in self._subscribers if process in self._endpoints]
+        return {process: self._endpoints[process] for process in known} or None
 
     def faults(self) -> list[Fault]:
         """What is wrong with the processes at this moment [RPC2]."""
@@ -82,7 +92,15 @@ class NodeView:
             elif isinstance(message, DerivationStatus):
                 self.derivation = message
             elif isinstance(message, Drops):
+                if message.total < (self.drops_total or 0):
+                    self.drop_counts = ()
                 self.drops_total = message.total
+            elif isinstance(message, DropCounts):
+                self.drop_counts = message.kinds
+            elif isinstance(message, Endpoints):
+                self._endpoints[process] = message.endpoints
+            elif isinstance(message, QueueLength):
+                self.queues[process] = message
             elif isinstance(message, PeerStatus):
                 self.peer_status = message
 

@@ -13,13 +13,14 @@ from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient
 from rollup_node.stages.rpc.process.interop_server import InteropServer
-from rollup_node.stages.rpc.process.listener import Listener, free_descriptors
+from rollup_node.stages.rpc.process.listener import Handler, Listener, free_descriptors
 from rollup_node.stages.rpc.process.methods import enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 from rollup_node.stages.rpc.process.progress_log import ProgressLog
 from rollup_node.stages.rpc.process.status_metrics import StatusMetrics
+from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
@@ -28,6 +29,8 @@ PPROF_LIMITS = Limits(
     connections=16, per_address=8, held_bytes=32 << 20, response_seconds=MAX_SECONDS + ANSWER_SECONDS + 30
 )
 
+STATUS_LIMITS = Limits(connections=32, per_address=32, held_bytes=8 << 20, response_seconds=float("inf"))
+"""A viewer of the status page stays connected."""
 
 INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, response_seconds=float("inf"))
 """A supervisor stays connected by WebSocket as long as the node runs."""
@@ -52,7 +55,7 @@ class RpcStage:
         )
         self.metrics: Listener | None = None
         if config.metrics_enabled:
-            handler = MetricsServer(config.metrics_dir).handle
+            handler: Handler = MetricsServer(config.metrics_dir).handle
             limits = METRICS_LIMITS.within(descriptors // 5)
             self.periodic_tasks = (*self.periodic_tasks, StatusMetrics(status, meter).periodic_task)
             self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
@@ -61,6 +64,14 @@ class RpcStage:
             profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
             limits = PPROF_LIMITS.within(descriptors // 5)
             self.pprof = Listener(profiles.handle, "pprof", config.pprof_addr, config.pprof_port, limits, meter)
+        self.status: Listener | None = None
+        self.status_server: StatusServer | None = None
+        if config.status_enabled:
+            self.status_server = StatusServer(status, config.vhosts)
+            self.periodic_tasks = (*self.periodic_tasks, self.status_server.periodic_task)
+            limits = STATUS_LIMITS.within(descriptors // 10)
+            handler = self.status_server.handle
+            self.status = Listener(handler, "status", config.status_addr, config.status_port, limits, meter)
         self.interop: Listener | None = None
         self.interop_server: InteropServer | None = None
         if config.interop_addr:
@@ -76,18 +87,23 @@ class RpcStage:
     async def start(self) -> None:
         """Starts to listen. Raises CriticalError where a port cannot be bound."""
         await self.rpc.start()
-        for server in (self.metrics, self.pprof, self.interop):
-            if server is not None:
-                await server.start()
+        for server in self._others:
+            await server.start()
 
     async def close(self) -> None:
         """Stops the servers."""
         await self._close_rpc()
         if self.interop_server is not None:
             await self.interop_server.close()
-        for server in (self.metrics, self.pprof, self.interop):
-            if server is not None:
-                await server.close()
+        if self.status_server is not None:
+            self.status_server.close()
+        for server in self._others:
+            await server.close()
+
+    @property
+    def _others(self) -> list[Listener]:
+        servers = (self.metrics, self.pprof, self.status, self.interop)
+        return [server for server in servers if server is not None]
 
     def _halt(self) -> None:
         """The node halts: the metrics alone are still served [PRV6]."""

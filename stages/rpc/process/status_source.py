@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,6 +20,8 @@ KEPT_SECONDS = 0.25
 """How long a status serves further requests."""
 FILES_SECONDS = 2.0
 """The supervisor writes its metrics as often."""
+CPU_SAMPLES = 6
+"""Of the CPU time, FILES_SECONDS apart, over which the share of a core is measured."""
 MAX_FILE = 1 << 20
 SUPERVISOR = "supervisor"
 
@@ -75,6 +78,9 @@ class StatusSource:
             node.faults(),
             processes,
             uptime,
+            node.endpoints,
+            node.drop_counts,
+            node.queues,
         )
         return self._builder.build(seen, now, wall)
 
@@ -87,6 +93,7 @@ class SupervisorFiles:
         self._metrics_file = Path(metrics_dir) / f"{SUPERVISOR}.prom"
         self._entries: list[ProcessEntry] = []
         self._figures: Figures = {}
+        self._cpu: deque[tuple[float, dict[tuple[str, int], float]]] = deque(maxlen=CPU_SAMPLES)
         self._due: float | None = None
 
     def processes(
@@ -97,11 +104,33 @@ class SupervisorFiles:
         if self._due is None or now >= self._due:
             self._due = now + FILES_SECONDS
             self._entries, self._figures = _entries(self._processes_file), _figures(self._metrics_file)
+            written = _written_at(self._metrics_file)
+            if written is not None and (not self._cpu or written != self._cpu[-1][0]):
+                self._cpu.append((written, self._cpu_seconds()))
         if not self._entries:
             return None, None
         started = next((entry.started for entry in self._entries if entry.role == SUPERVISOR), None)
         uptime = None if started is None else round(max(wall - started, 0.0), 1)
-        return [_status(entry, self._figures, ages, wall) for entry in self._entries], uptime
+        shares = self._cpu_shares()
+        return [_status(entry, self._figures, ages, wall, shares) for entry in self._entries], uptime
+
+    def _cpu_seconds(self) -> dict[tuple[str, int], float]:
+        """The CPU time of each process, by name and pid."""
+        named = [(_name(entry, self._figures), entry.pid) for entry in self._entries]
+        found = {key: self._figures.get(key[0], {}).get("cpu_seconds_total") for key in named}
+        return {key: seconds for key, seconds in found.items() if seconds is not None}
+
+    def _cpu_shares(self) -> dict[tuple[str, int], float]:
+        """The part of a core that each process used between the oldest and the newest sample that have it."""
+        shares: dict[tuple[str, int], float] = {}
+        if not self._cpu:
+            return shares
+        newest_at, newest = self._cpu[-1]
+        for key, seconds in newest.items():
+            at, oldest = next((at, sample[key]) for at, sample in self._cpu if key in sample)
+            if newest_at - at >= FILES_SECONDS / 2:
+                shares[key] = max(0.0, round((seconds - oldest) / (newest_at - at), 3))
+        return shares
 
 
 def _entries(path: str) -> list[ProcessEntry]:
@@ -123,9 +152,27 @@ def _figures(path: Path) -> Figures:
     return found
 
 
-def _status(entry: ProcessEntry, figures: Figures, ages: Mapping[str, float | None], wall: float) -> ProcessStatus:
+def _name(entry: ProcessEntry, figures: Figures) -> str:
     numbered = f"{entry.role}-{entry.copy}"
-    name = numbered if numbered in figures or entry.copy > 0 else entry.role
+    return numbered if numbered in figures or entry.copy > 0 else entry.role
+
+
+def _written_at(path: Path) -> float | None:
+    """When a file was written, in Unix seconds; None where there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+def _status(
+    entry: ProcessEntry,
+    figures: Figures,
+    ages: Mapping[str, float | None],
+    wall: float,
+    shares: Mapping[tuple[str, int], float],
+) -> ProcessStatus:
+    name = _name(entry, figures)
     found, age = figures.get(name, {}), ages.get(name)
     up, memory = found.get("up"), found.get("resident_memory_bytes")
     return ProcessStatus(
@@ -139,6 +186,7 @@ def _status(entry: ProcessEntry, figures: Figures, ages: Mapping[str, float | No
         status_age_s=_rounded(age),
         cpu_s=_rounded(found.get("cpu_seconds_total")),
         resident_bytes=None if memory is None else int(memory),
+        cpu_share=shares.get((name, entry.pid)),
     )
 
 

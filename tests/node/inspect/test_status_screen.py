@@ -7,6 +7,8 @@ from rollup_node.node.inspect.status_screen import status_lines
 from rollup_node.stages.rpc.status import (
     BlockStatus,
     ChainStatus,
+    EndpointState,
+    EndpointStatus,
     ForkTime,
     Heads,
     L1Status,
@@ -19,6 +21,7 @@ from rollup_node.stages.rpc.status import (
     State,
     SyncProgress,
 )
+from tests.support.node_statuses import UNKNOWN
 
 
 def block(number: int, age: float) -> BlockStatus:
@@ -49,26 +52,6 @@ SYNCING = NodeStatus(
     drops_1h=3,
     problems=[Problem("blobs", None, "away", 1795433909, 156.0)],
     processes=[process(name) for name in NAMES] + [process("p2p", 2), process("rpc")],
-)
-UNKNOWN = NodeStatus(
-    version="v1",
-    time=0.0,
-    uptime_s=None,
-    chain=ChainStatus(None, 1, 10, 2, "bedrock", None),
-    state=State.STARTING,
-    state_age_s=0.0,
-    sentence="starting",
-    ready=False,
-    reasons=[],
-    heads=Heads(None, None, None),
-    l1=L1Status(None, None, None, None, None, None),
-    progress=SyncProgress(None, None, None, None, None),
-    sequencing_window=None,
-    sequencer=None,
-    peers=None,
-    drops_1h=None,
-    problems=[],
-    processes=None,
 )
 
 
@@ -136,6 +119,23 @@ def test_any_status_fits_the_screen(columns: int, rows: int) -> None:
         lines = status_lines(status, columns, rows)
         assert len(lines) <= max(rows, 4) - 1
         assert all(len(line) <= max(columns, 20) and line.isprintable() for line in lines)
+
+
+def test_endpoints_that_are_not_well() -> None:
+    def endpoint(state: EndpointState, error: str | None) -> EndpointStatus:
+        return EndpointStatus("l1", "l1", f"{state}:1", state, True, 84405, 212, 209, 18.4, error, 3.0)
+
+    endpoints = [
+        endpoint(EndpointState.OK, "gone"),
+        endpoint(EndpointState.THROTTLED, "HTTP status 429"),
+        endpoint(EndpointState.UNUSED, None),
+        endpoint(EndpointState.FAILING, None),
+    ]
+    lines = status_lines(msgspec.structs.replace(SYNCING, endpoints=endpoints, problems=[], reasons=[]), 100)
+    assert [line for line in lines if line.startswith("!")] == [
+        "! l1 throttled:1 throttled: HTTP status 429 (209 throttled, 212 failed of 84405 requests)",
+        "! l1 failing:1 failing: ? (209 throttled, 212 failed of 84405 requests)",
+    ]
 
 
 def test_problems_that_do_not_fit_are_counted() -> None:

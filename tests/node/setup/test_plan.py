@@ -310,6 +310,8 @@ def test_listeners() -> None:
     metrics = ListenAddress("metrics.addr", "metrics.port", "0.0.0.0", 2)
     assert of("--p2p.disable") == [rpc]
     assert of("--p2p.disable", "--metrics.enabled") == [rpc, metrics]
+    page = ListenAddress("status.addr", "status.port", "127.0.0.1", 7310)
+    assert of("--p2p.disable", "--status.enabled") == [rpc, page]
     tcp = ListenAddress("p2p.listen.ip", "p2p.listen.tcp", "127.0.0.1", 9999)
     udp = ListenAddress("p2p.listen.ip", "p2p.listen.udp", "127.0.0.1", 9999, is_udp=True)
     peers = ("--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=9999")

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.messages.derivation import DerivationWaits
-from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentWaits
+from rollup_node.stages.rpc.rates import REQUESTS_SECONDS, RateWindow, RecentDrops, RecentRequests, RecentWaits
 
 
 def test_a_rate_begins_again_after_a_reset() -> None:
@@ -17,6 +17,23 @@ def test_a_rate_begins_again_after_a_reset() -> None:
     assert window.rate(100) is None
     window.add(15, 105)
     assert window.rate(105) == 2
+
+
+def test_requests_for_each_l1_block() -> None:
+    requests = RecentRequests()
+    assert requests.per_block() is None
+    requests.add(100, 7, 0.0)
+    assert requests.per_block() is None
+    requests.add(108, 11, 1.0)
+    assert requests.per_block() == 2.0
+    for step in range(100):
+        requests.add(200 + 30 * step, 20 + 10 * step, 10.0 * step + 20)
+    assert requests.per_block() == 3.0
+    # The l1 process was restarted.
+    requests.add(5, 1011, REQUESTS_SECONDS + 2000)
+    assert requests.per_block() is None
+    requests.add(12, 1013, REQUESTS_SECONDS + 2001)
+    assert requests.per_block() == 3.5
 
 
 def test_drops_of_the_last_hour() -> None:

@@ -2,7 +2,9 @@
 
 import msgspec
 
-from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
+from rollup_node.stages.messages.base import QueueLength
+from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -37,7 +39,7 @@ def seen(current: int, head: int, *faults: Fault) -> Snapshot:
 def test_what_is_not_known_is_null() -> None:
     """[RPC94] Never zero."""
     found = msgspec.to_builtins(StatusBuilder(facts(network=None)).build(NOTHING, 0.0, 1000.0))
-    nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes")
+    nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes", "endpoints", "drops")
     assert {name: found[name] for name in nulls} == dict.fromkeys(nulls)
     assert set(found["heads"].values()) == set(found["l1"].values()) == set(found["progress"].values()) == {None}
     assert found["chain"]["network"] is None
@@ -98,7 +100,65 @@ def test_a_syncing_node() -> None:
         "drops_1h": 0,
         "problems": [],
         "processes": [msgspec.to_builtins(process)],
+        "endpoints": None,
+        "drops": [],
+        "l1_req_per_block": None,
+        "compute_tasks": None,
     }
+
+
+def counts(kind: str, requests: int, **changes: object) -> EndpointCounts:
+    return msgspec.structs.replace(
+        EndpointCounts(kind, "host:1", True, requests, 0, 0, 12.5, False, "", 0, 0), **changes
+    )
+
+
+def test_endpoints_and_requests_for_each_l1_block() -> None:
+    builder, now = StatusBuilder(facts()), seen(40, 100)
+    first = [counts("l1", 100), counts("l1", 0, latency_ms=None, in_use=False)]
+    builder.build(now._replace(endpoints={"l1": first}), 0.0, 1200.0)
+    busy = counts(
+        "l1", 130, errors=2, throttled=1, throttled_at=1190, failing=True, error="HTTP status 429", error_at=1195
+    )
+    away = counts("beacon", 9, errors=1, failing=True, error="gone", error_at=1195)
+    later = seen(50, 100)._replace(endpoints={"l1": [busy, first[1]], "blobs": [away]})
+    status = builder.build(later, 5.0, 1205.0)
+    assert status.endpoints is not None and status.l1_req_per_block == 3.0
+    assert [(each.process, each.kind, each.state) for each in status.endpoints] == [
+        ("l1", "l1", "throttled"),
+        ("l1", "l1", "unused"),
+        ("blobs", "beacon", "failing"),
+    ]
+    assert (status.endpoints[0].error, status.endpoints[0].error_age_s) == ("HTTP status 429", 10.0)
+    assert (status.endpoints[1].error, status.endpoints[1].error_age_s) == (None, None)
+    answered = later._replace(endpoints={"l1": [msgspec.structs.replace(busy, failing=False)]})
+    states = [builder.build(answered, wall, wall).endpoints for wall in (1249.0, 1250.0)]
+    assert [each[0].state for each in states if each] == ["throttled", "ok"]
+
+
+def test_queues() -> None:
+    """[RPC94] Those of processes that do not publish one are unknown."""
+    listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
+    queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
+    status = StatusBuilder(facts()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
+    assert [each.queue for each in status.processes or ()] == [3, None, 0]
+    assert status.compute_tasks == 7
+
+
+def test_drops_by_reason() -> None:
+    """Those that were there before this process count for no hour."""
+    builder = StatusBuilder(facts())
+    old = DropCount("CB2", "channel_timed_out", DropEffect.TIMED_OUT, 5, "channel timed out [CB2]", 40)
+    new = DropCount("V2", "timestamp_future", DropEffect.DROPPED, 2, "batch dropped [V2]", None)
+    builder.build(seen(40, 100)._replace(drops=5, drop_counts=(old,)), 0.0, 1200.0)
+    grown = msgspec.structs.replace(old, count=8)
+    status = builder.build(seen(40, 100)._replace(drops=10, drop_counts=(grown, new)), 1.0, 1201.0)
+    assert status.drops is not None
+    assert [(each.rule, each.count, each.count_1h, each.l1_block) for each in status.drops] == [
+        ("CB2", 8, 3, 40),
+        ("V2", 2, 2, None),
+    ]
+    assert status.drops_1h == 5
 
 
 def test_the_sequencing_window() -> None:

@@ -12,12 +12,13 @@ NODES = ("sequencer", "verifier")
 
 def numbers(ports: Ports) -> list[int]:
     nodes = (port for name in NODES for port in astuple(ports.nodes[name]))
-    return [ports.l1, ports.beacon, *nodes, ports.signer, ports.conductor, ports.da_server]
+    services = (ports.signer, ports.conductor, ports.da_server)
+    return [ports.l1, ports.beacon, *nodes, *services, *(ports.status[name] for name in NODES)]
 
 
 def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
     with reserved(0, NODES) as first, reserved(0, NODES) as second:
-        assert len({*numbers(first), *numbers(second)}) == 30
+        assert len({*numbers(first), *numbers(second)}) == 34
         for port in numbers(first):
             with socket.create_server((LOOPBACK, port)), pytest.raises(OSError, match="in use"):
                 socket.create_server((LOOPBACK, port))
@@ -29,10 +30,10 @@ def test_consecutive_ports_from_a_base() -> None:
     while True:
         try:
             with reserved(base, NODES) as row:
-                assert numbers(row) == list(range(base, base + 15))
+                assert numbers(row) == list(range(base, base + 17))
                 break
         except PortInUse:
-            base += 15
+            base += 17
 
 
 def test_a_port_in_use_is_named() -> None:

@@ -101,6 +101,25 @@ def test_only_404_is_not_found() -> None:
         assert (error.status, str(error).partition(": ")[2]) == (status, f"HTTP status {status}")
 
 
+def test_requests_are_recorded() -> None:
+    """[RPC94] An input that the server does not have is an answer."""
+    statuses = [200, 404, 429]
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=DATA, status=statuses.pop(0))
+
+    async def use(client: DaClient) -> None:
+        await client.get(KECCAK_OF_DATA)
+        for _ in range(2):
+            with pytest.raises(EndpointError):
+                await client.get(KECCAK_OF_DATA)
+        found = client.record.counts(True)
+        assert (found.kind, found.requests, found.errors, found.throttled) == ("da-server", 3, 1, 1)
+        assert found.failing and found.error == "HTTP status 429"
+
+    with_server(handler, use)
+
+
 def test_errors_do_not_show_the_key_of_the_url() -> None:
     assert "abc" not in str(error_of(answering(b"", status=500), path="/abc?key=abc"))
     closed = DaClient(DaServerConfig("http://user:abc@127.0.0.1:1/abc"), Meter("blobs"))

@@ -19,6 +19,7 @@ from rollup_node.stages.io import log
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from tests.support.http_listener import app_for_every_path, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
@@ -63,8 +64,9 @@ class InputsClient:
         self._client = buses["derivation"].connect("blobs.contents", self.answers.append)
         buses["rpc"].subscribe("status.blobs", self._on_health)
 
-    def _on_health(self, message: Health) -> None:
-        self.health = message.problems
+    def _on_health(self, message: Endpoints | Health) -> None:
+        if isinstance(message, Health):
+            self.health = message.problems
 
     def request(self, *indices: int, urgent: bool = True, start: int = 1, number: int = 0) -> None:
         for index in indices:

@@ -16,8 +16,9 @@ from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.blobs.process.stage import BlobsStage
 from rollup_node.stages.io import log
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
@@ -39,13 +40,23 @@ class BlobsClient:
         self.health: list[Health] = []
         self._recorded = recorded
         self._client = buses["derivation"].connect("blobs.contents", self._on_response)
-        buses["rpc"].subscribe("status.blobs", self.health.append)
+        self.endpoints: list[Endpoints] = []
+        self.queue: QueueLength | None = None
+        buses["rpc"].subscribe("status.blobs", self._on_status)
 
     def _on_response(self, message: BlobsResponse | BlobsUnavailable) -> None:
         if isinstance(message, BlobsResponse):
             self.responses.append(message)
         else:
             self.unavailable.append(message)
+
+    def _on_status(self, message: Endpoints | QueueLength | Health) -> None:
+        if isinstance(message, Health):
+            self.health.append(message)
+        elif isinstance(message, Endpoints):
+            self.endpoints.append(message)
+        else:
+            self.queue = message
 
     def request(self, indices: list[int], urgent: bool = True) -> None:
         """Requests recorded blobs by their indices."""
@@ -118,6 +129,20 @@ def test_blobs_come_in_the_requested_order_and_are_cached(beacon: FakeBeacon) ->
                 'rpc_client_responses_total{error="<nil>",method="blobs",rpc="beacon"} 2.0',
             ):
                 assert f"op_node_default_{line}\n" in text
+
+    run(scenario)
+
+
+def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
+    """[RPC94]"""
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([4])
+            await blobs_client.until(lambda: blobs_client.endpoints[-1].endpoints[0].requests == 3)
+            (found,) = blobs_client.endpoints[-1].endpoints
+            assert (found.kind, found.in_use, found.errors, found.failing) == ("beacon", True, 0, False)
+            await blobs_client.until(lambda: blobs_client.queue == QueueLength(0, 0))
 
     run(scenario)
 

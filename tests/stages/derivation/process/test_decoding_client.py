@@ -94,7 +94,9 @@ def test_queued_prefetches_can_be_discarded() -> None:
     async def use(harness: DecodingHarness) -> None:
         for number in range(ALL):
             harness.client.prefetch(_need(number))
+        assert harness.client.outstanding == ALL
         harness.client.clear_queue()
+        assert harness.client.outstanding == MAX_RUNNING
         harness.pool.gate.set()
         for number in range(MAX_RUNNING):
             await harness.result(_need(number))

@@ -135,6 +135,26 @@ def test_the_latest_drops_are_those_of_this_run(logged: Logged) -> None:
     assert [drop.values["number"] for drop in logged.log.drops.latest] == [99]
 
 
+def test_drops_are_counted_by_reason() -> None:
+    """[RPC94]"""
+    block = L1Blocks().blocks[0].ref
+    log = DerivationLog(Meter("derivation"), RecordingLogger())
+    assert log.drop_counts is None
+    log.dropped(Dropped(DropEffect.DROPPED, ParentHashMismatch(H, H), None))
+    first = log.drop_counts
+    for number in range(2):
+        log.dropped(Dropped(DropEffect.IGNORED, FrameDuplicate(number, H[:16]), block))
+    assert first is not None and len(first.kinds) == 1
+    found = log.drop_counts
+    assert found is not None and log.drop_counts is found
+    shown = [(each.rule, each.reason, each.effect, each.count, each.l1_block) for each in found.kinds]
+    assert shown == [
+        (FrameDuplicate.rule, "frame_duplicate", DropEffect.IGNORED, 2, block.number),
+        (ParentHashMismatch.rule, "parent_hash_mismatch", DropEffect.DROPPED, 1, None),
+    ]
+    assert "frame ignored" in found.kinds[0].text
+
+
 def test_decoded_channels_are_counted_once(logged: Logged) -> None:
     batch = SingularBatch(H, 1, H, 1, ())
     need = NeedDecoded(b"key", TASK)

@@ -8,7 +8,7 @@ from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
@@ -21,16 +21,19 @@ class Observer:
     def __init__(self, directory: Path) -> None:
         self.status: list[EngineStatus] = []
         self.health: list[tuple[str, ...]] = []
+        self.queues: list[int] = []
         self.meter = Meter("engine")
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
         self.publisher = StatusPublisher(self.buses["engine"], self.meter)
         self.buses["rpc"].subscribe("status.engine", self._take)
 
-    def _take(self, message: EngineStatus | Health) -> None:
+    def _take(self, message: EngineStatus | QueueLength | Health) -> None:
         if isinstance(message, EngineStatus):
             self.status.append(message)
-        else:
+        elif isinstance(message, Health):
             self.health.append(message.problems)
+        else:
+            self.queues.append(message.items)
 
     def metric(self, line: str) -> float:
         """The value of a metric with its labels."""
@@ -41,6 +44,19 @@ class Observer:
         async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0.01)
+
+
+def test_the_length_of_the_unsafe_queue(tmp_path: Path, play: Play) -> None:
+    """[RPC94]"""
+
+    async def scene() -> None:
+        observer = Observer(tmp_path)
+        async with running_buses(observer.buses):
+            await observer.until(lambda: observer.queues == [0])
+            observer.publisher.set_queue_length(7)
+            await observer.until(lambda: observer.queues == [0, 7])
+
+    play(scene())
 
 
 def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path, play: Play) -> None:

@@ -110,6 +110,30 @@ def test_missing_receipts_are_none_and_errors_are_raised() -> None:
             with_endpoints([{method: fails}], use, rpc_kind=kind)
 
 
+def test_calls_are_recorded_and_not_found_is_no_failure() -> None:
+    """[RPC94]"""
+
+    def by_number(number: str, full: bool) -> Any:
+        raise JsonRpcError(*((-32000, "header not found") if number == "0x1" else (-32005, "limit exceeded")))
+
+    async def use(endpoints: L1Endpoints) -> None:
+        first = endpoints.pick()
+        assert await first.block_json("0x1") is None
+        assert await first.headers_json([1, 1]) == [None, None]
+        counts, other = endpoints.counts()
+        assert (counts.requests, counts.errors, counts.failing, counts.in_use) == (4, 0, False, True)
+        assert (other.requests, other.latency_ms, other.in_use) == (0, None, False)
+        with pytest.raises(RpcFailure):
+            await first.block_json("0x2")
+        with pytest.raises(RpcFailure):
+            await first.headers_json([1, 2])
+        counts = endpoints.counts()[0]
+        assert (counts.requests, counts.errors, counts.throttled, counts.failing) == (7, 2, 2, True)
+        assert counts.error == "error -32005: limit exceeded"
+
+    with_endpoints([{"eth_getBlockByNumber": by_number}, {}], use)
+
+
 def test_an_unsupported_method_is_dropped_for_the_next() -> None:
     """[OPT73]"""
     requested: list[str] = []

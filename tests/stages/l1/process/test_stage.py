@@ -17,6 +17,7 @@ from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.process import stage as l1
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
@@ -48,6 +49,7 @@ class L1Clients:
         self.origins: list[L1BlockResponse | L1BlockUnavailable | L1RefsResponse] = []
         self.heads: L1Heads | None = None
         self.health: Health | None = None
+        self.endpoints: tuple[EndpointCounts, ...] = ()
         self._blocks_client = buses["derivation"].connect("l1.blocks", self._on_response)
         self._origins_client = buses["engine"].connect("l1.origins", self.origins.append)
         buses["engine"].subscribe("status.l1", self._on_status)
@@ -58,11 +60,13 @@ class L1Clients:
         else:
             self.unavailable.append(message)
 
-    def _on_status(self, message: L1Heads | Health) -> None:
+    def _on_status(self, message: L1Heads | Endpoints | Health) -> None:
         if isinstance(message, L1Heads):
             self.heads = message
         elif isinstance(message, Health):
             self.health = message
+        elif isinstance(message, Endpoints):
+            self.endpoints = message.endpoints
 
     def metric(self, line: str) -> float:
         """The value of a metric with its labels."""
@@ -312,6 +316,8 @@ def test_without_a_working_endpoint_the_error_is_published(recording: Recording,
             assert any(text in problem for problem in clients.problems)
             await clients.until(lambda: clients.unavailable, (FIRST, 1))
             await clients.until(lambda: "is on L1 chain 5" in str(clients.unavailable[-1].error), (FIRST, 1))
+            await clients.until(lambda: clients.endpoints and text in clients.endpoints[0].error)
+            assert clients.endpoints[0].failing and "secret" not in clients.endpoints[0].name
 
     run(scenario)
 

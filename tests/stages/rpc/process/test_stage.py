@@ -43,7 +43,7 @@ def test_a_node_that_halts_serves_its_metrics_alone(with_rpc: RunWithRpc) -> Non
 def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
 
-    metrics_port, pprof_port, interop_port = free_port(), free_port(), free_port()
+    metrics_port, pprof_port, interop_port, status_port = (free_port() for _ in range(4))
 
     async def scenario() -> None:
         config = RpcConfig(
@@ -57,6 +57,9 @@ def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
             pprof_port=pprof_port,
             interop_addr="127.0.0.4",
             interop_port=interop_port,
+            status_enabled=True,
+            status_addr="127.0.0.5",
+            status_port=status_port,
             interop_jwt=b"\x33" * 32,
         )
         async with running_buses(buses), ClientSession() as http:
@@ -66,6 +69,7 @@ def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
                 f"http://127.0.0.2:{metrics_port}/",
                 f"http://127.0.0.3:{pprof_port}/debug/pprof/",
                 f"http://127.0.0.4:{interop_port}/healthz",
+                f"http://127.0.0.5:{status_port}/status",
             ):
                 async with http.get(url) as response:
                     assert response.status == 200
@@ -88,6 +92,23 @@ def is_open(port: int) -> bool:
     """Whether somebody listens on a port."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_status_page_is_served_only_if_enabled(with_rpc: RunWithRpc) -> None:
+    """[RPC95]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert rpc.stage.status is not None
+        assert [task.name for task in rpc.stage.periodic_tasks] == ["progress", "status history"]
+        await rpc.until_ready()
+        async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.status.port}/status.json") as response:
+            assert (await response.json())["chain"]["network"] == "test-net"
+
+    async def without(rpc: RpcHarness) -> None:
+        assert rpc.stage.status is None
+
+    with_rpc(scenario, status_enabled=True)
+    with_rpc(without)
 
 
 def test_resets_and_reports_change_nothing(with_rpc: RunWithRpc) -> None:

@@ -1,11 +1,18 @@
 """The status from the bus and from the supervisor's files."""
 
+import os
 from pathlib import Path
 
 import msgspec
 
 from rollup_node.stages.io.process_entry import ProcessEntry
-from rollup_node.stages.rpc.process.status_source import FILES_SECONDS, KEPT_SECONDS, StatusSource, SupervisorFiles
+from rollup_node.stages.rpc.process.status_source import (
+    CPU_SAMPLES,
+    FILES_SECONDS,
+    KEPT_SECONDS,
+    StatusSource,
+    SupervisorFiles,
+)
 from tests.support.rpc_harness import RpcHarness, RunWithRpc
 
 ENTRIES = [
@@ -45,11 +52,32 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
         "status_age_s": 0.6,
         "cpu_s": 3.1,
         "resident_bytes": 120000000,
+        "cpu_share": None,
+        "queue": None,
     }
     assert found[2].up is False and found[3].up is None and found[3].resident_bytes is None
     path.unlink()
     assert files.processes({}, 5.0 + FILES_SECONDS - 0.1, 1101.0)[1] == 101.0
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
+
+
+def test_the_share_of_a_core(tmp_path: Path) -> None:
+    """[RPC94] Over the last samples of the same incarnation, by the times when they were written."""
+    path, metrics = tmp_path / "processes.json", tmp_path / "supervisor.prom"
+    files, entry = SupervisorFiles(str(path), str(tmp_path)), ENTRIES[1]
+    shares = []
+    for step, (pid, cpu) in enumerate(
+        ((11, 3.0), (11, 3.5), (11, 3.5), *[(11, 4.0)] * CPU_SAMPLES, (99, 0.2), (99, 0.6))
+    ):
+        path.write_bytes(msgspec.json.encode([msgspec.structs.replace(entry, pid=pid)]))
+        metrics.write_text(f'process_cpu_seconds_total{{process="l1"}} {cpu}\n')
+        written = 1000 + 2 * (step - (step == 2))
+        os.utime(metrics, (written, written))
+        found, _ = files.processes({}, step * FILES_SECONDS, 1100.0)
+        assert found is not None
+        shares.append(found[0].cpu_share)
+    assert shares[:4] == [None, 0.25, 0.25, round(1 / 6, 3)]
+    assert shares[-3:] == [0.0, None, 0.2]
 
 
 def test_files_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:

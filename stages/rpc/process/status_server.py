@@ -1,0 +1,153 @@
+"""The status page: one file, the chart's library, and the status as server-sent events [RPC95]."""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import re
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.rpc.access import ANY, Access
+from rollup_node.stages.rpc.head_history import STEP_SECONDS, HeadHistory
+from rollup_node.stages.rpc.process.listener import Exchange
+from rollup_node.stages.rpc.status import NodeStatus
+
+FOLDER = Path(__file__).parents[1] / "page"
+PATH = "/status"
+EVENT_SECONDS = 1.0
+MAX_VIEWERS = 8
+SLOW_SECONDS = 5.0
+"""A viewer that has not taken an event after so long is dropped; its browser connects again."""
+RECONNECT_MILLISECONDS = 3000
+
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+_JSON = msgspec.json.Encoder()
+
+
+class Statuses(Protocol):
+    """Where the status comes from."""
+
+    def status(self) -> NodeStatus:
+        """The status now."""
+
+    def json(self) -> bytes:
+        """The same as a JSON object."""
+
+
+class StatusServer:
+    """Serves the page at `/status` for at most MAX_VIEWERS viewers. `vhosts` are the names by which it may be
+    addressed besides IP addresses and localhost, so that no web page of another name reads it."""
+
+    def __init__(self, status: Statuses, vhosts: tuple[str, ...]) -> None:
+        self._status, self.history = status, HeadHistory()
+        self._access = Access(("localhost", *(name for name in vhosts if name != ANY)))
+        page = (FOLDER / "status.html").read_bytes()
+        headers = {"Content-Security-Policy": content_security_policy(page.decode())}
+        self._files = {
+            PATH: (page, "text/html", headers),
+            f"{PATH}/uplot.js": ((FOLDER / "uplot.js").read_bytes(), "text/javascript", {}),
+            f"{PATH}/uplot.css": ((FOLDER / "uplot.css").read_bytes(), "text/css", {}),
+        }
+        self.viewers = 0
+        self._closing = asyncio.Event()
+        self.periodic_task = PeriodicTask("status history", self._sample)
+
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """One request."""
+        response = await self._route(request, exchange)
+        if not response.prepared:
+            add_headers(response)
+        return response
+
+    def close(self) -> None:
+        """Ends the events of all viewers."""
+        self._closing.set()
+
+    async def _sample(self) -> float:
+        self.history.add(self._status.status())
+        return STEP_SECONDS
+
+    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        if not self._access.accepts_host(request.headers.get("Host")):
+            return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, text="method not allowed\n")
+        path = request.path
+        if path in ("/", f"{PATH}/"):
+            return web.Response(status=302, headers={"Location": "status" if path == "/" else "../status"})
+        if path == "/status.json":
+            return web.Response(body=self._status.json() + b"\n", content_type="application/json")
+        if path == f"{PATH}/events" and request.method == "GET":
+            return await self._events(request, exchange)
+        found = self._files.get(path)
+        if found is None:
+            return web.Response(status=404, text="404 page not found\n")
+        body, content_type, headers = found
+        return web.Response(body=body, content_type=content_type, charset="utf-8", headers=headers)
+
+    async def _events(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """The history, and then the status each second, until the viewer goes, is too slow, or the server closes."""
+        if self.viewers >= MAX_VIEWERS:
+            return web.Response(status=503, text=f"{MAX_VIEWERS} viewers are connected already\n")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        add_headers(response)
+        self.viewers += 1
+        try:
+            await response.prepare(request)
+            exchange.release(0)
+            first = _event(_JSON.encode(self.history.columns()), "history")
+            await _write(response, b"retry: %d\n\n" % RECONNECT_MILLISECONDS + first)
+            while not self._closing.is_set():
+                await _write(response, _event(self._status.json()))
+                await self._pause()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self.viewers -= 1
+        return response
+
+    async def _pause(self) -> None:
+        """Until the next whole second of the event loop, so that all viewers get the same status."""
+        seconds = EVENT_SECONDS - asyncio.get_running_loop().time() % EVENT_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+
+
+def content_security_policy(page: str) -> str:
+    """The policy under which nothing but the page's own script and style, and this server's files, run and load."""
+    hashes: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, text in _INLINE.findall(page):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        hashes[kind].append(f"'sha256-{digest}'")
+    script, style = (" ".join(["'self'", *hashes[kind]]) for kind in ("script", "style"))
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def add_headers(response: web.StreamResponse) -> None:
+    """What every response has."""
+    response.headers["Server"] = "rollup-node"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+    response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+
+
+def _event(data: bytes, name: str = "status") -> bytes:
+    """One event; JSON has no line breaks."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
+
+
+async def _write(response: web.StreamResponse, data: bytes) -> None:
+    async with asyncio.timeout(SLOW_SECONDS):
+        await response.write(data)

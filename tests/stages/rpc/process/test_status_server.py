@@ -1,0 +1,200 @@
+"""The server of the status page: what it serves, to whom, and how long."""
+
+import asyncio
+import hashlib
+import json
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from aiohttp import ClientSession
+
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.rpc.process import status_server
+from rollup_node.stages.rpc.process.listener import Listener
+from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
+from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
+from rollup_node.stages.rpc.status import NodeStatus
+from tests.support.node_statuses import UNKNOWN
+from tests.support.stage_runner import run_within
+
+
+class Counter:
+    """Statuses with rising times."""
+
+    def __init__(self, padding: str = "") -> None:
+        self.made, self._padding = 0, padding
+
+    def status(self) -> NodeStatus:
+        return msgspec.structs.replace(UNKNOWN, time=float(self.made), version=self._padding)
+
+    def json(self) -> bytes:
+        self.made += 1
+        return msgspec.json.encode(self.status())
+
+
+class Served:
+    """A running server."""
+
+    def __init__(self, http: ClientSession, server: StatusServer, port: int) -> None:
+        self.http, self.server, self.port = http, server, port
+
+    async def get(self, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        async with self.http.get(url, headers=headers, allow_redirects=False) as response:
+            return response.status, await response.read(), {k.lower(): v for k, v in response.headers.items()}
+
+    async def viewers(self, count: int) -> None:
+        """Waits until there are so many."""
+        async with asyncio.timeout(10):
+            while self.server.viewers != count:
+                await asyncio.sleep(0.01)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A viewer whose response has begun."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
+        writer.write(b"GET /status/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        return reader, writer
+
+
+def with_server(scenario: Callable[[Served], Awaitable[None]], *vhosts: str, statuses: Counter | None = None) -> None:
+    async def main() -> None:
+        server = StatusServer(statuses or Counter(), vhosts)
+        listener = Listener(server.handle, "status", "127.0.0.1", 0, STATUS_LIMITS, Meter("rpc"))
+        await listener.start()
+        try:
+            async with ClientSession() as http:
+                await scenario(Served(http, server, listener.port))
+        finally:
+            server.close()
+            await listener.close()
+
+    run_within(30, main)
+
+
+def test_the_page_loads_nothing_from_elsewhere() -> None:
+    """[RPC95]"""
+
+    async def scenario(served: Served) -> None:
+        status, page, headers = await served.get("/status")
+        assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert page == (FOLDER / "status.html").read_bytes()
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self' 'sha256-")
+        assert "unsafe" not in policy and "http" not in policy and "frame-ancestors 'none'" in policy
+        loaded = re.findall(rb'(?:src|href)="([^"]*)"', page)
+        assert loaded == [b"data:,", b"status/uplot.css", b"status.json", b"status.json", b"status/uplot.js"]
+        assert not re.search(rb"\sstyle=|\son[a-z]+=|innerHTML|javascript:", page)
+        for path, kind in (("/status/uplot.js", "text/javascript"), ("/status/uplot.css", "text/css")):
+            status, body, headers = await served.get(path)
+            assert (status, headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+            assert body == (FOLDER / path.rpartition("/")[2]).read_bytes()
+            assert headers["x-content-type-options"] == "nosniff" and headers["server"] == "rollup-node"
+
+    with_server(scenario)
+
+
+def test_paths_and_methods() -> None:
+    async def scenario(served: Served) -> None:
+        for path, location in (("/", "status"), ("/status/", "../status")):
+            status, _, headers = await served.get(path)
+            assert (status, headers["location"]) == (302, location)
+        assert (await served.get("/status.json"))[0] == 200
+        for path in ("/status/status.html", "/status/../status.html", "/metrics", "/status/uplot.json"):
+            assert (await served.get(path))[0] == 404
+        async with served.http.post(f"http://127.0.0.1:{served.port}/status", data=b"x") as response:
+            assert response.status == 405
+
+    with_server(scenario)
+
+
+def test_by_which_names_it_is_addressed() -> None:
+    """[RPC95] A web page whose name points here reads nothing, also if the RPC server takes any name."""
+
+    async def scenario(served: Served) -> None:
+        for host, status in (("localhost:7", 200), ("127.0.0.1", 200), ("node.internal", 200), ("evil.example", 403)):
+            assert (await served.get("/status", Host=host))[0] == status
+            assert (await served.get("/status.json", Host=host))[0] == status
+
+    with_server(scenario, "*", "node.internal")
+
+
+def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None:
+    """[RPC95]"""
+
+    async def scenario(served: Served) -> None:
+        await served.server.periodic_task.step()
+        reader, writer = await served.connect()
+        await served.viewers(1)
+        events: list[tuple[str, dict[str, object]]] = []
+        while len(events) < 3:
+            line = (await reader.readline()).decode().strip()
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+                data = (await reader.readline()).decode().removeprefix("data: ")
+                events.append((name, json.loads(data)))
+        assert [name for name, _ in events] == ["history", "status", "status"]
+        assert events[0][1] == {"step_s": 10.0, "time": [0], "l1_head": [None], "unsafe": [None]} | {
+            "safe": [None],
+            "finalized": [None],
+        }
+        times = [event["time"] for _, event in events[1:]]
+        assert times == [1.0, 2.0]
+        writer.close()
+        await served.viewers(0)
+
+    with_server(scenario)
+
+
+def test_more_viewers_than_allowed_are_refused() -> None:
+    async def scenario(served: Served) -> None:
+        writers = [(await served.connect())[1] for _ in range(MAX_VIEWERS)]
+        await served.viewers(MAX_VIEWERS)
+        status, body, _ = await served.get("/status/events")
+        assert (status, body) == (503, b"8 viewers are connected already\n")
+        assert (await served.get("/status.json"))[0] == 200
+        writers.pop().close()
+        await served.viewers(MAX_VIEWERS - 1)
+        writers.append((await served.connect())[1])
+        await served.viewers(MAX_VIEWERS)
+        served.server.close()
+        await served.viewers(0)
+        for writer in writers:
+            writer.close()
+
+    with_server(scenario)
+
+
+def test_a_viewer_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[RPC95]"""
+    monkeypatch.setattr(status_server, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(status_server, "EVENT_SECONDS", 0.01)
+
+    async def scenario(served: Served) -> None:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", served.port))
+            client.sendall(b"GET /status/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await served.viewers(1)
+            await served.viewers(0)
+
+    with_server(scenario, statuses=Counter("x" * 200_000))
+
+
+def test_the_policy_names_each_script_and_style_of_the_page() -> None:
+    policy = content_security_policy('<style>a</style><script src="x"></script><script>b</script><script>c</script>')
+    assert policy.count("'sha256-") == 3
+    assert "'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='" in policy, "the digest of `a`"
+
+
+def test_the_vendored_library_is_the_one_that_is_named() -> None:
+    """Its version, licence and digests stand beside it."""
+    named = json.loads((FOLDER / "uplot.json").read_text())
+    for name, digest in named["sha256"].items():
+        assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest
+    assert f"uPlot (v{named['version']})" in (FOLDER / "uplot.js").read_text()[:100]
+    assert "MIT License" in Path(FOLDER / "uplot-license.txt").read_text()

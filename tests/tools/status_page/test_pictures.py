@@ -1,0 +1,247 @@
+"""The status page in Chromium, in the states that nobody has at hand when they are needed [RPC95]."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.rpc.status import State
+from rollup_node.tools.status_page import pictures
+from rollup_node.tools.status_page.pictures import (
+    FOLDER,
+    NARROW,
+    PICTURES,
+    WAIT_SECONDS,
+    WIDE,
+    browser,
+    missing,
+    open_page,
+    picture,
+    set_size,
+)
+from rollup_node.tools.status_page.png import SIGNATURE
+from rollup_node.tools.status_page.scenes import Scene, scene
+from rollup_node.tools.status_page.server import SceneServer
+from tests.support.stage_runner import run_within
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+    Use = Callable[["Viewer"], Any]
+
+REASON = missing()
+MAX_PICTURE = 150_000
+needs_browser = pytest.mark.skipif(REASON is not None, reason=REASON or "")
+
+
+class Viewer:
+    """A browser that shows the page of a server."""
+
+    def __init__(self, driver: "WebDriver", server: SceneServer, show: Callable[[Scene], object]) -> None:
+        self.driver, self.server, self.show = driver, server, show
+
+    def text(self, selector: str) -> str:
+        """What an element shows."""
+        return str(self.driver.execute_script(f"return document.querySelector({selector!r}).innerText"))
+
+    def texts(self, selector: str) -> list[str]:
+        """What all such elements show."""
+        script = f"return [...document.querySelectorAll({selector!r})].map((each) => each.innerText)"
+        return [str(each) for each in self.driver.execute_script(script)]
+
+    def count(self, selector: str) -> int:
+        """How many such elements there are."""
+        return int(self.driver.execute_script(f"return document.querySelectorAll({selector!r}).length"))
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Waits for a condition."""
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.driver, WAIT_SECONDS, 0.05).until(lambda _: condition())
+
+    def overflow(self) -> list[str]:
+        """The elements that reach beyond the page on its right."""
+        script = """return [...document.querySelectorAll("main *")]
+            .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5)
+            .map((each) => each.outerHTML.slice(0, 80))"""
+        return [str(each) for each in self.driver.execute_script(script)]
+
+    def complaints(self) -> list[str]:
+        """What the browser logs: errors of scripts, and what the page's policy forbids."""
+        return [str(entry["message"]) for entry in self.driver.get_log("browser")]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
+    """One browser for all tests."""
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, dark: bool = False) -> None:
+    """Runs `use` while the browser shows a scene; the browser has nothing to complain about."""
+
+    async def main() -> None:
+        async with SceneServer(shown).running() as server:
+            loop = asyncio.get_running_loop()
+            viewer = Viewer(driver, server, lambda each: loop.call_soon_threadsafe(partial(server.show, each)))
+            await asyncio.to_thread(open_page, driver, server.url, width, dark=dark)
+            await asyncio.to_thread(use, viewer)
+            assert viewer.complaints() == []
+            await asyncio.to_thread(driver.get, "about:blank")
+
+    run_within(60, main)
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("name", "tag", "sentence"),
+    [
+        ("in-step", "synced", "In step with L1 block 26,554,883"),
+        ("syncing", "syncing, not ready", "2h 59m behind, about 40m 50s left, limited by l1"),
+        (
+            "blobs-missing",
+            "waiting, not ready",
+            "The blobs are older than the 18 days for which beacon nodes must keep",
+        ),
+        ("process-killed", "waiting, not ready", "The derivation process is down and about to be restarted"),
+        ("l1-throttled", "waiting, not ready", "L1 latest block: l1-a.internal:8545: is overloaded and asked not to"),
+    ],
+)
+def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str, tag: str, sentence: str) -> None:
+    def use(viewer: Viewer) -> None:
+        assert viewer.text("#state") == tag
+        assert viewer.text("#sentence").startswith(sentence)
+        assert len(viewer.texts("#pipeline .process")) == 5 and len(viewer.texts("#others .process")) == 4
+        assert viewer.overflow() == []
+        set_size(viewer.driver, NARROW, 900)
+        assert viewer.overflow() == []
+
+    view(driver, scene(name), use)
+
+
+@needs_browser
+def test_what_limits_the_node_is_marked(driver: "WebDriver") -> None:
+    def use(viewer: Viewer) -> None:
+        assert [each.splitlines()[:2] for each in viewer.texts("#pipeline .warn.process")] == [["l1", "limits"]]
+        assert "2.7 blocks/s" in viewer.texts("#facts .value")
+
+    view(driver, scene("syncing"), use)
+
+
+@needs_browser
+def test_problems_say_what_to_do(driver: "WebDriver") -> None:
+    def use(viewer: Viewer) -> None:
+        (problem,) = viewer.texts("#problems li")
+        lines = [line for line in problem.splitlines() if line]
+        assert lines[:3] == ["blobs", "BLOB-EXPIRED", "for 25m 0s"]
+        assert lines[3].startswith("blobs of L1 block ")
+        assert "\nWhat to do: add an archive of blobs with --l1.beacon-fallbacks" in problem
+
+    view(driver, scene("blobs-missing"), use)
+
+
+@needs_browser
+def test_the_page_follows_the_node_without_being_loaded_again(driver: "WebDriver") -> None:
+    killed, throttled = scene("process-killed"), scene("l1-throttled")
+
+    def use(viewer: Viewer) -> None:
+        viewer.driver.execute_script("window.loadedOnce = true")
+        assert viewer.count("#pipeline .bad.process") == 0
+        viewer.show(killed)
+        viewer.until(lambda: viewer.count("#pipeline .bad.process") == 1)
+        assert viewer.text("#pipeline .bad.process h3").split() == ["derivation", "down"]
+        viewer.show(throttled)
+        viewer.until(lambda: viewer.count("#pipeline .bad.process") == 0)
+        rows = [row.split("\t") for row in viewer.texts("#endpoints tr")]
+        assert [row[1].strip() for row in rows] == ["throttled", "throttled", "ok"]
+        assert [row[3].strip() for row in rows] == ["209", "38", "0"]
+        assert "HTTP status 429" in rows[0][0]
+        assert viewer.driver.execute_script("return window.loadedOnce") is True
+
+    view(driver, scene("in-step"), use)
+
+
+@needs_browser
+def test_a_node_that_stops_is_not_shown_as_live(driver: "WebDriver") -> None:
+    def use(viewer: Viewer) -> None:
+        assert viewer.text("#live") == "live"
+        viewer.server.server.close()
+        viewer.until(lambda: viewer.text("#live") == "no connection, trying again")
+        assert viewer.count("body.lost") == 1
+
+    view(driver, scene("in-step"), use)
+
+
+@needs_browser
+def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
+    """An endpoint's error is written by whoever answers there."""
+    shown = scene("l1-throttled")
+    hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+    endpoints = [msgspec.structs.replace(each, error=hostile) for each in shown.status.endpoints or []]
+    status = msgspec.structs.replace(shown.status, endpoints=endpoints, sentence=f"waiting: {hostile}", problems=[])
+
+    def use(viewer: Viewer) -> None:
+        assert hostile in viewer.text("#endpoints")
+        assert viewer.text("#sentence") == hostile
+        assert viewer.count("main img") + viewer.count("main script") == 0
+        assert viewer.driver.title == "waiting · op-mainnet"
+
+    view(driver, msgspec.structs.replace(shown, status=status), use)
+
+
+@needs_browser
+def test_a_node_that_knows_nothing_yet(driver: "WebDriver") -> None:
+    """What is null is a question mark, and no script fails."""
+    shown = scene("in-step")
+    status = msgspec.structs.replace(
+        shown.status,
+        state=State.STARTING,
+        sentence="starting",
+        heads=msgspec.structs.replace(shown.status.heads, unsafe=None, safe=None, finalized=None),
+        l1=msgspec.structs.replace(shown.status.l1, current=None, head=None, lag_blocks=None, lag_s=None),
+        **dict.fromkeys(("uptime_s", "sequencing_window", "peers", "drops_1h", "processes", "endpoints", "drops")),
+    )
+
+    def use(viewer: Viewer) -> None:
+        assert viewer.text("#sentence") == "Starting"
+        assert viewer.texts("#heads .value") == ["?"] * 4
+        assert viewer.text("#no-endpoints") == "None has been called yet."
+        assert viewer.text("#no-drops") == "Not known."
+        assert viewer.count(".process") == 0
+
+    view(driver, msgspec.structs.replace(shown, status=status), use)
+
+
+@needs_browser
+def test_a_picture_in_the_dark(driver: "WebDriver", tmp_path: Path) -> None:
+    def use(viewer: Viewer) -> None:
+        ground = viewer.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+        assert ground == "rgb(16, 19, 23)"
+        taken = picture(viewer.driver, WIDE)
+        assert struct.unpack_from(">I", taken, 16)[0] == WIDE and len(taken) < MAX_PICTURE
+
+    view(driver, scene("in-step"), use, dark=True)
+
+
+def test_the_pictures_of_the_documents_are_there_and_small() -> None:
+    sizes = {each.name: (FOLDER / each.name).stat().st_size for each in PICTURES}
+    assert {name for name, size in sizes.items() if size >= MAX_PICTURE} == set()
+    page = (FOLDER.parent / "status-page.md").read_text()
+    for each in PICTURES:
+        assert f"](pictures/{each.name})" in page
+        header = (FOLDER / each.name).read_bytes()[:20]
+        assert header.startswith(SIGNATURE) and struct.unpack_from(">I", header, 16)[0] == each.width
+    assert {path.name for path in FOLDER.iterdir()} == set(sizes)
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    assert missing() == "chromium is not installed"
+    assert pictures.main([]) == 1
+    assert capsys.readouterr().err == "chromium is not installed\n"

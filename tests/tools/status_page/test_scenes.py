@@ -1,0 +1,33 @@
+"""The crafted states are what their names say, by the real builder."""
+
+import pytest
+
+from rollup_node.stages.rpc.status import EndpointState, State
+from rollup_node.tools.status_page.scenes import SCENES, scene
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "ready", "sentence"),
+    [
+        ("in-step", State.SYNCED, True, "synced: in step with L1 block "),
+        ("syncing", State.SYNCING, False, "syncing: 2h59m behind, about "),
+        ("blobs-missing", State.WAITING, False, "waiting: blobs: BLOB-EXPIRED: "),
+        ("process-killed", State.WAITING, False, "waiting: derivation: no status for "),
+        ("l1-throttled", State.WAITING, False, "waiting: l1: L1 latest block: "),
+    ],
+)
+def test_states(name: str, state: State, ready: bool, sentence: str) -> None:
+    found = scene(name)
+    status = found.status
+    assert (status.state, status.ready) == (state, ready)
+    assert status.sentence.startswith(sentence)
+    assert len(found.history.columns().time) == 360
+    throttled = [each.state is EndpointState.THROTTLED for each in status.endpoints or ()]
+    assert any(throttled) is (name == "l1-throttled")
+    assert any(each.up is False for each in status.processes or ()) is (name == "process-killed")
+    assert (status.progress.limited_by == "l1") is (name == "syncing")
+    assert status.drops_1h == 2
+
+
+def test_every_state_is_tested() -> None:
+    assert set(SCENES) == {"in-step", "syncing", "blobs-missing", "process-killed", "l1-throttled"}

@@ -1,0 +1,1 @@
+"""The status page without a node: crafted states, a server that shows them, and their pictures."""

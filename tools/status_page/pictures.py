@@ -1,0 +1,184 @@
+"""Takes the pictures of docs/status-page.md with Chromium, which must be installed as `chromium` and `chromedriver`.
+
+python -m rollup_node.tools.status_page.pictures [--out FOLDER]
+"""
+
+import argparse
+import asyncio
+import base64
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rollup_node.tools.status_page.png import indexed_png
+from rollup_node.tools.status_page.scenes import SCENES, scene
+from rollup_node.tools.status_page.server import SceneServer
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+WIDE, NARROW = 1280, 420
+MAX_HEIGHT = 4000
+WAIT_SECONDS = 20.0
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--disable-lcd-text",
+    "--disable-font-subpixel-positioning",
+    # Nothing but the page itself is reached.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+READY = "return !document.querySelector('main').hidden && document.querySelector('#plot canvas') !== null"
+FIT = "return document.documentElement.scrollHeight"
+REDUCE = """
+const [picture, done] = arguments, image = new Image();
+image.onload = () => {
+  const { width, height } = image, canvas = new OffscreenCanvas(width, height).getContext("2d");
+  canvas.drawImage(image, 0, 0);
+  const bytes = canvas.getImageData(0, 0, width, height).data, counts = new Map(), colors = [];
+  for (let at = 0; at < bytes.length; at += 4) {
+    const color = bytes[at] << 16 | bytes[at + 1] << 8 | bytes[at + 2];
+    counts.set(color, (counts.get(color) ?? 0) + 1);
+    colors.push(color);
+  }
+  const all = [...counts].sort((a, b) => b[1] - a[1]).map(([color]) => color), kept = all.slice(0, 192);
+  const apart = (a, b) => [16, 8, 0].reduce((sum, bit) => sum + ((a >> bit & 255) - (b >> bit & 255)) ** 2, 0);
+  const nearest = (color) => kept.reduce((best, each, index) =>
+    apart(each, color) < apart(kept[best], color) ? index : best, 0);
+  // The rest of the palette are the colours that are furthest from it: few pixels, but a line of a legend.
+  const distance = new Map(all.map((color) => [color, apart(color, kept[nearest(color)])]));
+  while (kept.length < Math.min(256, all.length)) {
+    const next = all.reduce((best, color) => distance.get(color) > distance.get(best) ? color : best);
+    kept.push(next);
+    all.forEach((color) => distance.set(color, Math.min(distance.get(color), apart(color, next))));
+  }
+  const places = new Map([...counts.keys()].map((color) => [color, nearest(color)]));
+  const text = (values) => {
+    let found = "";
+    for (let at = 0; at < values.length; at += 8192) found += String.fromCharCode(...values.slice(at, at + 8192));
+    return btoa(found);
+  };
+  const palette = kept.flatMap((color) => [color >> 16, color >> 8 & 255, color & 255]);
+  done({ width, palette: text(palette), pixels: text(colors.map((color) => places.get(color))) });
+};
+image.src = "data:image/png;base64," + picture;
+"""
+"""Has the browser reduce a picture: its width, palette and pixels."""
+
+
+class Picture(NamedTuple):
+    """A picture to take."""
+
+    scene: str
+    name: str
+    width: int = WIDE
+    dark: bool = False
+
+
+PICTURES = (
+    *(Picture(name, f"status-{name}.png") for name in SCENES),
+    Picture("syncing", "status-syncing-dark.png", dark=True),
+    Picture("in-step", "status-in-step-narrow.png", NARROW),
+)
+
+
+def missing() -> str | None:
+    """What is not installed that a browser needs; None when all is there."""
+    for program in ("chromium", "chromedriver"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    try:
+        import selenium  # noqa: F401
+    except ImportError:
+        return "selenium is not installed (pip install selenium)"
+    return None
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator["WebDriver"]:
+    """A browser without a window, which keeps what it writes in the folder `profile`."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = Service(shutil.which("chromedriver"), env={**os.environ, "TMPDIR": str(profile)})
+    driver = webdriver.Chrome(options=options, service=service)
+    try:
+        driver.set_page_load_timeout(WAIT_SECONDS)
+        yield driver
+    finally:
+        driver.quit()
+
+
+def open_page(driver: "WebDriver", url: str, width: int = WIDE, *, dark: bool = False) -> None:
+    """Opens the page in a window of a width, and waits until it shows a status and the chart."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    set_size(driver, width, 900)
+    driver.get(url)
+    WebDriverWait(driver, WAIT_SECONDS).until(lambda each: each.execute_script(READY))
+
+
+def set_size(driver: "WebDriver", width: int, height: int) -> None:
+    """Gives the page a viewport of this size, below the least width of a window as well."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def picture(driver: "WebDriver", width: int) -> bytes:
+    """The whole page as PNG in 256 of its colours."""
+    set_size(driver, width, min(int(driver.execute_script(FIT)), MAX_HEIGHT))
+    taken = driver.get_screenshot_as_base64()
+    driver.get("about:blank")
+    found = driver.execute_async_script(REDUCE, taken)
+    return indexed_png(found["width"], base64.b64decode(found["palette"]), base64.b64decode(found["pixels"]))
+
+
+async def _take(folder: Path, profile: Path, wanted: tuple[Picture, ...]) -> None:
+    with browser(profile) as driver:
+        for each in wanted:
+            async with SceneServer(scene(each.scene)).running() as server:
+                await asyncio.to_thread(open_page, driver, server.url, each.width, dark=each.dark)
+                taken = await asyncio.to_thread(picture, driver, each.width)
+            (folder / each.name).write_bytes(taken)
+            print(f"{each.name}: {len(taken) // 1000} kB")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command: takes all pictures."""
+    parser = argparse.ArgumentParser(description="Takes the pictures of the status page.", allow_abbrev=False)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--only", help="the name of one picture")
+    options = parser.parse_args(arguments)
+    if (reason := missing()) is not None:
+        print(reason, file=sys.stderr)
+        return 1
+    wanted = tuple(each for each in PICTURES if options.only in (None, each.name))
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as profile:
+        asyncio.run(_take(options.out, Path(profile), wanted))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
