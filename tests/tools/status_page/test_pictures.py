@@ -182,14 +182,31 @@ def test_a_node_that_stops_is_not_shown_as_live(driver: "WebDriver") -> None:
 def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
     """An endpoint's error is written by whoever answers there."""
     shown = scene("l1-throttled")
-    hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
-    endpoints = [msgspec.structs.replace(each, error=hostile) for each in shown.status.endpoints or []]
-    status = msgspec.structs.replace(shown.status, endpoints=endpoints, sentence=f"waiting: {hostile}", problems=[])
+    hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>" + "x" * 200
+    endpoints = [msgspec.structs.replace(each, error=hostile, name="y" * 80) for each in shown.status.endpoints or []]
+    problems = [msgspec.structs.replace(each, text=hostile, code=hostile[:20]) for each in shown.status.problems]
+    drops = [
+        msgspec.structs.replace(each, text=hostile, reason=f"{number}")
+        for each in shown.status.drops or []
+        for number in range(9)
+    ]
+    status = msgspec.structs.replace(shown.status, endpoints=endpoints * 2, sentence=f"waiting: {hostile}")
+    status = msgspec.structs.replace(status, problems=problems * 2, drops=drops)
 
     def use(viewer: Viewer) -> None:
         assert hostile in viewer.text("#endpoints")
         assert viewer.text("#sentence") == hostile
+        assert hostile in viewer.text("#problems") and hostile in viewer.text("#drops").lower()
+        assert viewer.count("#drops tr") == 12 and "15 further reasons" in viewer.text("#drops-note")
+        assert viewer.overflow() == []
+        set_size(viewer.driver, NARROW, 900)
+        assert viewer.overflow() == []
         assert viewer.count("main img") + viewer.count("main script") == 0
+        for _ in range(3):
+            viewer.driver.execute_script("show(arguments[0])", msgspec.to_builtins(status))
+        assert viewer.count("#problems li") == 2 and viewer.count("#endpoints tr") == 6, (
+            "one for each, of equal names too"
+        )
         assert viewer.driver.title == "waiting · op-mainnet"
 
     view(driver, msgspec.structs.replace(shown, status=status), use)
