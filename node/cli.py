@@ -38,6 +38,7 @@ COMMANDS = {
     "status": Command("rollup_node.node.commands.status", "what a running node does, on one screen; --watch"),
     "check": Command("rollup_node.node.commands.check", "everything that would keep a node from its work, at once"),
     "config": Command("rollup_node.node.commands.config", "show: each option's value and where it comes from"),
+    "doc": Command("rollup_node.node.commands.doc", "metrics: name, type, labels and meaning of each"),
     "completion": Command("rollup_node.node.commands.completion", "the completion script for bash, zsh or fish"),
     "man": Command("rollup_node.node.commands.man", "the manual page"),
     "help": Command("rollup_node.node.commands.help", "the options of a topic: l1, beacon, engine, p2p, rpc, ..."),

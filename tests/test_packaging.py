@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 TOPS = ("ipc", "node", "stages", "tools")
-PACKAGED = {".py", ".typed", ".json", ".sol", ".hex", ".txt", ".html", ".js", ".css"}
+PACKAGED = {".py", ".typed", ".json", ".sol", ".hex", ".toml", ".txt", ".html", ".js", ".css"}
 
 
 def _tracked() -> list[Path]:

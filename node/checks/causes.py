@@ -5,7 +5,8 @@ from email.utils import parsedate_to_datetime
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error
-from rollup_node.stages.io.endpoint_errors import BAD_CERTIFICATE, NO_TLS, endpoint_name
+from rollup_node.stages.engine.api.io.failures import TOKEN_CODES, code_of
+from rollup_node.stages.io.endpoint_errors import endpoint_name, tls_code
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -18,10 +19,6 @@ TOKEN_SECONDS = 60
 MAX_BODY = 1 << 16
 
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
-_TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
-_TIME_WORDS = ("stale", "expired", "future token", "iat ", "issued-at", "issued at", "used before issued")
-_HOST_WORDS = ("invalid host", "host header", "host not allowed", "virtual host")
-_TLS_WANTED = ("http request to an https server", "plain http request was sent to https")
 
 
 def unusable(check: str, what: str, option: str, unreachable: Code, failure: Failure) -> Finding:
@@ -42,29 +39,20 @@ def is_final(failure: Failure) -> bool:
 
 
 def _tls_code(failure: Failure) -> Code | None:
-    words = str(failure)
-    if isinstance(failure, RpcFailure):
-        return None
-    if BAD_CERTIFICATE in words:
-        return Code.TLS_CERTIFICATE
-    return Code.TLS_PORT if NO_TLS in words or any(each in words.lower() for each in _TLS_WANTED) else None
+    return None if isinstance(failure, RpcFailure) else tls_code(str(failure))
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
     """Why an engine refuses us: our host name, our clock or our secret; None if it does not. The clock is compared with
     the Date header of an answer."""
-    words, status = str(failure).lower(), getattr(failure, "status", None)
-    if status in (400, 403) and any(each in words for each in _HOST_WORDS):
+    code = code_of(failure)
+    if code is Code.ENGINE_VHOST:
         text = f"the execution engine does not accept the host name of --l2 ({failure})"
         return error(check, Code.ENGINE_VHOST, text)
-    if isinstance(failure, RpcFailure):
-        is_rejected = any(each in words for each in _TOKEN_WORDS)
-    else:
-        is_rejected = status in (401, 403)
-    if not is_rejected:
+    if code not in TOKEN_CODES:
         return None
     skew = await clock_skew(url, timeout)
-    if any(each in words for each in _TIME_WORDS) or (skew is not None and abs(skew) > TOKEN_SECONDS):
+    if code is Code.ENGINE_CLOCK or (skew is not None and abs(skew) > TOKEN_SECONDS):
         text = f"the execution engine rejects our JWT for its time ({failure})"
         return error(check, Code.ENGINE_CLOCK, text if skew is None else f"{text}: {skew_text(skew)}")
     advice = f"{Code.ENGINE_AUTH.remedy} (now {jwt_path}), and keep both clocks right"

@@ -63,6 +63,7 @@ def require(findings: Iterable[Finding], log: Logger) -> None:
     """Logs the warnings. Raises SetupError for the first error."""
     for finding in findings:
         if finding.is_error:
-            raise SetupError(f"{finding.text}: {finding.remedy}")
+            code = "" if finding.code is None else f" ({finding.code.text})"
+            raise SetupError(f"{finding.text}: {finding.remedy}{code}")
         if finding.level is Level.WARNING and finding.code is not None:
             log.warn(finding.text, code=finding.code.text, do=finding.remedy)

@@ -4,6 +4,7 @@ import argparse
 
 from rollup_node.node.cli import COMMANDS
 from rollup_node.node.commands.config import SHOW
+from rollup_node.node.commands.doc import METRICS
 from rollup_node.node.commands.p2p import DOCTOR, KEY_COMMANDS
 from rollup_node.node.options.help import TOPICS
 from rollup_node.node.options.shell_parser import shell_parser
@@ -14,6 +15,12 @@ SHELLS = ("bash", "zsh", "fish")
 
 def command_line() -> argparse.ArgumentParser:
     """The parser, for completion."""
-    words = {"help": tuple(TOPICS), "completion": SHELLS, "config": (SHOW,), "p2p": (DOCTOR, *KEY_COMMANDS)}
+    words = {
+        "help": tuple(TOPICS),
+        "completion": SHELLS,
+        "config": (SHOW,),
+        "doc": (METRICS,),
+        "p2p": (DOCTOR, *KEY_COMMANDS),
+    }
     summaries = {name: command.summary for name, command in COMMANDS.items()}
     return shell_parser(summaries, words, {"network": network_names()})

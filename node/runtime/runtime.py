@@ -33,7 +33,7 @@ from rollup_node.stages.io.log import Level, Record, get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.errors import CriticalError, HaltError, NetworkLeftError
+from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, HaltError, NetworkLeftError
 
 BEAT_SECONDS = 0.5
 FINISH_SECONDS = 0.5
@@ -99,7 +99,11 @@ def adopt_level(shared_level: SharedWord) -> None:
 
 def dropped_lines(process: str, lines: int) -> Record:
     """The record that reports dropped log lines."""
-    return Record(time.time(), Level.WARN, process, "log", "log lines dropped", {"lines": lines}, None)
+    return Record(time.time(), Level.WARN, process, "log", "log lines dropped", _dropped_fields(lines), None)
+
+
+def _dropped_fields(lines: int) -> dict[str, object]:
+    return {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
 
 
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
@@ -122,13 +126,18 @@ def _log_failure(error: BaseException) -> int:
     bugs = []
     for leaf in _leaves(error):
         if isinstance(leaf, HaltError):
-            logger.error("halted", reason=leaf)
+            logger.error("halted", code=Code.PROTOCOL_VERSION.text, reason=leaf)
             return ExitCode.HALT
         if isinstance(leaf, NetworkLeftError):
             logger.error("the network left the OP Stack's rules", code=Code.NETWORK_LEFT.text, reason=leaf)
             return ExitCode.NETWORK_LEFT
+        if isinstance(leaf, ForkMismatchError):
+            text = "the execution engine has other forks than this node"
+            logger.error(text, code=Code.FORK_MISMATCH.text, error=leaf, do=Code.FORK_MISMATCH.remedy)
+            return ExitCode.FORK_MISMATCH
         if isinstance(leaf, CriticalError):
-            logger.error("critical error", error=leaf)
+            code = leaf.code if isinstance(leaf.code, Code) else Code.CRITICAL
+            logger.error("critical error", code=code.text, error=leaf, do=code.remedy)
             return ExitCode.CRITICAL
         bugs.append(leaf)
     for bug in bugs:
@@ -152,6 +161,7 @@ class StageProcess:
         self._identity, self._shared, self._writer = identity, shared, writer
         self._slot = identity.process_id.slot
         self._meter = Meter(identity.name)
+        self._meter.expose(identity.role)
         self._log = get_logger("runtime")
         self._stop = asyncio.Event()
         self._code: int = ExitCode.OK
@@ -229,12 +239,14 @@ class StageProcess:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await stage.close()
         except TimeoutError:
-            self._log.warn("closing the stage timed out", seconds=CLOSE_SECONDS)
+            self._log.warn("closing the stage timed out", code=Code.SLOW.text, seconds=CLOSE_SECONDS)
         bus.close()
 
     def _collector(self, bus: Bus) -> Callable[[], None]:
         """A function that adds what bus and log writer have counted to the meter."""
         seen: dict[str, int] = {}
+        for name in bus.counters:
+            self._meter.count("bus_events_total", 0, event=name)
 
         def collect() -> None:
             rejected = bus.counters.get("messages_refused", 0) > seen.get("messages_refused", 0)
@@ -246,6 +258,6 @@ class StageProcess:
                     else:
                         self._meter.count("log_lines_dropped_total", rise)
             if rejected:
-                self._log.warn("messages rejected", last=bus.last_rejection)
+                self._log.warn("messages rejected", code=Code.MESSAGES_REFUSED.text, last=bus.last_rejection)
 
         return collect

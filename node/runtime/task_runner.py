@@ -5,16 +5,20 @@ import asyncio
 import random
 from collections.abc import Sequence
 
+from rollup_node.stages.io.lasting_conditions import LastingConditions, shortened
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.repeated_errors import RepeatedErrors, shortened
 from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 
 REPORT_SECONDS = 1.0
 MAX_PAUSE = 3600.0
 MAX_BACKOFF = 10.0
 JITTER = 0.25
+
+_DEFAULT = {"reset": Code.RESET, "temporary": Code.RETRYING}
+"""The codes of errors that have none."""
 
 
 def backoff(attempt: int) -> float:
@@ -58,10 +62,8 @@ class TaskRunner:
 
     def __init__(self, stage: Stage, meter: Meter, problems: Problems, component: str) -> None:
         self._stage, self._meter, self._problems = stage, meter, problems
-        self._log = get_logger(component)
         self._stopping = asyncio.Event()
-        self._errors = RepeatedErrors(lambda: asyncio.get_running_loop().time())
-        self._logged: set[str] = set()
+        self._conditions = LastingConditions(get_logger(component), lambda: asyncio.get_running_loop().time())
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
@@ -87,9 +89,7 @@ class TaskRunner:
                 attempt += 1
                 continue
             if attempt:
-                if task.name in self._logged:
-                    self._logged.discard(task.name)
-                    self._log.info("recovered", task=task.name, failed_attempts=attempt)
+                self._conditions.end(task.name, "recovered", task=task.name)
                 self._problems.clear(task.name)
                 attempt = 0
             await self._pause(task.wake, seconds)
@@ -101,25 +101,14 @@ class TaskRunner:
             self._stage.reset(error)
             seconds = 0.0 if attempt == 0 else backoff(attempt - 1)
         text = shortened(str(error) or type(error).__name__)
+        code = error.code if isinstance(error.code, Code) else _DEFAULT[severity]
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
-        self._problems.set(task.name, f"{task.name}: {text}")
-        self._log_error(task, severity, text, seconds)
+        problem = f"{task.name}: {text}"
+        self._problems.set(task.name, f"{code.text}: {problem}" if error.code is code else problem)
+        message = "resetting" if severity == "reset" else "step failed, retrying"
+        self._conditions.report(task.name, code, message, task=task.name, error=text, retry_in=round(seconds, 1))
         # A wake-up must not end a back-off: only stopping does.
         await self._pause(self._stopping, seconds)
-
-    def _log_error(self, task: PeriodicTask, severity: str, text: str, seconds: float) -> None:
-        """One line for tasks that fail by the same cause, however long they do."""
-        if not self._errors.is_due(text):
-            return
-        self._logged.add(task.name)
-        left_out = self._errors.take_left_out()
-        self._log.warn(
-            "resetting" if severity == "reset" else "step failed, retrying",
-            task=task.name,
-            error=text,
-            retry_in=round(seconds, 1),
-            **({"repeated": left_out} if left_out else {}),
-        )
 
     async def _pause(self, until: asyncio.Event, seconds: float) -> None:
         if seconds <= 0 or until.is_set() or self._stopping.is_set():

@@ -238,11 +238,12 @@ async def check_l1(endpoints: Endpoints, policy: RetryPolicy) -> None:
         if unknown is not None or len(failures) == len(results):
             raise unknown or failures[0]
         for failure in failures:
-            log.warn("an L1 endpoint does not respond, others do", error=str(failure))
+            text = "an L1 endpoint does not respond, others do"
+            log.warn(text, code=Code.L1_UNREACHABLE.text, error=str(failure))
         return findings
 
     try:
-        require(await _retry(one_round, checks[0].unusable, "L1", policy), log)
+        require(await _retry(one_round, checks[0].unusable, "L1", Code.L1_UNREACHABLE, policy), log)
     finally:
         for check in checks:
             await check.close()
@@ -252,7 +253,7 @@ async def check_engine(endpoints: Endpoints, policy: RetryPolicy) -> None:
     """The execution engine must accept our JWT and have the L2 chain. Raises SetupError."""
     check = EngineCheck(endpoints, policy.timeout)
     try:
-        require(await _retry(check.find, check.unusable, "the execution engine", policy), log)
+        require(await _retry(check.find, check.unusable, "the execution engine", Code.ENGINE_UNREACHABLE, policy), log)
     finally:
         await check.close()
 
@@ -261,7 +262,7 @@ async def check_l2_source(endpoints: Endpoints, policy: RetryPolicy) -> None:
     """The L2 source of a command must have the L2 chain. Raises SetupError."""
     check = L2SourceCheck(endpoints, policy.timeout)
     try:
-        require(await _retry(check.find, check.unusable, "the L2 source", policy), log)
+        require(await _retry(check.find, check.unusable, "the L2 source", Code.ENGINE_UNREACHABLE, policy), log)
     finally:
         await check.close()
 
@@ -276,13 +277,14 @@ async def check_beacon(endpoints: Endpoints, policy: RetryPolicy) -> None:
     for it. Raises SetupError."""
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
-    found = await _retry(check.find, check.unusable, "the L1 beacon node", policy._replace(total=total))
+    code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)
+    found = await _retry(check.find, check.unusable, "the L1 beacon node", code, policy)
     try:
         require(found, log)
     except SetupError as failure:
         if not endpoints.beacon_may_fail:
             raise SetupError(f"failed to check L1 Beacon API version: {failure}") from None
-        log.warn("the check of the L1 beacon node failed", error=str(failure))
+        log.warn("the check of the L1 beacon node failed", code=Code.BEACON_UNREACHABLE.text, error=str(failure))
 
 
 async def check_signer(config: SignerConfig) -> None:
@@ -296,6 +298,7 @@ async def _retry(
     find: Callable[[], Awaitable[list[Finding]]],
     unusable: Callable[[Failure], Awaitable[Finding]],
     what: str,
+    code: Code,
     policy: RetryPolicy,
 ) -> list[Finding]:
     """Repeats a check while its endpoint does not respond; after the total time, or a final failure, the finding for
@@ -308,6 +311,7 @@ async def _retry(
             if time.monotonic() >= deadline or is_final(failure):
                 return [await unusable(failure)]
             if failures.bit_count() == 1:
-                log.warn(f"{what} does not respond, retrying", error=str(failure), failures=failures)
+                fields = {"error": str(failure), "failures": failures, "do": code.remedy}
+                log.warn(f"{what} does not respond, retrying", code=code.text, **fields)
         await asyncio.sleep(min(MIN_PAUSE * 2.0 ** min(failures, 10), policy.max_pause))
     raise AssertionError("the loop has no end")

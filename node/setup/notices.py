@@ -10,6 +10,7 @@ from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level
+from rollup_node.stages.messages.codes import Code
 
 
 class Notice(NamedTuple):
@@ -21,11 +22,13 @@ class Notice(NamedTuple):
 
 
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
-    """Logs the notices to the output of the node, in its format."""
+    """Logs the notices to the output of the node, in its format. A warning or an error without a code is one of the
+    options."""
     to_line = formatter(settings.log)
     output = Output(settings.log_output, lambda lines: b"")
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
     logger = log.get_logger("options")
     for notice in notices:
-        logger.write(notice.level, notice.text, notice.fields)
+        coded = notice.fields if notice.level > Level.WARN else {"code": Code.OPTIONS.text, **notice.fields}
+        logger.write(notice.level, notice.text, coded)
     output.flush()

@@ -16,6 +16,7 @@ from rollup_node.node.checks.engine import SafeHead, check_capabilities, check_f
 from rollup_node.node.checks.execution import Block, check_head, check_l1_methods, check_method, read_block
 from rollup_node.node.checks.files import check_files
 from rollup_node.node.checks.finding import Finding, Level, error, not_checked, ok, warning
+from rollup_node.node.checks.memory import check_memory
 from rollup_node.node.checks.peers import check_peers
 from rollup_node.node.checks.ports import ListenAddress, check_ports
 from rollup_node.node.setup.endpoint_checks import (
@@ -94,6 +95,7 @@ class _Preflight:
             _bounded("signer", self._check_signer),
             _bounded("ports", self._check_ports),
             _bounded("files", self._check_files),
+            _bounded("memory", self._check_memory),
             _bounded("peers", self._check_peers),
         ]
         results = await asyncio.gather(*groups)
@@ -192,6 +194,9 @@ class _Preflight:
     async def _check_files(self, found: list[Finding]) -> None:
         # A file system of a network may not answer.
         found += await asyncio.to_thread(check_files, self._subject.files)
+
+    async def _check_memory(self, found: list[Finding]) -> None:
+        found.append(check_memory())
 
     async def _check_peers(self, found: list[Finding]) -> None:
         found += await check_peers(self._subject.p2p, CALL_SECONDS)

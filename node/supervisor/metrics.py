@@ -9,10 +9,12 @@ from pathlib import Path
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.system.metrics_file import WRITE_SECONDS, MetricsFile, metrics_path
-from rollup_node.node.system.procfs import ProcessStat, read_stat
+from rollup_node.node.system.procfs import ProcessStat, read_proportional_memory, read_stat
 from rollup_node.stages.io.metrics import Meter
 
 SUPERVISOR = "supervisor"
+MEMORY_SECONDS = 10.0
+"""The kernel walks over all pages of a process for its proportional memory."""
 
 
 class SupervisorMetrics:
@@ -21,11 +23,12 @@ class SupervisorMetrics:
     def __init__(self, version: str, folder: Path, liveness: LivenessTable) -> None:
         self._folder, self._liveness = folder, liveness
         self._meter = Meter(SUPERVISOR)
+        self._meter.expose(SUPERVISOR)
         self._file = MetricsFile(folder, SUPERVISOR, self._meter, lambda: None)
         self._cpu: dict[tuple[int, int], float] = {}
-        self._due = 0.0
+        self._due = self._memory_due = 0.0
+        self._reads_memory = True
         self._meter.set("info", 1, version=version)
-        self._meter.set("up", 0)
 
     def node_is_up(self) -> None:
         """Every process has been ready."""
@@ -46,6 +49,9 @@ class SupervisorMetrics:
         if now < self._due:
             return
         self._due = now + WRITE_SECONDS
+        self._reads_memory = now >= self._memory_due
+        if self._reads_memory:
+            self._memory_due = now + MEMORY_SECONDS
         self._set_resources(SUPERVISOR, os.getpid())
         for process in processes:
             self._set_process(process)
@@ -54,6 +60,7 @@ class SupervisorMetrics:
     def _set_process(self, process: SupervisedProcess) -> None:
         up = process.child is not None and self._liveness.ready(process.slot)
         self._meter.set("process_up", int(up), process=process.name)
+        self._meter.count("process_restarts_total", 0, process=process.name)
         self._meter.set("process_incarnation", process.incarnation, process=process.name)
         if process.child is not None:
             beat = self._liveness.last_beat_ns(process.slot)
@@ -66,6 +73,8 @@ class SupervisorMetrics:
         if stat is not None:
             self._meter.set("process_resident_memory_bytes", stat.resident, process=name)
             self._count_cpu(name, pid, stat)
+        if self._reads_memory and (memory := read_proportional_memory(pid)) is not None:
+            self._meter.set("process_proportional_memory_bytes", memory, process=name)
 
     def _count_cpu(self, name: str, pid: int, stat: ProcessStat) -> None:
         incarnation = (pid, stat.start_ticks)

@@ -9,6 +9,7 @@ from rollup_node.stages.io.private_files import replace_private_file
 from rollup_node.stages.io.profiling.pprof_format import encode
 from rollup_node.stages.io.profiling.profile import merge
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.messages.codes import Code
 
 log = get_logger("supervisor")
 
@@ -22,11 +23,11 @@ def write_profile(settings: ProfilingSettings, folder: Path, processes: Iterable
     found = {name: profile for name, profile in read.items() if profile is not None}
     merged = merge(found, tuple(name for name in read if name not in found))
     if merged is None:
-        log.warn("no process wrote its profile", type=settings.kind)
+        log.warn("no process wrote its profile", code=Code.FILE.text, type=settings.kind)
         return
     try:
         replace_private_file(settings.path, encode(merged))
     except OSError as error:
-        log.error("cannot write the profile", path=settings.path, error=error)
+        log.error("cannot write the profile", code=Code.FILE.text, path=settings.path, error=error)
         return
     log.info("wrote the profile", type=settings.kind, path=settings.path, processes=len(found))

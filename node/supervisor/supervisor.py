@@ -19,6 +19,7 @@ from rollup_node.ipc.shared_memory.shared_word import SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
 from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text
+from rollup_node.node.supervisor.memory_watch import MemoryWatch
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.preload import freeze_heap, preload
@@ -54,9 +55,17 @@ FORK_RETRY_PAUSE = 1.0
 FATAL_ENDS = {
     ExitCode.CRITICAL: "failed with a critical error",
     ExitCode.HALT: "halted the node",
+    ExitCode.FORK_MISMATCH: f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
     ExitCode.NETWORK_LEFT: f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
 }
 """What the exit codes mean that end the node."""
+
+FATAL_CODES = {
+    ExitCode.CRITICAL: Code.CRITICAL,
+    ExitCode.HALT: Code.PROTOCOL_VERSION,
+    ExitCode.FORK_MISMATCH: Code.FORK_MISMATCH,
+    ExitCode.NETWORK_LEFT: Code.NETWORK_LEFT,
+}
 
 
 def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
@@ -109,6 +118,7 @@ class Supervisor:
         self._output = Output(settings.log_output, lambda lines: self._format(dropped_lines(SUPERVISOR, lines)))
         self._log = get_logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
+        self._memory = MemoryWatch(self._log, self._sizes)
         self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness)
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
@@ -181,6 +191,7 @@ class Supervisor:
             if process.kill_at is not None and now >= process.kill_at:
                 self._kill(process, process.kill_reason or f"did not stop within {process.spec.stop_timeout:g} s")
         self._metrics.write(self._processes, now)
+        self._memory.step(now)
 
     # Starting and restarting.
 
@@ -202,7 +213,7 @@ class Supervisor:
         if not all(process.child is not None and self._liveness.ready(process.slot) for process in self._starting):
             if now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
                 self._slow_start_logged = True
-                self._log.warn("process is slow to become ready", role=self._starting[0].spec.role)
+                self._log.warn("process is slow to become ready", code=Code.SLOW.text, role=self._starting[0].spec.role)
             return
         if self._pending:
             self._starting, self._starting_since, self._slow_start_logged = self._pending.popleft(), now, False
@@ -243,7 +254,7 @@ class Supervisor:
         try:
             process.child = self._children.start(process.name, body, keep_fds, partial(self._on_exit, process))
         except OSError as error:
-            self._log.error("cannot fork", name=process.name, error=error)
+            self._log.error("cannot fork", code=Code.PROCESS_DIED.text, name=process.name, error=error)
             self._after_death(process, f"it could not be forked: {error.strerror}", FORK_RETRY_PAUSE)
             return
         if process.incarnation > 1:
@@ -261,7 +272,9 @@ class Supervisor:
         if self._stop_groups is not None:
             self._log.info("process ended", name=process.name, reason=reason)
         elif code in FATAL_ENDS:
-            self._log.error("process ends the node", name=process.name, reason=reason)
+            self._log.error(
+                "process ends the node", code=FATAL_CODES[ExitCode(code)].text, name=process.name, reason=reason
+            )
             self._fail(code, f"process {process.name} {FATAL_ENDS[ExitCode(code)]}: see its last log lines")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
@@ -270,7 +283,8 @@ class Supervisor:
             self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
         else:
             age = time.monotonic() - process.started
-            self._log.error("process died", name=process.name, reason=reason, incarnation=process.incarnation)
+            fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
+            self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
             pause = 0.0 if age > STABLE_SECONDS else RESTART_PAUSE * 2 ** min(len(process.deaths), 6)
             self._after_death(process, reason, pause)
 
@@ -280,7 +294,8 @@ class Supervisor:
             process.restart_at = now + pause
             return
         deaths = len(process.deaths)
-        self._log.error("process keeps dying", name=process.name, deaths=deaths, reason=reason)
+        fields = {"name": process.name, "deaths": deaths, "reason": reason, "do": Code.CRASH_LOOP.remedy}
+        self._log.error("process keeps dying", code=Code.CRASH_LOOP.text, **fields)
         text = f"process {process.name} died {deaths} times within {self._policy.window:g} s, last by {reason}"
         self._fail(ExitCode.CRASH_LOOP, f"{text}: see its log lines")
 
@@ -297,7 +312,7 @@ class Supervisor:
         beats = self._liveness.beats(process.slot)
         reason = process.watchdog.check(now, stat, beats, partial(read_waiting, pid))
         if reason is not None:
-            self._log.error("process hangs", name=process.name, reason=reason)
+            self._log.error("process hangs", code=Code.PROCESS_DIED.text, name=process.name, reason=reason)
             process.kill_reason, process.kill_at = reason, now + DUMP_SECONDS
             # Its faulthandler writes the tracebacks of all threads before it is killed.
             process.child.send_signal(signal.SIGUSR2)
@@ -305,7 +320,7 @@ class Supervisor:
     def _kill(self, process: SupervisedProcess, reason: str) -> None:
         if process.child is not None:
             process.kill_reason, process.kill_at, process.killed = reason, None, True
-            self._log.warn("killing process", name=process.name, reason=reason)
+            self._log.warn("killing process", code=Code.PROCESS_DIED.text, name=process.name, reason=reason)
             process.child.send_signal(signal.SIGKILL)
 
     # Stopping.
@@ -368,7 +383,8 @@ class Supervisor:
         try:
             self._directory.remove()
         except OSError as error:
-            self._log.error("cannot remove the files of the node", runtime_dir=self._directory.path, error=error)
+            fields = {"runtime_dir": self._directory.path, "error": error}
+            self._log.error("cannot remove the files of the node", code=Code.FILE.text, **fields)
         self._log.info("node stopped", code=int(self._code), seconds=round(time.monotonic() - self._began, 1))
         self._flush()
         signal.set_wakeup_fd(-1)
@@ -395,6 +411,12 @@ class Supervisor:
         self._output.write(f"rollup-node: {one_line(text)}\n".encode())
         self._flush()
 
+    def _sizes(self) -> dict[str, int]:
+        """The resident bytes of the processes."""
+        children = {process.name: process.child.pid for process in self._processes if process.child is not None}
+        stats = {name: read_stat(pid) for name, pid in children.items()}
+        return {name: stat.resident for name, stat in stats.items() if stat is not None}
+
     def _write_processes(self) -> None:
         stat = read_stat(os.getpid())
         own = ProcessEntry(SUPERVISOR, 0, os.getpid(), 1, self._started_unix, stat.start_ticks if stat else 0)
@@ -402,4 +424,4 @@ class Supervisor:
         try:
             self._directory.write_processes([own, *self._sweeper.entries(), *others])
         except OSError as error:
-            self._log.error("cannot write processes.json", error=error)
+            self._log.error("cannot write processes.json", code=Code.FILE.text, error=error)

@@ -18,6 +18,8 @@ class ExitCode(IntEnum):
     """A required protocol version is not supported."""
     NETWORK_LEFT = 76
     """The network left the OP Stack's rules, and its last block that can be derived is reached."""
+    FORK_MISMATCH = 77
+    """The execution engine and the node have different forks."""
     INTERRUPTED = 130
     """A signal ended a command before its work was done."""
 

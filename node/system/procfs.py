@@ -1,10 +1,12 @@
 """What the kernel reports of a process (Linux /proc)."""
 
 import os
+import re
 from typing import NamedTuple
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(rb"^Pss: +([0-9]+) kB", re.MULTILINE)
 
 
 class ProcessStat(NamedTuple):
@@ -41,6 +43,13 @@ def read_stat(pid: int) -> ProcessStat | None:
         resident=int(fields[21]) * _PAGE,
         major_faults=int(fields[9]),
     )
+
+
+def read_proportional_memory(pid: int) -> int | None:
+    """The memory of a process in bytes, with its share of what it shares with others (PSS); None when there is no such
+    process, or it may not be read."""
+    found = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
+    return int(found[1]) * 1024 if found else None
 
 
 def read_waiting(pid: int) -> Waiting:

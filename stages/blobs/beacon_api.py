@@ -1,7 +1,7 @@
 """Responses of Beacon APIs, parsed strictly where it matters and leniently where servers differ
 [BCN2 to BCN5, BCN10, BCN11]. All functions raise BeaconResponseError for a malformed response."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence, Sized
 from functools import cache
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -13,10 +13,13 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_
 from rollup_node.stages.protocol.hex_encoding import from_hex_sized
 from rollup_node.stages.protocol.types import BlobRef, Hash
 
-T = TypeVar("T")
+S = TypeVar("S", bound=Sized)
 
 MAX_BLOBS = 128
 """More than any schedule of blob parameters (EIP-7892) has had."""
+
+SIDECAR_SIZE = 8 + BLOB_SIZE + 2 * POINT_SIZE + 208 + 17 * 32
+"""Bytes of a blob sidecar in SSZ."""
 
 MAX_VALUES = 500_000
 """JSON values in a response; the largest is a beacon block with its transactions and attestations."""
@@ -101,6 +104,32 @@ def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, 
     return tuple(found)
 
 
+def parse_ssz_blobs(body: bytes) -> tuple[bytes, ...]:
+    """As `parse_blobs`, of a response in SSZ: the blobs one after the other."""
+    return tuple(_ssz_items(body, BLOB_SIZE, "blobs"))
+
+
+def parse_ssz_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
+    """As `parse_sidecars`, of a response in SSZ: containers of fixed size, with index, blob, commitment, proof, signed
+    header and inclusion proof (Deneb, `BlobSidecar`)."""
+    found = []
+    for sidecar in _ssz_items(body, SIDECAR_SIZE, "blob sidecars"):
+        blob_end, commitment_end = 8 + BLOB_SIZE, 8 + BLOB_SIZE + POINT_SIZE
+        commitment = sidecar[blob_end:commitment_end]
+        if versioned_hash(commitment) in wanted:
+            proof = sidecar[commitment_end : commitment_end + POINT_SIZE]
+            found.append(OfferedBlob(sidecar[8:blob_end], commitment, proof))
+    return tuple(found)
+
+
+def _ssz_items(body: bytes, size: int, name: str) -> Iterator[bytes]:
+    count, rest = divmod(len(body), size)
+    if rest:
+        raise BeaconResponseError(f"the answer has {len(body)} bytes, no multiple of {size}, the size of {name}")
+    _bounded(range(count), name)
+    return (body[start : start + size] for start in range(0, len(body), size))
+
+
 def pair_with_commitments(
     blobs: Sequence[bytes], requested: Sequence[BlobRef], commitments: Sequence[bytes] | None
 ) -> tuple[OfferedBlob, ...]:
@@ -138,7 +167,7 @@ def _envelope(shape: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct("Envelope", [("data", shape | msgspec.UnsetType, msgspec.UNSET)])
 
 
-def _bounded(items: list[T], name: str) -> list[T]:
+def _bounded(items: S, name: str) -> S:
     if len(items) > MAX_BLOBS:
         raise BeaconResponseError(f"the answer has {len(items)} {name}, more than {MAX_BLOBS}")
     return items

@@ -31,6 +31,9 @@ class ContentCache:
     def __len__(self) -> int:
         return len(self._contents)
 
+    def __contains__(self, blob_hash: Hash) -> bool:
+        return blob_hash in self._contents
+
     def get(self, blob_hash: Hash) -> BlobContent | None:
         """A cached blob, which counts as used now."""
         content = self._contents.get(blob_hash)

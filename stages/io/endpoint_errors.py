@@ -6,11 +6,13 @@ import ssl
 
 from yarl import URL
 
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_json import one_line
 
 NO_TLS = "the port does not speak TLS"
 BAD_CERTIFICATE = "certificate not accepted"
 
+_TLS_WANTED = ("http request to an https server", "plain http request was sent to https")
 _PLAIN_ANSWERS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 """OpenSSL's reasons when the first bytes of the server are no TLS record; which one depends on its version."""
 
@@ -28,6 +30,13 @@ class EndpointError(Exception):
 
 class AnswerTooLargeError(EndpointError):
     """The answer is longer than the limit of its method."""
+
+
+def tls_code(text: str) -> Code | None:
+    """The code of an error in which TLS is the cause; None for any other."""
+    if BAD_CERTIFICATE in text:
+        return Code.TLS_CERTIFICATE
+    return Code.TLS_PORT if NO_TLS in text or any(each in text.lower() for each in _TLS_WANTED) else None
 
 
 def endpoint_name(url: str) -> str:

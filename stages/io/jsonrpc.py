@@ -58,7 +58,8 @@ class JsonRpcClient:
     holds. Answers are limited by method (`answer_limit`), and to `max_body` bytes. `tls` is called as often as
     `headers`, for the context of `https` and `wss` connections instead of the default one; another context than before
     means another HTTP connection, and its errors are passed on. `on_notification` is called for every notification of a
-    subscription, and when its connection is lost."""
+    subscription, and when its connection is lost; `on_exchange` with the method of each request that was answered, and
+    the bytes of request and answer."""
 
     def __init__(
         self,
@@ -72,8 +73,10 @@ class JsonRpcClient:
         max_body: int | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         on_notification: Callable[[], None] | None = None,
+        on_exchange: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self.name = endpoint_name(url)
+        self._on_exchange = on_exchange
         self._timeout = timeout
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
@@ -105,6 +108,7 @@ class JsonRpcClient:
         request_id, body = self._request(method, params)
         limit = answer_limit(method, params)
         answer = await self._post(body, [request_id], timeout or self._timeout, limit)
+        self._exchanged(method, body, answer)
         return self._checked(lambda: decode_answer(answer, request_id, method, shape, limit))
 
     async def call_raw(
@@ -115,6 +119,7 @@ class JsonRpcClient:
         request_id, body = self._request(method, params)
         limit = limit or answer_limit(method, params)
         answer = await self._post(body, [request_id], timeout or self._timeout, limit)
+        self._exchanged(method, body, answer)
         if len(answer) <= SHORT_BODY:
             self._checked(lambda: decode_answer(answer, request_id, method, msgspec.Raw, limit))
         return answer
@@ -164,6 +169,7 @@ class JsonRpcClient:
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         ids = [request_id for request_id, _ in requests]
         answer = await self._post(body, ids, 2 * self._timeout, limit)
+        self._exchanged(calls[0][0], body, answer)
         return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
 
     def _checked(self, decode: Callable[[], T]) -> T:
@@ -174,6 +180,10 @@ class JsonRpcClient:
             text = str(error)
         # Outside of the handler: as its context the first error would keep the body in memory.
         raise EndpointError(self.name, text)
+
+    def _exchanged(self, method: str, request: bytes, answer: bytes) -> None:
+        if self._on_exchange is not None:
+            self._on_exchange(method, len(request), len(answer))
 
     async def _post(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
         most = limit.bytes if self._max_body is None else min(limit.bytes, self._max_body)

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.messages.codes import Code
 
 EVERY_SECONDS = 60.0
+MAX_TEXT = 500
 
 
 class LastingCondition:
@@ -46,4 +48,76 @@ class LastingCondition:
 
     def _so_far(self, now: float) -> dict[str, object]:
         waited = now - (now if self._began_at is None else self._began_at)
-        return {"waited": f"{waited:.0f}s", **({"tried": self._tried} if self._counts else {})}
+        return {"waited": _shown(waited), **({"tried": self._tried} if self._counts else {})}
+
+
+@dataclass
+class _Ongoing:
+    """A condition from its first report on; `is_logged` says whether a line was written."""
+
+    began_at: float
+    sources: set[str] = field(default_factory=set)
+    tried: int = 0
+    is_logged: bool = False
+
+    def so_far(self, now: float) -> dict[str, object]:
+        return {"waited": _shown(now - self.began_at), "tried": self.tried}
+
+
+class LastingConditions:
+    """The conditions of several sources, such as the tasks of a process: what some of them fail by alike is one
+    condition, with the lines of one [LOG15, LOG19]. One that comes back within a minute of its last line is not logged
+    again until the minute is over. `clock` returns seconds of any monotonic clock; sources must be few."""
+
+    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger, self._clock = logger, clock
+        self._codes: dict[str, Code] = {}
+        self._ongoing: dict[Code, _Ongoing] = {}
+        self._next: dict[Code, float] = {}
+        self._left_out: dict[Code, int] = {}
+
+    def report(self, source: str, code: Code, message: str, /, **fields: object) -> None:
+        """An attempt of a source has failed; its condition before, if it is another one, does not apply any more."""
+        now = self._clock()
+        if self._codes.get(source) is not code:
+            self._leave(source)
+        self._codes[source] = code
+        ongoing = self._ongoing.setdefault(code, _Ongoing(now))
+        ongoing.sources.add(source)
+        ongoing.tried += 1
+        if now < self._next.get(code, now):
+            self._left_out[code] = self._left_out.get(code, 0) + 1
+            return
+        if ongoing.tried > 1:
+            fields |= ongoing.so_far(now)
+        if left_out := self._left_out.pop(code, 0):
+            fields["suppressed"] = left_out
+        self._next[code], ongoing.is_logged = now + EVERY_SECONDS, True
+        self._logger.warn(message, code=code.text, **fields, do=code.remedy)
+
+    def end(self, source: str, message: str, /, **fields: object) -> None:
+        """A source has succeeded. It is logged if the condition was, and no other source has it."""
+        code, ongoing = self._codes.get(source), self._leave(source)
+        if code is not None and ongoing is not None and ongoing.is_logged:
+            self._logger.info(message, code=code.text, **fields, **ongoing.so_far(self._clock()))
+
+    def _leave(self, source: str) -> _Ongoing | None:
+        """Takes a source from its condition, which is returned if it was the last one."""
+        code = self._codes.pop(source, None)
+        if code is None:
+            return None
+        self._ongoing[code].sources.discard(source)
+        return None if self._ongoing[code].sources else self._ongoing.pop(code)
+
+
+def shortened(text: str) -> str:
+    """An error text of at most MAX_TEXT characters."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
+
+
+def _shown(seconds: float) -> str:
+    """A length of time: 59s, 2m36s, 3h0m."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60}m"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from rollup_node.stages.messages.codes import Code
+
 
 class Level(IntEnum):
     """Verbosity: a level lets its own lines and those of lower numbers through [LOG2]."""
@@ -142,7 +144,8 @@ class Logger:
 
     def crash(self, message: str, error: BaseException, /, **fields: object) -> None:
         """An error line with the traceback of a bug, kept together."""
-        self.write(Level.ERROR, message, fields, "".join(traceback.format_exception(error)))
+        coded = {"code": Code.BUG.text, **fields}
+        self.write(Level.ERROR, message, coded, "".join(traceback.format_exception(error)))
 
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
         """Writes one line, with a traceback if `trace` is given, unless its level is too verbose."""

@@ -37,6 +37,13 @@ class HeadTracker:
         """The recent head of that number, if it was polled and is canonical."""
         return self._recent.get(number)
 
+    def below_head(self, depth: int) -> L1BlockRef | None:
+        """The newest known canonical block at least `depth` below the head: a recent head, or the finalized block."""
+        if self.head is None:
+            return None
+        numbers = [number for number in self._recent if number <= self.head.number - depth]
+        return self._recent[max(numbers)] if numbers else self.finalized
+
     def links(self, ref: L1BlockRef) -> bool:
         """Whether a block is one of the recent heads, or builds on one, so that it is on the same chain."""
         parent = self._recent.get(ref.number - 1)

@@ -63,6 +63,7 @@ class PrefetchWindow:
         self._verified: dict[int, _CachedBlock] = {}
         self._unverified: dict[int, _CachedBlock] = {}
         self._failures: dict[int, FetchFailure] = {}
+        self._postponed: set[int] = set()
         self._fetching: set[int] = set()
         self._generation = 0
         self._conflicts = 0
@@ -87,8 +88,10 @@ class PrefetchWindow:
 
     def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
         """Starts at most `room` fetches, the most urgent first. Prefetching stops where it would fill more than half
-        of the cache; the block that a client waits for is always fetched. A cool-down starts none."""
+        of the cache; the block that a client waits for is always fetched. Of the blocks of a range that failed only the
+        first is tried again. A cool-down starts none."""
         self._forget_failures(ranges)
+        self._postponed = {number for number in self._failures if self._waits_for_another(number, ranges)}
         if now < self._cool_down_until:
             return []
         fetches: list[Fetch] = []
@@ -98,14 +101,22 @@ class PrefetchWindow:
                 break
             if offset and (ahead[0] >= self._max_blocks or ahead[1] * 2 >= self._max_bytes):
                 break
+            if number in self._postponed:
+                continue
             if self._is_due(number, now) and (not offset or not self._is_decided_by_next(number, ranges)):
                 self._fetching.add(number)
                 fetches.append(Fetch(number, self._generation))
         return fetches
 
+    def _waits_for_another(self, number: int, ranges: Sequence[BlockRange]) -> bool:
+        """Whether in each range that wants a failed block there is one before it that failed, too."""
+        wanting = [wanted for wanted in ranges if wanted.first <= number <= wanted.last]
+        return all(any(each in self._failures for each in range(wanted.first, number)) for wanted in wanting)
+
     def next_retry(self, now: float) -> float | None:
-        """Seconds until a failed fetch is due again; None without failures."""
-        waits = [failure.retry_at - now for failure in self._failures.values()]
+        """Seconds until a failed fetch is due again; None if none waits for that."""
+        idle = self._failures.keys() - self._postponed - self._fetching
+        waits = [self._failures[number].retry_at - now for number in idle]
         if self._cool_down_until > now:
             waits = [self._cool_down_until - now]
         return max(0.0, min(waits)) if waits else None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rollup_node.stages.l1.filter import L1Filter, split_logs, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.protocol.challenges import CHALLENGE_TOPIC, resolves
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json
 from rollup_node.stages.protocol.types import ChallengeLog, Log
@@ -74,19 +74,32 @@ def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
     for index, receipt in enumerate(receipts):
         if isinstance(receipt, str):
             continue
-        _check_position(receipt, f"receipt {index}", index, block)
+        position = _position(index, block)
+        if _named_position(receipt) != position:
+            _check_position(receipt, f"receipt {index}", index, block)
         total = from_quantity(receipt.get("cumulativeGasUsed"))
         used = from_quantity(receipt.get("gasUsed"))
         if total - cumulative != used:
             raise InvalidDataError(f"receipt {index} has gas used {used}, expected {total - cumulative}")
         cumulative = total
         for log in receipt["logs"]:
-            _check_position(log, f"log {logs} of receipt {index}", index, block)
+            if _named_position(log) != position:
+                _check_position(log, f"log {logs} of receipt {index}", index, block)
             if from_quantity(log.get("logIndex")) != logs:
                 raise InvalidDataError(f"receipt {index} has log index {log['logIndex']}, expected {logs}")
             if log.get("removed"):
                 raise InvalidDataError(f"log {logs} of receipt {index} is marked as removed")
             logs += 1
+
+
+def _named_position(item: Json) -> tuple[Any, ...]:
+    return item.get("transactionIndex"), item.get("blockNumber"), item.get("blockHash"), item.get("transactionHash")
+
+
+def _position(index: int, block: VerifiedBlock) -> tuple[str, str, str, str]:
+    """The fields of a transaction's position as nearly all servers write them."""
+    header = block.header
+    return hex(index), hex(header.number), to_hex(header.hash), to_hex(block.transaction_hashes[index])
 
 
 def _check_position(item: Json, name: str, index: int, block: VerifiedBlock) -> None:

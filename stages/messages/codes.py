@@ -1,15 +1,13 @@
-"""Codes of lasting conditions and of findings before a start: the word that log lines, health, `/readyz` and
-`rollup-node check` name them by, what it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an
-entry, docs/codes.md lists all."""
+"""Codes of warnings and errors: the word that log lines, health, `/readyz` and `rollup-node check` name them by, what
+it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an entry, docs/codes.md lists all."""
 
-from enum import Enum
+import re
 
-FINDING = "finding"
+from rollup_node.stages.messages.code_entry import EVENT, FINDING, CodeEntry
 
 
-class Code(Enum):
-    """The value is the meaning and the remedy, each one line, and FINDING for what the checks before a start alone
-    find."""
+class Code(CodeEntry):
+    """The table."""
 
     BLOB_EXPIRED = (
         "The blobs are older than the 18 days for which beacon nodes must keep them, and no source has them.",
@@ -59,6 +57,140 @@ class Code(Enum):
         " --rollup.config or of --network is the chain's; if batches were dropped, rollup-node explain --rpc says why",
     )
 
+    L1_ENDPOINT = (
+        "An L1 endpoint throttles, fails, is behind, or contradicts the others. It is set aside, and put back into use"
+        " once it does well in a probe.",
+        "see what the line says of it: its quota (--l1.rpc-rate-limit), whether it is up and synced, and its chain",
+    )
+    L1_DISAGREE = (
+        "The L1 endpoints have different blocks of the same number, and no majority decides which is right; the first"
+        " in --l1 is used.",
+        "compare them with an endpoint of somebody else, and remove the wrong one from --l1; with three, a majority"
+        " decides",
+    )
+    RETRYING = (
+        "A step of a process fails, for a reason that has no code of its own, and is repeated until it succeeds.",
+        "the line has the reason; if it names an endpoint, see whether that runs and is the right one",
+    )
+
+    L1_THROTTLED = (
+        "The L1 endpoint refuses requests because there are too many of them (HTTP status 429). It is left alone for as"
+        " long as its Retry-After asks.",
+        "set --l1.rpc-rate-limit and --l1.max-concurrency to what the provider allows, give more endpoints with --l1,"
+        " or take a plan with more requests",
+    )
+    L1_BLOCK = (
+        "An L1 block that derivation or the engine waits for cannot be read: the endpoint lacks it or its receipts, or"
+        " returns data that do not have the block's hash.",
+        "see whether the endpoint named is synced and keeps full history, and give several with --l1",
+    )
+    L1_STALE = (
+        "The L1 head has not changed for minutes: the endpoint has stopped following its chain, or the chain has"
+        " stopped.",
+        "compare the endpoint's latest block with another one's; see whether its beacon node runs; give several"
+        " endpoints with --l1",
+    )
+    L1_CONTRADICTS = (
+        "L1 data contradict each other: a finalized block is above the head, not on the chain, or below one that was"
+        " finalized, or a block does not link to the known ones. The known finalized block stays in force.",
+        "see whether a load balancer in --l1 mixes nodes of different chains or states, and use a consistent endpoint",
+    )
+    FINALITY_STALE = (
+        "L1's finalized block has not changed for an hour, while its head has: L2 is not finalized either.",
+        "compare the endpoint's finalized block with another one's: either L1 does not finalize, or the endpoint's"
+        " beacon node does not follow it",
+    )
+
+    ENGINE_ANSWER = (
+        "The execution engine answers, but does not do what is asked: it is syncing, busy, or returns an error.",
+        "the line has its words: see its log, whether it is synced, and its disk",
+    )
+    EL_SYNC_STALLED = (
+        "The execution engine syncs by itself (EL sync), and has got no new block for five minutes.",
+        "see whether the engine has peers, begin it from a snapshot, or start with --syncmode=consensus-layer",
+    )
+    FORK_MISMATCH = (
+        "The execution engine and this node do not have the same forks at the time of a block: it refuses attributes"
+        " for a field that a fork adds. The node ends with exit code 77.",
+        "compare the fork's time in --rollup.config or --network with that in the engine's genesis, upgrade the older"
+        " program, or set the time with --override.FORK; a service manager must not restart the node after"
+        " exit code 77",
+    )
+    RESET_LOOP = (
+        "Derivation has been reset three times or more for the same reason, and begins again each time.",
+        "the line has the reason: an L1 endpoint of another chain or behind (L1-CHAIN, L1-CONTRADICTS), an engine that"
+        " lost blocks, or wrong forks (FORK-MISMATCH)",
+    )
+    SYNC_SLOW = (
+        "The node is behind, and its safe head moves slower than the chain grows: the sync does not end at this speed.",
+        "limited_by in the line says which part is slow: l1 or blobs, a faster or nearer endpoint or a higher"
+        " --l1.max-concurrency; compute, more --workers; engine, the disk of the execution engine; or sync with"
+        " --syncmode=execution-layer",
+    )
+    ALTDA_MISSING = (
+        "The DA server answers that it does not have an input that derivation waits for.",
+        "see whether --altda.da-server is the chain's; someone must challenge the commitment on L1 before its window"
+        " ends, if no server has the input",
+    )
+    ALTDA_UNREACHABLE = (
+        "The DA server does not answer, or returns what is not the input of the commitment.",
+        "see whether the server of --altda.da-server runs, its URL, and whether it is the chain's",
+    )
+    CONDUCTOR_UNREACHABLE = (
+        "The conductor does not answer. Without it this sequencer builds no blocks.",
+        "see whether the conductor runs, and --conductor.rpc; admin_overrideLeader sequences without it",
+    )
+    SEQUENCER_WAITS = (
+        "The sequencer cannot build a block now.",
+        "the line has the reason, usually an L1 origin that is missing: see the L1 endpoint, and --sequencer.l1-confs",
+    )
+    SAFEDB = (
+        "The safe head database cannot be written or read.",
+        "see the disk, and the permissions of --safedb.path; the node goes on when it can be written again",
+    )
+    BEHIND = (
+        "Derivation is further behind L1 than --rpc.ready-l1-lag allows, so that the node is not ready.",
+        "wait if the node is syncing (the line `syncing` has the speed); otherwise see the other codes in the log",
+    )
+    HEAD_OLD = (
+        "An L2 head is older than --rpc.ready-unsafe-age or --rpc.ready-safe-age allows: the node is not ready.",
+        "the unsafe head needs the sequencer and peers (rollup-node p2p doctor), the safe head batches and L1: see the"
+        " other codes in the log",
+    )
+    PROCESS_SILENT = (
+        "A process of the node has sent no status for seconds: it starts, or is overloaded or stopped.",
+        "see its last log lines, and whether the machine has processor time and memory left",
+    )
+    MEMORY = (
+        "The machine, or the container, has little memory left; the system may kill a process.",
+        "give it more memory, lower --l1.cache-size and --workers, or move the execution engine to another machine",
+    )
+    LOG_DROPPED = (
+        "Log lines were dropped: whoever reads the log is slower than it is written.",
+        "read the log faster, or set a lower --log.level",
+    )
+    PEER_STREAMS = (
+        "Peers opened more streams than their share, which were dropped.",
+        "nothing, unless the peers are your own: the bound protects the node",
+    )
+    BLOCK_SIGNER = (
+        "The unsafe block signer on L1 is missing, or is not the key of this sequencer: gossiped blocks are refused.",
+        "give the key of the address in the line with --p2p.sequencer.key or --signer.endpoint, or set it in the"
+        " chain's system config",
+    )
+    P2P_NAT = (
+        "No gateway maps the ports of the node (--p2p.nat).",
+        "forward the ports of --p2p.listen.tcp and --p2p.listen.udp on the router, and give --p2p.advertise.ip",
+    )
+    BOOTNODE = (
+        "The host name of a bootnode cannot be resolved, or its record has no address that can be reached.",
+        "see --p2p.bootnodes and the name server of this machine",
+    )
+    RUNTIME_CONFIG = (
+        "The unsafe block signer and the protocol versions cannot be read from L1. The last ones stay in force.",
+        "see the L1 endpoint's words in the line; it needs eth_getStorageAt, and eth_getProof unless it is trusted",
+    )
+
     NETWORK_LEFT = (
         "The network follows forks of its own since a certain block; this node derives it up to the block before, and"
         " then ends with exit code 76.",
@@ -73,13 +205,11 @@ class Code(Enum):
     TLS_PORT = (
         "One side of the connection speaks TLS and the other does not.",
         "use http:// for a port without TLS, https:// for one with it",
-        FINDING,
     )
     TLS_CERTIFICATE = (
         "The certificate of an endpoint is not accepted.",
         "install the certificate of its authority on this machine, renew an expired certificate, or use the host name"
         " that it is for",
-        FINDING,
     )
     ENDPOINTS_SWAPPED = (
         "The URLs of execution node and beacon node are swapped: --l1 names a beacon node, or --l1.beacon an execution"
@@ -96,12 +226,10 @@ class Code(Enum):
     L1_UNREACHABLE = (
         "An L1 endpoint does not answer, or not as JSON-RPC.",
         "check --l1: whether it runs, and its URL, key and quota",
-        FINDING,
     )
     L1_CHAIN = (
         "The L1 endpoint is of another chain than the L1 of the rollup.",
         "check --l1 and --network or --rollup.config",
-        FINDING,
     )
     L1_HEAD = (
         "The latest block of the L1 endpoint is old: the endpoint is syncing, or its chain has stopped.",
@@ -117,28 +245,23 @@ class Code(Enum):
     ENGINE_UNREACHABLE = (
         "The execution engine does not answer, or not as JSON-RPC.",
         "check --l2: whether it runs, and its authenticated port",
-        FINDING,
     )
     ENGINE_AUTH = (
         "The execution engine rejects our JWT: its secret is another one.",
         "give the secret file of the engine with --l2.jwt-secret",
-        FINDING,
     )
     ENGINE_VHOST = (
         "The execution engine does not accept the host name in --l2.",
         "add the host name to the engine's --authrpc.vhosts, or use the address 127.0.0.1",
-        FINDING,
     )
     ENGINE_CLOCK = (
         "The execution engine rejects our JWT for its time: the clocks differ by more than the 60 seconds that it"
         " allows.",
         "synchronize the clocks of both machines by NTP: the secret is not the reason",
-        FINDING,
     )
     ENGINE_PUBLIC_PORT = (
         "The port in --l2 is the public RPC port of the engine, which has no Engine API.",
         "give the authenticated port with --l2, usually 8551",
-        FINDING,
     )
     ENGINE_CHAIN = (
         "The execution engine has another chain than that of the rollup.",
@@ -163,27 +286,22 @@ class Code(Enum):
     BEACON_UNREACHABLE = (
         "The beacon node does not answer, or not as a Beacon API.",
         "check --l1.beacon, or start without this check by --l1.beacon.ignore",
-        FINDING,
     )
     BEACON_CHAIN = (
         "The beacon node is of another chain than L1.",
         "check --l1.beacon: it has to be a beacon node of the chain of --l1",
-        FINDING,
     )
     SIGNER_UNREACHABLE = (
         "The remote signer does not answer, or not as a signer.",
         "check --signer.endpoint, that the signer runs",
-        FINDING,
     )
     FOLLOW_UNREACHABLE = (
         "The node whose heads are to be followed does not answer. Without it gossip is followed.",
         "check --l2.follow.source: whether it runs",
-        FINDING,
     )
     FOLLOW_CHAIN = (
         "The node whose heads are to be followed is of another chain.",
         "check --l2.follow.source",
-        FINDING,
     )
     JWT_FILE = (
         "The file of a JWT secret is missing or cannot be used; a start makes a new secret in a missing one.",
@@ -211,9 +329,8 @@ class Code(Enum):
         FINDING,
     )
     PEERS_NONE = (
-        "The options name no peer: neither bootnodes nor static peers.",
-        "give --p2p.bootnodes or --p2p.static",
-        FINDING,
+        "No peer is connected, or the options name none: neither bootnodes nor static peers.",
+        "give --p2p.bootnodes or --p2p.static; rollup-node p2p doctor says why peers do not connect",
     )
     PEERS_ADDRESS = (
         "The address that is advertised to peers is not a public one, so that others cannot connect.",
@@ -223,7 +340,6 @@ class Code(Enum):
     PEER_UNREACHABLE = (
         "A static peer accepts no connection.",
         "see whether it runs, and its address in --p2p.static",
-        FINDING,
     )
     NO_RESULT = (
         "A check did not end in time, or failed by itself.",
@@ -231,22 +347,132 @@ class Code(Enum):
         FINDING,
     )
 
-    @property
-    def text(self) -> str:
-        """The code as it is written, such as BLOB-EXPIRED."""
-        return self.name.replace("_", "-")
+    L1_REORG = (
+        "The L1 chain was reorganized: the blocks of the old branch are replaced.",
+        "nothing; if it repeats with great depth, see whether a load balancer in --l1 mixes nodes of different states",
+        EVENT,
+    )
+    L1_SUBSCRIPTION = (
+        "The L1 endpoint's WebSocket does not notify of new heads. The head is polled instead.",
+        "nothing, or give an endpoint that supports eth_subscribe",
+        EVENT,
+    )
+    L1_NOT_POLLED = (
+        "L1 is not polled, because an interval is 0: the head is not known, or L2 blocks are not finalized.",
+        "set --l1.http-poll-interval and --l1.epoch-poll-interval",
+        EVENT,
+    )
+    RESET = (
+        "Derivation begins again from an earlier L1 block, since the chain below it changed.",
+        "nothing, unless it repeats: then RESET-LOOP says so",
+        EVENT,
+    )
+    INPUT_DROPPED = (
+        "Derivation dropped data from the batch inbox by a rule of the protocol, which the line names.",
+        "rollup-node explain --rpc lists the last ones with their rules, docs/drop-reasons.md has all of them; see the"
+        " chain's batcher if they are its own",
+        EVENT,
+    )
+    BLOCK_REPLACED = (
+        "A block that was derived is not the unsafe block, or the engine found its transactions invalid. The derived"
+        " chain counts.",
+        "nothing; on a sequencer, see its log and the batcher's for the block in the line",
+        EVENT,
+    )
+    UNSAFE_BLOCK = (
+        "An unsafe block, gossiped by the sequencer, was found invalid by the engine and dropped.",
+        "compare versions and forks of engine and node with the sequencer's",
+        EVENT,
+    )
+    ALTDA_LOST = (
+        "An input of an Alt-DA commitment is lost, and can be challenged no more: the next block cannot be derived. The"
+        " node ends with exit code 70.",
+        "find a DA server that has the input, and give it with --altda.da-server",
+        EVENT,
+    )
+    CRITICAL = (
+        "A rule that always holds is broken: the node ends with exit code 70 rather than go on with a wrong state.",
+        "keep the log, and report it as a bug unless the line names an option or an endpoint",
+        EVENT,
+    )
+    PROTOCOL_VERSION = (
+        "L1 requires or recommends a newer protocol version than this node supports; with --rollup.halt the node ends"
+        " with exit code 75.",
+        "upgrade rollup-node",
+        EVENT,
+    )
+    BUG = (
+        "An error that the program does not expect; the traceback is in the line. The process is started again.",
+        "report it with the line; nothing else if the node goes on",
+        EVENT,
+    )
+    PROCESS_DIED = (
+        "A process of the node died, hung, or could not be started; the supervisor starts it again.",
+        "nothing if it happens once; otherwise see its last log lines, and the memory and processor of the machine",
+        EVENT,
+    )
+    CRASH_LOOP = (
+        "A process died so often that the node gives up: it ends with exit code 3.",
+        "see the last log lines of the process for the cause",
+        EVENT,
+    )
+    SLOW = (
+        "A process takes long to start or to stop.",
+        "see whether the machine has processor time left",
+        EVENT,
+    )
+    MESSAGES_REFUSED = (
+        "A process refused a message of another one, which does not fit the protocol between them.",
+        "report it as a bug with this line",
+        EVENT,
+    )
+    WORKER_FAILED = (
+        "A worker process could not do a task, which is done elsewhere or again.",
+        "nothing, unless it repeats: then see the lines of the workers, and the memory of the machine",
+        EVENT,
+    )
+    FILE = (
+        "A file or a database of the node cannot be read, written or removed. The line says what takes its place.",
+        "see the permissions and the disk of the path in the line",
+        EVENT,
+    )
+    SEQUENCER_STATE = (
+        "Whether the sequencer is started cannot be read from its file, or stored in it.",
+        "see the disk, and the permissions of the file in the line; start or stop the sequencer again with"
+        " admin_startSequencer or admin_stopSequencer",
+        EVENT,
+    )
+    SEQUENCER_ADMIN = (
+        "The sequencer was stopped without its last block, or the leader was overridden, by an administrator.",
+        "nothing if it was meant; otherwise see who may call the admin methods (--rpc.enable-admin)",
+        EVENT,
+    )
+    BLOCK_NOT_SIGNED = (
+        "A block of this sequencer was not signed: the signer failed, or it may be the second block of its height.",
+        "see the signer named in the line, and that a single sequencer runs with this key",
+        EVENT,
+    )
+    FOLLOW_SOURCE = (
+        "The followed node went back, moved to another branch, or names a block that cannot be read.",
+        "see whether --l2.follow.source is synced, and compare its blocks with another node's",
+        EVENT,
+    )
+    SAFEDB_GAP = (
+        "Blocks became safe that the safe head database lacks: it was away, or the node ran without it.",
+        "nothing, unless proposers or challengers need those blocks: then derive them again with an empty database",
+        EVENT,
+    )
+    RPC_CLIENTS = (
+        "Connections of RPC clients were closed, because they are too many, too slow or malformed.",
+        "see the client named in the line, and put a proxy with limits in front of a public RPC",
+        EVENT,
+    )
 
-    @property
-    def meaning(self) -> str:
-        """What the condition is."""
-        return str(self.value[0])
 
-    @property
-    def remedy(self) -> str:
-        """What the operator can do."""
-        return str(self.value[1])
+_CODES = {code.text: code for code in Code}
+_WORD = re.compile(r"\b[A-Z][A-Z0-9-]+\b")
 
-    @property
-    def is_finding(self) -> bool:
-        """Whether the checks before a start alone have this code, and no condition of a running node."""
-        return FINDING in self.value[2:]
+
+def code_in(text: str) -> Code | None:
+    """The first code that a text names, such as a reason of `/readyz`; None if it names none."""
+    return next((_CODES[word] for word in _WORD.findall(text) if word in _CODES), None)

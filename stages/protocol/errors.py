@@ -1,8 +1,15 @@
 """The three severities of errors in a stage. The runtime acts by the base class; any other exception is a bug."""
 
+from enum import Enum
+
 
 class StageError(Exception):
-    """Common base, for the runtime to catch; raise one of the three below."""
+    """Common base, for the runtime to catch; raise one of the three below. `code` is the one of `messages/codes.py`
+    that names the condition, if there is one."""
+
+    def __init__(self, text: object = "", code: Enum | None = None) -> None:
+        super().__init__(*(() if text == "" else (text,)))
+        self.code = code
 
 
 class TemporaryError(StageError):
@@ -23,3 +30,7 @@ class HaltError(CriticalError):
 
 class NetworkLeftError(CriticalError):
     """The node must not go on: the next block follows a fork that is not of the OP Stack [LFT4]."""
+
+
+class ForkMismatchError(CriticalError):
+    """The node must not go on: the execution engine has other forks than this node [ENG13]."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.rpc.duration import duration
@@ -45,7 +46,7 @@ def process_faults(
         if age is None:
             faults.append(Fault(process, "no status received yet"))
         elif age > STALE_SECONDS:
-            faults.append(Fault(process, f"no status for {age:.1f} s"))
+            faults.append(Fault(process, Code.PROCESS_SILENT.before(f"no status for {age:.1f} s")))
         faults += [Fault(process, problem) for problem in health.get(process, ())]
     if l1 is None or l1.head is None:
         faults.append(Fault("l1", "L1 head not known yet"))
@@ -59,7 +60,8 @@ def l1_lag_reason(l1: L1Status, limit: int) -> str:
     if l1.lag_blocks is None or l1.current is None or l1.head is None:
         return "derivation: the L1 block that it reads is not known yet"
     behind = f"{l1.lag_blocks} L1 blocks behind, at {l1.current.number} of {l1.head.number}"
-    return f"derivation: {behind} ({duration(l1.lag_s or 0)}); the limit is {limit}"
+    reason = Code.BEHIND.before(f"{behind} ({duration(l1.lag_s or 0)}); the limit is {limit}")
+    return f"derivation: {reason}"
 
 
 def age_reasons(heads: Heads, limits: ReadyLimits) -> list[str]:
@@ -68,7 +70,7 @@ def age_reasons(heads: Heads, limits: ReadyLimits) -> list[str]:
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
         if limit and head is not None and head.age_s > limit:
             age = f"the {name} head {head.number} is {head.age_s:.1f} s old"
-            reasons.append(f"engine: {age}; the limit is {limit:g} s")
+            reasons.append(f"engine: {Code.HEAD_OLD.before(age)}; the limit is {limit:g} s")
     return reasons
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.messages.base import QueueLength
-from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.codes import code_in
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
@@ -209,7 +209,7 @@ class StatusBuilder:
         before, self._since = self._since, {}
         problems = []
         for fault in faults:
-            found = next((code for code in Code if code.text in fault.text), None)
+            found = code_in(fault.text)
             code = None if found is None else found.text
             key = fault.process, code or _DIGITS.sub("#", fault.text)
             since = self._since[key] = before.get(key, now)

@@ -17,9 +17,11 @@ from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.tools.importers.dashboard import expressions
 from tests.support.leftovers import Leftovers
 from tests.support.op_node_types import RESULTS, TEST_SEQUENCER, MismatchError, check_result
 from tests.support.programs import Devnet, Program, RpcError, call, http_get
+from tests.support.prometheus import selectors
 
 IDLE_L1_BLOCKS = 3
 ROUNDS = 5
@@ -256,13 +258,13 @@ def test_the_log_level_is_changed_in_a_running_node(net: Devnet) -> None:
 def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     shown = [rf'process_up{{process="{role}"}} 1\.0' for role in ROLES]
     shown += [
-        r'op_node_default_refs_number{process="engine",layer="l2",type="l2_safe"} [1-9]\d*\.0',
-        r'op_node_default_derived_batches_total{process="derivation",type="span"} [1-9]\d*\.0',
-        r'op_node_default_frame_added_total{process="derivation"} [1-9]\d*\.0',
-        r'op_node_default_rpc_server_requests_total{process="rpc",.*method="optimism_syncStatus".*} [1-9]\d*\.0',
-        r'op_node_default_l1_source_cache_size{process="blobs",type="blobs"} [1-9]\d*\.0',
-        r'op_node_default_p2p_peer_count{process="p2p"} 1\.0',
-        r'op_node_default_p2p_gossip_events_total{process="p2p",type="DELIVER_MESSAGE"} [1-9]\d*\.0',
+        r'op_node_default_refs_number{layer="l2",type="l2_safe"} [1-9]\d*\.0',
+        r'op_node_default_derived_batches_total{type="span"} [1-9]\d*\.0',
+        r"op_node_default_frame_added_total [1-9]\d*\.0",
+        r'op_node_default_rpc_server_requests_total{.*method="optimism_syncStatus".*} [1-9]\d*\.0',
+        r'op_node_default_l1_source_cache_size{type="blobs"} [1-9]\d*\.0',
+        r"op_node_default_p2p_peer_count 1\.0",
+        r'op_node_default_p2p_gossip_events_total{type="DELIVER_MESSAGE"} [1-9]\d*\.0',
     ]
     for line in shown:
 
@@ -272,6 +274,18 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
             return re.search(f"^{line}$", text, re.MULTILINE) is not None
 
         net.wait(exposed, f"metric {line}")
+
+
+@pytest.mark.parametrize("name", Devnet.nodes)
+def test_no_panel_of_the_dashboard_is_without_metrics(net: Devnet, name: str) -> None:
+    wanted = {selector.name for expression in expressions() for selector in selectors(expression)}
+
+    def missing() -> set[str]:
+        status, text = http_get(net.node(name)["metrics"] + "/metrics")
+        assert status == 200
+        return wanted - set(re.findall(r"^(\w+)[{ ]", text, re.MULTILINE))
+
+    net.wait(lambda: not missing(), "all metrics of the dashboard")
 
 
 def test_transfers_and_deposits_succeed(net: Devnet) -> None:

@@ -14,7 +14,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.io.log import Level, get_logger, set_level_of_node
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
-from rollup_node.stages.protocol.errors import CriticalError, HaltError, ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, HaltError, ResetError, TemporaryError
 
 STARVED_SECONDS = 8.0
 
@@ -128,6 +128,8 @@ class ToyStage:
                 raise ValueError("a toy's bug")
             case "critical":
                 raise CriticalError("a toy contradicts itself")
+            case "forks":
+                raise ForkMismatchError("the toys have other forks: set --override.jovian")
             case "halt":
                 raise HaltError("the toys are outdated")
             case "temporary":

@@ -17,6 +17,7 @@ from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed
 from rollup_node.tools.devnet.run import NoProgress, RunResult, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
+from rollup_node.tools.faults.verdict import summary, table
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
 
@@ -54,10 +55,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _print(result: RunResult, as_json: bool) -> None:
     if as_json:
-        values = dataclasses.asdict(result)
+        values = dataclasses.asdict(dataclasses.replace(result, verdicts=()))
         chaos = {} if result.chaos is None else {"chaos": values["chaos"]}
-        print(json.dumps({name: values[name] for name in SHOWN} | chaos))
+        faults = {"faults": [summary(each) for each in result.verdicts]} if result.verdicts else {}
+        print(json.dumps({name: values[name] for name in SHOWN} | chaos | faults))
         return
+    for line in table(result.verdicts) if result.verdicts else ():
+        print(line)
     for line in () if result.chaos is None else result.chaos.lines():
         print(line)
     if result.output_roots_equal:

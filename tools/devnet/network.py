@@ -85,6 +85,8 @@ class NetworkPrograms:
         self.metrics = {name: url(ports.nodes[name].metrics) for name in names}
         self.status_pages = {name: f"{url(ports.status[name])}/status" for name in names}
         self.conductor = url(ports.conductor) if settings.conductor else None
+        self.through: dict[str, str] = {}
+        """The URLs of the fault proxies before the endpoints of the verifier, by the option of the node."""
 
     @property
     def sequencer_p2p_ports(self) -> dict[str, int]:
@@ -246,7 +248,7 @@ class NetworkPrograms:
             arguments = ["--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt)]
             arguments += ["--http", str(ports.engine), "--auth", str(ports.engine_auth)]
             arguments += ["--el-sync-from", self.engines[SEQUENCER][0]] if self._syncs(name) else []
-            again = self._settings.conductor
+            again = self._settings.conductor or bool(self._settings.scenarios)
             arguments += ["--data-dir", str(self.files.engine_data(name))] if again else []
             command = python("rollup_node.tools.devnet.engine", *arguments)
             self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"), is_restarted=again)
@@ -315,6 +317,8 @@ class NetworkPrograms:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
             if self.conductor is not None:
                 options |= {"conductor.enabled": "true", "conductor.rpc": f"{self.conductor}/{name}"}
+        if name == VERIFIER:
+            options |= {flag: address for flag, address in self.through.items() if flag in options}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
 
     def _batcher_command(self) -> list[str]:

@@ -18,6 +18,7 @@ from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.chaos import ChaosSession
 from rollup_node.tools.devnet.compare import compare_output_roots
+from rollup_node.tools.devnet.fault_session import FaultSession
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
@@ -25,6 +26,7 @@ from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSetting
 from rollup_node.tools.devnet.status import NetworkStatus, StatusPoller
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
+from rollup_node.tools.faults.verdict import Verdict
 
 TICK_SECONDS = 0.5
 TRAFFIC_SECONDS = 1.0
@@ -56,11 +58,16 @@ class RunResult:
     first_difference: int | None
     first_safe_seconds: float | None
     chaos: ChaosReport | None = None
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether all nodes have the same chain, and the checks of a run with faults hold."""
-        return self.output_roots_equal and (self.chaos is None or self.chaos.passed)
+        return (
+            self.output_roots_equal
+            and (self.chaos is None or self.chaos.passed)
+            and all(verdict.passed for verdict in self.verdicts)
+        )
 
 
 @contextmanager
@@ -101,10 +108,15 @@ async def run(settings: DevnetSettings, root: Path, view: View, started: float) 
     `started` is the monotonic time of the command. Raises ProgramExited, StartFailed, PortInUse or NoProgress, and
     KeyboardInterrupt after a signal during the start or a second signal."""
     with ports.reserved(settings.base_port, settings.nodes) as reserved:
-        return await _run(NetworkPrograms(settings, NetworkFiles(root), reserved), settings, view, started)
+        network = NetworkPrograms(settings, NetworkFiles(root), reserved)
+        session = FaultSession(network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds)
+        async with session:
+            return await _run(network, session, settings, view, started)
 
 
-async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, started: float) -> RunResult:
+async def _run(
+    network: NetworkPrograms, session: FaultSession, settings: DevnetSettings, view: View, started: float
+) -> RunResult:
     stop = asyncio.Event()
     ending = False
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -139,7 +151,8 @@ async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, s
             view.message("op-conductor is not used: it needs a cluster; the conductor of this network stands in for it")
         if not settings.batcher:
             view.message(f"no batcher runs: attach one by the URLs and the batcher_key of {network.files.network}")
-        return await _follow(network, settings, view, stop, started)
+        session.begin()
+        return await _follow(network, session, settings, view, stop, started)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -151,7 +164,12 @@ async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, s
 
 
 async def _follow(
-    network: NetworkPrograms, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+    network: NetworkPrograms,
+    session: FaultSession,
+    settings: DevnetSettings,
+    view: View,
+    stop: asyncio.Event,
+    started: float,
 ) -> RunResult:
     poller = StatusPoller(network.l1, network.nodes, network.files.root, network.conductor)
     l1 = JsonRpcClient(network.l1)
@@ -168,6 +186,9 @@ async def _follow(
     def check() -> None:
         network.children.check()
         chaos.check()
+        session.check()
+        if session.done.is_set():
+            stop.set()
 
     try:
         async with chaos:
@@ -187,6 +208,7 @@ async def _follow(
             first_difference=comparison.first_difference,
             first_safe_seconds=first_safe,
             chaos=report,
+            verdicts=tuple(session.verdicts),
         )
     finally:
         traffic.cancel()

@@ -8,6 +8,7 @@ from pathlib import Path
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.tools.faults.scenario import Scenario, ScenarioError, parse_scenarios
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
 MAX_VERIFIERS = 50
@@ -63,6 +64,8 @@ class DevnetSettings:
     chaos: float | None = None
     seed: int = 0
     altda: str | None = None
+    scenarios: tuple[Scenario, ...] = ()
+    scenario_seconds: float | None = None
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -145,7 +148,24 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         chaos=given.chaos,
         seed=given.seed,
         altda=given.altda,
+        scenarios=_scenarios(given),
     )
+
+
+def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
+    if given.faults is None:
+        return ()
+    for flag, value in (("--chaos", given.chaos), ("--l1", given.l1), ("--anvil", given.anvil)):
+        if value is not None:
+            raise SettingsError(f"--faults: it needs the embedded L1 and engines, without {flag}")
+    if given.no_batcher or given.verifier_engine or given.conductor or given.el_sync:
+        raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --conductor and --el-sync")
+    try:
+        return parse_scenarios(given.faults.read_text())
+    except OSError as error:
+        raise SettingsError(f"--faults {given.faults}: {error.strerror}") from None
+    except (ScenarioError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--faults {given.faults}: {error}") from None
 
 
 def _check_sequencers(given: argparse.Namespace) -> None:
@@ -243,6 +263,9 @@ _CHAOS_HELP = (
     "every so many seconds stop and start, kill or fail over the leading sequencer, or restart an engine, and check at "
     "the end that no height was signed twice (needs --conductor)"
 )
+_FAULTS_HELP = (
+    "run the scenarios of a TOML file: faults between the verifier and its L1, Beacon API and engine; ends with a table"
+)
 _ALTDA_HELP = (
     "keep the batches on a DA server and post commitments. The server is honest, or MODE: lying (wrong bytes at first),"
     " slow, losing (loses inputs, which the batcher then publishes on L1), withholding (loses them for good)"
@@ -284,7 +307,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--conductor", action="store_true", help="a conductor decides which sequencer leads, and fails over to another")
     add("--no-batcher", action="store_true", help="start no batcher: attach one, such as op-batcher, by network.json")
     add("--chaos", type=float, metavar="SECONDS", help=_CHAOS_HELP)
-    add("--seed", type=int, default=0, metavar="N", help="of the random pauses of --chaos")
+    add("--faults", type=Path, metavar="FILE", help=_FAULTS_HELP)
+    add("--seed", type=int, default=0, metavar="N", help="of the random pauses of --chaos, and of --faults")
     add("--anvil", metavar="BINARY", help="run this anvil as L1 instead of the embedded one (needs --da calldata)")
     add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
     add("--beacon", metavar="URL", help="the Beacon API of --l1")

@@ -23,7 +23,7 @@ _LASTING = """
 ## Conditions that last
 
 The log names the code of a condition when it begins, once a minute while it lasts, with what to do, and when it ends;
-`/readyz` has the code and the words of whoever answered. `rollup-node check` has them as well.
+`/readyz` has the code and the words of whoever answered. `rollup-node check` has some of them as well.
 """
 
 _FINDINGS = """
@@ -31,6 +31,12 @@ _FINDINGS = """
 
 `rollup-node check` finds these, and so does a node's start as far as it checks the same
 ([check](operations.md#check-before-a-start)).
+"""
+
+_EVENTS = """
+## Events
+
+Warnings and errors of what happens at one moment.
 """
 
 _COLUMNS = """
@@ -49,9 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def page() -> str:
     """The whole document."""
-    lasting = [code for code in Code if not code.is_finding]
-    findings = [code for code in Code if code.is_finding]
-    return _HEAD + _LASTING + _table(lasting) + _FINDINGS + _table(findings)
+    findings, events = [code for code in Code if code.is_finding], [code for code in Code if code.is_event]
+    lasting = [code for code in Code if code not in findings and code not in events]
+    return _HEAD + _LASTING + _table(lasting) + _EVENTS + _table(events) + _FINDINGS + _table(findings)
 
 
 def _table(codes: Iterable[Code]) -> str:

@@ -72,7 +72,9 @@ def in_step(
     final = now - now % EPOCH - 2 * EPOCH
     unsafe = l2(now - now % L2_BLOCK)
     current = l1(now - batch_age + 30) if safe_age is not None else l1(head)
-    engine = EngineStatus(1, unsafe, l2(now - batch_age), None, None, l2(final - 240), False, False)
+    engine = EngineStatus(
+        1, unsafe, l2(now - batch_age), None, None, l2(min(final - 240, now - batch_age)), False, False
+    )
     derivation = DerivationStatus(
         1, current, safe_age is None, 9, waits=waits or DerivationWaits(412, 230, 95, 310, 187)
     )

@@ -10,6 +10,7 @@ from rollup_node.stages.blobs.slots import SlotClock, choose_clock
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
+from rollup_node.stages.messages.codes import Code
 
 log = get_logger("blobs")
 
@@ -87,12 +88,20 @@ class BeaconClock:
         before, self._clock = self._clock, choose_clock(genesis, durations, timestamp)
         if len({*genesis}) > 1 or len({*durations}) > 1:
             text = "beacon endpoints contradict each other about genesis time or slot duration"
-            self._warnings.warn("contradiction", text, chosen=self._clock, genesis=genesis, slot_ms=durations)
+            self._warnings.warn(
+                "contradiction",
+                text,
+                code=Code.BEACON_CHAIN.text,
+                chosen=self._clock,
+                genesis=genesis,
+                slot_ms=durations,
+            )
         if before is not None and self._clock != before:
-            self._warnings.warn("change", "beacon endpoints corrected themselves", before=before, now=self._clock)
+            text = "beacon endpoints corrected themselves"
+            self._warnings.warn("change", text, code=Code.BEACON_CHAIN.text, before=before, now=self._clock)
         if not self._clock.starts_slot(timestamp):
             text = "no slot starts at the time of an L1 block: the beacon endpoint may belong to another chain"
-            self._warnings.warn("other chain", text, time=timestamp, clock=self._clock)
+            self._warnings.warn("other chain", text, code=Code.BEACON_CHAIN.text, time=timestamp, clock=self._clock)
 
     async def _statements(self) -> tuple[list[int], list[int], list[str]]:
         """Genesis times and slot durations in the order of the endpoints, and the errors of those that failed."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import aiohttp
@@ -20,9 +21,11 @@ from rollup_node.stages.io.endpoint_errors import (
     endpoint_name,
     why_not_connected,
 )
+from rollup_node.stages.io.endpoint_meter import EndpointMeter
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -30,6 +33,7 @@ from rollup_node.stages.protocol.types import BlobRef
 
 T = TypeVar("T")
 
+RPC = "beacon"
 SMALL_BODY = 1 << 20
 """Bytes of genesis or spec."""
 ORDINARY_BODY = 8 << 20
@@ -43,7 +47,22 @@ ROUTE_SECONDS = 600.0
 """How long a route that an endpoint does not support is not tried again."""
 MAX_WORDS = 300
 """Characters of an error response that are shown."""
+_TOO_MANY = 429
+THROTTLED = "throttled"
+_FAULTS = {
+    Failed.HAS_NONE: "has_none",
+    Failed.OTHER_BLOBS: "wrong_data",
+    Failed.WRONG_BLOBS: "wrong_data",
+    Failed.OTHER_CHAIN: "other_chain",
+    Failed.MALFORMED: "wrong_data",
+    Failed.NO_ANSWER: "unreachable",
+}
+FAULTS = tuple(dict.fromkeys((THROTTLED, *_FAULTS.values())))
+"""What the metrics say of a source that fails."""
+JSON, SSZ = "application/json", "application/octet-stream"
+_PREFERS_SSZ = f"{SSZ};q=1.0,{JSON};q=0.9"
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
+_UNSUPPORTED_MEDIA = (406, 415)
 
 
 class BlobsNotFoundError(Exception):
@@ -62,8 +81,18 @@ class SourcesFailedError(EndpointError):
         self.failures = tuple(failures)
 
 
+class _Response(NamedTuple):
+    status: int
+    body: bytes
+    media: str = JSON
+
+
 class _Words(msgspec.Struct):
     message: str = ""
+
+
+class _SszError(BeaconResponseError):
+    """A response in SSZ is not what the route returns."""
 
 
 class BlobOffer(NamedTuple):
@@ -85,20 +114,21 @@ class BeaconEndpoint:
         self.record = EndpointRecord("beacon", self.name)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
-        self._meter, self._large = meter, large
+        self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
         self._no_commitments_until = 0.0
+        self._no_ssz_until = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     async def genesis_time(self) -> int:
         """The beacon chain's genesis time in Unix seconds [BCN2]."""
-        status, body = await self._get("genesis", "eth/v1/beacon/genesis", (), SMALL_BODY)
-        return beacon_api.parse_genesis_time(self._ok(status, body))
+        response = await self._get("genesis", "eth/v1/beacon/genesis", (), SMALL_BODY)
+        return beacon_api.parse_genesis_time(self._ok(response))
 
     async def slot_milliseconds(self) -> int:
         """The slot duration [BCN3]."""
-        status, body = await self._get("spec", "eth/v1/config/spec", (), SMALL_BODY)
-        return beacon_api.parse_slot_milliseconds(self._ok(status, body))
+        response = await self._get("spec", "eth/v1/config/spec", (), SMALL_BODY)
+        return beacon_api.parse_slot_milliseconds(self._ok(response))
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
         """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
@@ -134,7 +164,8 @@ class BeaconEndpoint:
         """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs. Commitments of the block
         make it cheaper to verify several blobs, not to verify one."""
         query = [("versioned_hashes", to_hex(ref.hash)) for ref in wanted]
-        blobs = await self._fetch("blobs", f"eth/v1/beacon/blobs/{slot}", query, beacon_api.parse_blobs)
+        path = f"eth/v1/beacon/blobs/{slot}"
+        blobs = await self._fetch("blobs", path, query, beacon_api.parse_blobs, beacon_api.parse_ssz_blobs)
         commitments = await self._commitments(slot) if len(blobs) > 1 or (blobs and prefetch) else None
         return beacon_api.pair_with_commitments(blobs, wanted, commitments)
 
@@ -148,6 +179,7 @@ class BeaconEndpoint:
                 f"eth/v1/beacon/blob_sidecars/{slot}",
                 query,
                 lambda body: beacon_api.parse_sidecars(body, hashes),
+                lambda body: beacon_api.parse_ssz_sidecars(body, hashes),
             )
         except EndpointError as error:
             if error.status != 404:
@@ -175,54 +207,95 @@ class BeaconEndpoint:
         self._no_commitments_until = time.monotonic() + ROUTE_SECONDS
         return None
 
-    async def _fetch(self, label: str, path: str, query: Sequence[tuple[str, str]], parse: Callable[[bytes], T]) -> T:
-        """What `parse` makes of a response with status 200. Raises EndpointError with the status otherwise."""
+    async def _fetch(
+        self,
+        label: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        parse: Callable[[bytes], T],
+        parse_ssz: Callable[[bytes], T] | None = None,
+    ) -> T:
+        """What `parse` makes of a response with status 200, or `parse_ssz` of one in SSZ, which is asked for where that
+        is given [BCN18]. Raises EndpointError with the status otherwise."""
+        if parse_ssz is not None and time.monotonic() >= self._no_ssz_until:
+            try:
+                return await self._fetch_as(_PREFERS_SSZ, label, path, query, {JSON: parse, SSZ: parse_ssz})
+            except EndpointError as error:
+                if error.status not in _UNSUPPORTED_MEDIA:
+                    raise
+            except _SszError:
+                pass
+            self._no_ssz_until = time.monotonic() + ROUTE_SECONDS
+        return await self._fetch_as(JSON, label, path, query, {JSON: parse})
+
+    async def _fetch_as(
+        self,
+        accept: str,
+        label: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        parsers: Mapping[str, Callable[[bytes], T]],
+    ) -> T:
         try:
-            return _parsed(parse, self._ok(*await self._get(label, path, query, ORDINARY_BODY)))
+            return self._parsed(parsers, await self._get(label, path, query, ORDINARY_BODY, accept))
         except AnswerTooLargeError:
             pass
         async with self._large:
-            return _parsed(parse, self._ok(*await self._get(label, path, query, MAX_BODY)))
+            return self._parsed(parsers, await self._get(label, path, query, MAX_BODY, accept))
+
+    def _parsed(self, parsers: Mapping[str, Callable[[bytes], T]], response: _Response) -> T:
+        """What the parser of its media type makes of a response. Raises a new error: the frames of the first would keep
+        the body."""
+        media = response.media if response.media in parsers else JSON
+        try:
+            return parsers[media](self._ok(response))
+        except BeaconResponseError as error:
+            text = str(error)
+        del response
+        raise _SszError(text) if media == SSZ else BeaconResponseError(text)
 
     def _own_words(self, error: EndpointError) -> str:
         return str(error).removeprefix(f"{self.name}: ")
 
-    def _ok(self, status: int, body: bytes) -> bytes:
-        if status != 200:
-            raise self._refusal(status, body)
-        return body
+    def _ok(self, response: _Response) -> bytes:
+        if response.status != 200:
+            raise self._refusal(response)
+        return response.body
 
-    def _refusal(self, status: int, body: bytes) -> EndpointError:
-        return EndpointError(self.name, f"HTTP status {status}{_words(body)}", status)
+    def _refusal(self, response: _Response) -> EndpointError:
+        return EndpointError(self.name, f"HTTP status {response.status}{_words(response.body)}", response.status)
 
-    async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
-        """Status and body of one request, which is recorded."""
+    async def _get(
+        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
+    ) -> _Response:
+        """The response to one request, which is recorded."""
         start = time.monotonic()
         try:
-            status, body = await self._request(label, path, query, max_body)
+            response = await self._request(label, path, query, max_body, accept)
         except AnswerTooLargeError:
             self.record.answered(time.monotonic() - start)
             raise
         except EndpointError as error:
             self.record.failed(error)
             raise
-        if status == 200 or status in _UNSUPPORTED_ROUTE:
+        if response.status == 200 or response.status in _UNSUPPORTED_ROUTE + _UNSUPPORTED_MEDIA:
             self.record.answered(time.monotonic() - start)
         else:
-            self.record.failed(self._refusal(status, body))
-        return status, body
+            self.record.failed(self._refusal(response))
+        return response
 
     async def _request(
-        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int
-    ) -> tuple[int, bytes]:
-        """Status and body of one request, whose metrics are recorded under `label`."""
-        self._meter.count("rpc_client_requests_total", rpc="beacon", method=label)
-        start, error = time.monotonic(), "endpoint"
+        self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str
+    ) -> _Response:
+        """The response to one request, whose metrics are recorded under `label`."""
+        self._meter.sent(label)
+        start, error = time.monotonic(), NO_ANSWER
         try:
             async with asyncio.timeout(self._timeout):
-                status, body = await self._exchange(path, query, max_body)
-            error = "" if status == 200 else f"http_{status}"
-            return status, body
+                response = await self._exchange(path, query, max_body, accept)
+            error = OK if response.status == 200 else f"http_{response.status}"
+            self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
+            return response
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
         except BodyTooLargeError as failure:
@@ -234,23 +307,25 @@ class BeaconEndpoint:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="beacon", method=label)
-            self._meter.count("rpc_client_responses_total", rpc="beacon", method=label, error=error)
+            self._meter.ended(label, time.monotonic() - start, error)
 
-    async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int) -> tuple[int, bytes]:
+    async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
         # A hosted endpoint may have its key in the path or the query of its URL.
         url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}")
         url = url.with_query([*self._base.query.items(), *query])
-        async with self._open().get(url, allow_redirects=False) as response:
-            return response.status, await read_body(response, max_body)
+        # Blobs are compressed data: gzip makes them no shorter.
+        headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
+        async with self._open().get(url, headers=headers, allow_redirects=False) as response:
+            # aiohttp takes a response without a type for binary data.
+            media = response.content_type if "Content-Type" in response.headers else JSON
+            return _Response(response.status, await read_body(response, max_body), media)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,
-                headers={"Accept": "application/json", "Accept-Encoding": "gzip", **self._headers},
+                headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
@@ -268,19 +343,25 @@ class BeaconEndpoints:
         )
         self.clock = BeaconClock(self.all, config.slot_seconds)
         self._current = 0
+        self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all], FAULTS)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
         """The offer of the first endpoint that has one. Raises BlobsNotFoundError if all endpoints answer so, and
         EndpointError if all fail otherwise."""
         offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
-        self._current = index
+        self._use(index)
         return offer
 
-    def failed(self, offer: BlobOffer) -> None:
+    def failed(self, offer: BlobOffer, failed: Failed) -> None:
         """Records that an offer lacked wanted blobs: the next endpoint is used first from now on."""
         offer.endpoint.failed(offer)
+        self._meter.failed(offer.endpoint.name, _FAULTS[failed])
         if self.all[self._current] is offer.endpoint:
-            self._current = (self._current + 1) % len(self.all)
+            self._use((self._current + 1) % len(self.all))
+
+    def _use(self, index: int) -> None:
+        self._current = index
+        self._meter.use(self.all[index].name)
 
     def counts(self) -> list[EndpointCounts]:
         """How each of them answers."""
@@ -312,6 +393,9 @@ class BeaconEndpoints:
                     if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
                         raise error
                     failures.append(_failure(self.all[index], error))
+                    is_overloaded = isinstance(error, EndpointError) and error.status == _TOO_MANY
+                    fault = THROTTLED if is_overloaded else _FAULTS[failures[-1].failed]
+                    self._meter.failed(self.all[index].name, fault)
         finally:
             for future in running:
                 future.cancel()
@@ -319,16 +403,6 @@ class BeaconEndpoints:
         if all(failure.failed is Failed.HAS_NONE for failure in failures):
             raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
         raise SourcesFailedError(failures)
-
-
-def _parsed(parse: Callable[[bytes], T], body: bytes) -> T:
-    """What `parse` makes of a body. Raises a new error: the frames of the first would keep the body."""
-    try:
-        return parse(body)
-    except BeaconResponseError as error:
-        text = str(error)
-    del body
-    raise BeaconResponseError(text)
 
 
 def _words(body: bytes) -> str:

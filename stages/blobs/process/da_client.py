@@ -10,11 +10,13 @@ from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name, why_not_connected
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import Keccak256
 
+RPC, METHOD = "da-server", "get"
 MAX_BODY = 32 << 20
 """Bytes of an input: twice what the DA layers in use take."""
 MAX_HASHED = 1 << 30
@@ -40,7 +42,7 @@ class DaClient:
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
         self.record = EndpointRecord("da-server", self.name)
-        self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, meter
+        self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._session: aiohttp.ClientSession | None = None
 
@@ -61,12 +63,14 @@ class DaClient:
 
     async def _get(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
         """One request, whose metrics are recorded."""
-        self._meter.count("rpc_client_requests_total", rpc="da-server", method="get")
-        start, error = time.monotonic(), "endpoint"
+        self._meter.sent(METHOD)
+        start, error = time.monotonic(), NO_ANSWER
         try:
             async with asyncio.timeout(self._timeout):
                 found = await self._exchange(commitment, ahead)
-            error = ""
+            size = len(found.data) if isinstance(found, InputResponse) else found.size
+            self._meter.exchanged(METHOD, len(commitment.encode()), size)
+            error = OK
             return found
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
@@ -78,9 +82,7 @@ class DaClient:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="da-server", method="get")
-            self._meter.count("rpc_client_responses_total", rpc="da-server", method="get", error=error)
+            self._meter.ended(METHOD, time.monotonic() - start, error)
 
     async def close(self) -> None:
         """Closes the connections."""

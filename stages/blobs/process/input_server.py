@@ -12,12 +12,13 @@ from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.blobs.process.da_client import DaClient, InputNotFoundError, TooLargeAheadError
 from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.blobs import InputRequest, InputUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts
-from rollup_node.stages.protocol.commitments import KECCAK
+from rollup_node.stages.protocol.commitments import KECCAK, Commitment
 
 log = get_logger("da")
 
@@ -34,7 +35,8 @@ class InputServer:
         self._server, self._meter, self._wake = server, meter, wake
         self._pending, self._cache = PendingInputs(), InputCache()
         self._fetches: dict[asyncio.Task[None], PendingInput] = {}
-        self._warnings = RepeatedWarnings(log)
+        self._condition = LastingCondition(log)
+        self._reported: Commitment | None = None
 
     @property
     def name(self) -> str:
@@ -97,6 +99,8 @@ class InputServer:
             answer = await self._client.get(pending.commitment, ahead=not pending.urgent)
             if not verified and start != pending.start:
                 return  # it is read again for the new start
+            if pending.commitment == self._reported:
+                self._condition.end("the DA server returns inputs again", commitment=pending.commitment)
             self._cache.put(answer, None if verified else start)
             self._pending.remove(pending)
         except EndpointError as error:
@@ -116,8 +120,11 @@ class InputServer:
             return pending.postponed(str(error))
         not_found = isinstance(error, InputNotFoundError)
         self._meter.count("storage_errors")
-        kind = "urgent" if pending.urgent else "prefetched"
-        self._warnings.warn(
-            kind, "could not read an input", commitment=pending.commitment, urgent=pending.urgent, error=error
-        )
+        if pending.urgent:
+            self._reported = pending.commitment
+            code = Code.ALTDA_MISSING if not_found else Code.ALTDA_UNREACHABLE
+            text = "the DA server does not return an input that derivation waits for"
+            self._condition.report(code, text, commitment=pending.commitment, error=error)
+        else:
+            log.debug("could not read an input ahead", commitment=pending.commitment, error=error)
         return pending.failed(str(error), not_found, time.monotonic())

@@ -17,13 +17,13 @@ from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.endpoint_errors import EndpointError
-from rollup_node.stages.io.lasting_conditions import LastingCondition
+from rollup_node.stages.io.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, InputRequest
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.foreign_json import one_line
@@ -33,6 +33,7 @@ log = get_logger("blobs")
 MAX_FETCHES = 4
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+BLOBS = "blobs"
 NO_ENDPOINT = "there is no endpoint to fetch blobs from: give one with --l1.beacon"
 _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
 
@@ -42,8 +43,11 @@ class BlobsStage:
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
-        self._meter, self._condition = meter, LastingCondition(log)
+        self._meter, self._conditions = meter, LastingConditions(log)
         self._requests = PendingRequests(config.cache_bytes)
+        for flag in ("true", "false"):
+            meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
+            meter.count("l1_source_cache_add", 0, type=BLOBS, evicted=flag)
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
@@ -89,6 +93,8 @@ class BlobsStage:
             if self._inputs is not None:
                 self._inputs.on_request(client, request)
             return
+        hit = request.blobs[0].hash in self._requests.cache if request.blobs else True
+        self._meter.count("l1_source_cache_get", type=BLOBS, hit="true" if hit else "false")
         pending = self._requests.request(client, request, time.monotonic())
         if pending.urgent and not pending.is_reported and pending.missing and pending.error is not None:
             self._report(pending)
@@ -106,7 +112,7 @@ class BlobsStage:
         if not isinstance(response, BlobsResponse):
             return True
         if pending.urgent:
-            self._condition.end("blobs have been found", l1_block=pending.block)
+            self._conditions.end("blobs", "blobs have been found", l1_block=pending.block)
         if not pending.clients:
             self._requests.remove(pending)
         return not pending.clients
@@ -127,7 +133,7 @@ class BlobsStage:
         all_sent = all([self._respond(pending) for pending in self._requests if not pending.missing])
         for pending in self._requests.due(now):
             self._start_fetch(pending)
-        self._meter.set("l1_source_cache_size", len(self._requests.cache), type="blobs")
+        self._meter.set("l1_source_cache_size", len(self._requests.cache), type=BLOBS)
         self._publish_health()
         retry = self._requests.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
@@ -153,11 +159,10 @@ class BlobsStage:
             wanted = tuple(ref.hash for ref in pending.missing)
             verified = await self._verifier.verify(wanted, offer.blobs, pending.urgent)
             pending.add(verified.contents)
-            for content in verified.contents:
-                self._requests.cache.put(content)
+            self._cache(verified.contents)
             if pending.missing:
-                self._endpoints.failed(offer)
                 error = _lacking(offer, len(wanted), verified, pending)
+                self._endpoints.failed(offer, error.failed)
         except _FetchErrors as failure:
             error = failure
         finally:
@@ -167,11 +172,21 @@ class BlobsStage:
             self._failed(pending, error)
         self._respond(pending)
 
+    def _cache(self, contents: Sequence[BlobContent]) -> None:
+        """Keeps blobs, and counts those that others gave way to."""
+        cache = self._requests.cache
+        for content in contents:
+            before, is_new = len(cache), content.hash not in cache
+            cache.put(content)
+            evicted = "true" if len(cache) < before + is_new else "false"
+            self._meter.count("l1_source_cache_add", int(is_new), type=BLOBS, evicted=evicted)
+
     def _failed(self, pending: PendingRequest, error: Exception | SourceFailure) -> None:
         """Records that blobs are missing. The slot may be wrong, unless a worker failed."""
         if isinstance(error, TaskFailed):
             pending.failed(None, one_line(str(error)), False, time.monotonic())
-            log.warn("could not verify blobs", l1_block=pending.block, error=one_line(str(error)))
+            fields = {"l1_block": pending.block, "error": one_line(str(error))}
+            log.warn("could not verify blobs", code=Code.WORKER_FAILED.text, **fields)
             return
         self._endpoints.clock.doubt()
         not_found = isinstance(error, BlobsNotFoundError)
@@ -192,8 +207,8 @@ class BlobsStage:
         age = _age(time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"
-        self._condition.report(
-            pending.code, text, l1_block=pending.block, age=age, sources=sources, answer=pending.reason
+        self._conditions.report(
+            "blobs", pending.code, text, l1_block=pending.block, age=age, sources=sources, answer=pending.reason
         )
 
     def _publish_health(self) -> None:

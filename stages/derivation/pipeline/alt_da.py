@@ -16,6 +16,7 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     CommitmentTypeMismatch,
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.challenges import ChallengeStatus
 from rollup_node.stages.protocol.commitments import (
@@ -98,7 +99,8 @@ class AltDaResolver:
         if self.is_last_chance:
             raise CriticalError(
                 f"no DA server has the input of commitment {commitment} of L1 block {included}, and it could be"
-                f" challenged until L1 block {self.challenges.challenge_window_end(included)} only"
+                f" challenged until L1 block {self.challenges.challenge_window_end(included)} only",
+                Code.ALTDA_LOST,
             )
         return NeedChallenges(self.challenges.next_number)
 

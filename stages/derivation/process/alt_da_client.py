@@ -13,6 +13,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.protocol.challenges import ChallengeStatus
@@ -37,13 +38,15 @@ class AltDaClient:
     answers in it that the DA server does not have it, to requests from number `_first` on."""
 
     def __init__(self, resolver: AltDaResolver, blobs: Client, meter: Meter, log: Logger) -> None:
-        self._resolver, self._blobs, self._meter, self._warnings = resolver, blobs, meter, RepeatedWarnings(log)
+        self._resolver, self._blobs, self._meter = resolver, blobs, meter
+        self._log, self._warnings = log, RepeatedWarnings(log)
         self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
         self._start = self._number = self._first = self._not_found = 0
         self._phase: tuple[NeedInput, bool] | None = None
         self._phase_began = 0.0
         self._waits_for: tuple[NeedInput | None, float] = (None, 0.0)
         self._error: str | None = None
+        self._code = Code.ALTDA_UNREACHABLE
 
     @property
     def settled_l1(self) -> int | None:
@@ -66,6 +69,7 @@ class AltDaClient:
             if message.not_found:
                 self._on_not_found(message, now)
             self._error = message.error
+            self._code = Code.ALTDA_MISSING if message.not_found else Code.ALTDA_UNREACHABLE
 
     def on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
         """L1's heads."""
@@ -101,11 +105,12 @@ class AltDaClient:
         needed, since = self._waits_for
         if needed != self._resolver.needed:
             self._waits_for, self._error = (self._resolver.needed, now), None
+            self._code = Code.ALTDA_UNREACHABLE
             return []
         if needed is None or now - since <= LONG_WAIT:
             return []
         error = f": {self._error}" if self._error else ""
-        return [f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}"]
+        return [self._code.before(f"derivation has waited {now - since:.0f} s for {self._describe(needed)}{error}")]
 
     def _enter_phase(self, needed: NeedInput, now: float) -> None:
         phase = needed, self._resolver.is_last_chance
@@ -129,14 +134,17 @@ class AltDaClient:
         return self._resolver.needed is not None and self._resolver.needed.commitment == commitment
 
     def _explain(self, needed: NeedInput, is_last_chance: bool) -> None:
-        does = "its challenge window is over, derivation ends soon" if is_last_chance else "reading challenges ahead"
-        self._warnings.warn(
-            "lost" if is_last_chance else "not found",
-            f"the DA server does not have an input: {does}",
-            commitment=needed.commitment,
-            block=needed.block,
-            challenged_until=self._resolver.challenges.challenge_window_end(needed.block.number),
+        until = self._resolver.challenges.challenge_window_end(needed.block.number)
+        fields = {"commitment": needed.commitment, "block": needed.block, "challenged_until": until}
+        if not is_last_chance:
+            text = "the DA server does not have an input: reading challenges ahead"
+            self._log.info(text, code=Code.ALTDA_MISSING.text, **fields)
+            return
+        text, fields["do"] = (
+            "the DA server does not have an input: its challenge window is over, derivation ends soon",
+            Code.ALTDA_LOST.remedy,
         )
+        self._warnings.warn("lost", text, code=Code.ALTDA_LOST.text, **fields)
 
     def _describe(self, needed: NeedInput) -> str:
         """The input, and what becomes of it on L1."""

@@ -10,6 +10,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.codes import Code
 
 log = get_logger("derivation")
 
@@ -92,6 +93,7 @@ class DecodingClient:
         try:
             result: DecodedChannel = await pool.run(need.task)
         except TaskFailed as failure:
-            log.warn("workers failed to decode a channel, decoding it here", reason=failure.reason)
+            text = "workers failed to decode a channel, decoding it here"
+            log.warn(text, code=Code.WORKER_FAILED.text, reason=failure.reason)
             return await asyncio.to_thread(run, need.task)
         return result

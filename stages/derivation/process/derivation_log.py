@@ -6,7 +6,13 @@ from collections.abc import Callable
 from prometheus_client import Counter
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
+from rollup_node.stages.derivation.pipeline.outputs import (
+    NeedBlobs,
+    NeedChallenges,
+    NeedDecoded,
+    NeedL1Block,
+    NeedL2Blocks,
+)
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.reasons.singular import TimestampPast
@@ -14,6 +20,8 @@ from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.ref_metrics import show_l1_block
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropCount, DropCounts, DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -48,8 +56,8 @@ class _Kind:
     being read besides the first one, `repeats`. `origin` is that block; `last` the last one of all, with their
     `count`."""
 
-    def __init__(self, counter: Counter, is_warning: bool, dropped: Dropped) -> None:
-        self.counter, self.is_warning = counter, is_warning
+    def __init__(self, counters: tuple[Counter, Counter], is_warning: bool, dropped: Dropped) -> None:
+        self.counters, self.is_warning = counters, is_warning
         self.label = dropped.label
         self.origin: L1BlockRef | None = None
         self.repeats = self.count = 0
@@ -74,6 +82,7 @@ class DerivationLog:
         self._warned = 0
         self._origin: L1BlockRef | None = None
         self._need: tuple[object, float] = (None, 0.0)
+        self._l1_need: tuple[object, float] = (None, 0.0)
         self._stall: tuple[Reason | None, int] = (None, 0)
         self._last_reset: tuple[str | None, int] = (None, 0)
         self.buffer = DropBuffer()
@@ -118,16 +127,21 @@ class DerivationLog:
             kind = self._in_block[key] = self._kinds.get(key) or self._new_kind(dropped)
             kind.origin = dropped.origin
             self._write(kind, str(dropped), **dropped.reason.values)
-        kind.counter.inc()
+        for counter in kind.counters:
+            counter.inc()
         kind.count += 1
         kind.last = dropped
         if dropped.effect is DropEffect.TIMED_OUT:
             self._meter.count("channel_timeout")
 
     def _new_kind(self, dropped: Dropped) -> _Kind:
-        counter = self._meter.counter("derivation_drops_total", effect=dropped.effect.value, rule=dropped.label)
+        effect = dropped.effect.value
+        counters = (
+            self._meter.counter("derivation_drops_total", effect=effect, rule=dropped.label),
+            self._meter.counter("derivation_drop_effects_total", effect=effect),
+        )
         is_warning = dropped.effect in _WARNINGS and not isinstance(dropped.reason, _EXPECTED)
-        kind = self._kinds[dropped.effect, type(dropped.reason)] = _Kind(counter, is_warning, dropped)
+        kind = self._kinds[dropped.effect, type(dropped.reason)] = _Kind(counters, is_warning, dropped)
         return kind
 
     def _log_repeats(self) -> None:
@@ -141,14 +155,15 @@ class DerivationLog:
 
     def _write(self, kind: _Kind, text: str, **values: int | str) -> None:
         write = self._log.warn if kind.is_warning and self._may_warn() else self._log.debug
-        write(text, at=kind.origin, **values)
+        write(text, code=Code.INPUT_DROPPED.text, at=kind.origin, **values)
 
     def _may_warn(self) -> bool:
         """Whether another warning of a drop fits into this minute."""
         now = self._clock()
         if now - self._warned_since >= WARNING_SECONDS:
             if self._warned > MAX_WARNINGS:
-                self._log.warn("more was dropped than is logged, see explain", count=self._warned - MAX_WARNINGS)
+                text, count = "more was dropped than is logged, see explain", self._warned - MAX_WARNINGS
+                self._log.warn(text, code=Code.INPUT_DROPPED.text, count=count)
             self._warned_since, self._warned = now, 0
         self._warned += 1
         return self._warned <= MAX_WARNINGS
@@ -157,8 +172,7 @@ class DerivationLog:
         """Records the L1 block being read; the one before has been read."""
         self._log_repeats()
         self._origin = block
-        self._meter.set("refs_number", block.number, layer="l1", type="l1_derived")
-        self._meter.set("refs_time", block.timestamp, layer="l1", type="l1_derived")
+        show_l1_block(self._meter, "l1_derived", block)
         self._log.trace("reading L1 block", block=block)
 
     def frames_added(self, total: int) -> None:
@@ -179,8 +193,20 @@ class DerivationLog:
 
     def reset_needed(self, reason: str) -> None:
         """The deriver cannot go on without a reset."""
+        self._meter.count("derivation_errors")
         last, times = self._last_reset
         self._last_reset = reason, times + 1 if reason == last else 1
+
+    def waits_for(self, need: object) -> None:
+        """Derivation waits for what meets a need, or for nothing; counts how long it waited for the last one if that
+        was L1's."""
+        last, since = self._l1_need
+        if need == last:
+            return
+        now = self._clock()
+        if (request := _l1_request(last)) is not None:
+            self._meter.observe("l1_request_seconds", now - since, request=request)
+        self._l1_need = need, now
 
     def idle(self, idle: bool) -> None:
         """Whether all L1 blocks up to the head are exhausted."""
@@ -199,13 +225,26 @@ class DerivationLog:
         if reset is not None:
             found.append(f"derivation waits for a reset: {reset}")
         if self._last_reset[1] >= SAME_RESETS:
-            found.append(f"{self._last_reset[1]} resets for the same reason: {self._last_reset[0]}")
+            text = f"{self._last_reset[1]} resets for the same reason: {self._last_reset[0]}"
+            found.append(Code.RESET_LOOP.before(text))
         number = self._origin.number if self._origin else 0
         if stalled_by != self._stall[0]:
             self._stall = stalled_by, number
         elif stalled_by is not None and number - self._stall[1] > STALLED_BLOCKS:
             found.append(f"a batch has held up the queue for {number - self._stall[1]} L1 blocks: {stalled_by}")
         return found
+
+
+def _l1_request(need: object) -> str | None:
+    """The metric label of a need that L1 meets."""
+    match need:
+        case NeedL1Block():
+            return "block"
+        case NeedBlobs():
+            return "blobs"
+        case NeedChallenges():
+            return "challenges"
+    return None
 
 
 def _description(need: object) -> str | None:

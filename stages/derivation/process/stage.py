@@ -205,9 +205,11 @@ class DerivationStage:
         self._look_ahead()
         self._request(time.monotonic())
         self._publish()
+        is_idle = waits and self._is_idle()
+        self.derivation_log.waits_for(self._unmet if waits and not is_idle else None)
         if not waits:
             return 0.0
-        if self._is_idle():
+        if is_idle:
             self._waits.rests()
         else:
             self._waits.waits_for(self._unmet)

@@ -31,6 +31,7 @@ from rollup_node.stages.engine.api.engine_api import (
     build_start_result,
     insert_result,
 )
+from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
@@ -227,7 +228,8 @@ class AttributesHandler:
     def answer(self, call: object, answer: object) -> ProcessedAttributes | None:
         """Takes the engine's answer to `call`, which may also be the controller's forkchoice update; the outcome when
         the job is done. An answer to a call that is not due is ignored. Raises TemporaryError when the same call is due
-        again, ResetError when a new start is needed, CriticalError when deposits alone are invalid."""
+        again, ResetError when a new start is needed, CriticalError when deposits alone are invalid, and
+        ForkMismatchError when the engine has other forks."""
         job = self.job
         if isinstance(call, ForkchoiceUpdate) and call.attributes is None and call == self.controller.forkchoice_due():
             self.controller.answer(call, answer)
@@ -262,6 +264,7 @@ class AttributesHandler:
 
     def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> ProcessedAttributes | None:
         result = build_start_result(answer)
+        raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
         if result.status is CallStatus.INVALID:
             return self._invalid(job, result.text)
         raise_unless_done(result)

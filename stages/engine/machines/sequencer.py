@@ -35,6 +35,7 @@ from rollup_node.stages.engine.api.engine_api import (
     build_start_result,
     insert_result,
 )
+from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
 from rollup_node.stages.protocol.block_refs import sealed_payload_error
@@ -290,7 +291,7 @@ class Sequencer:
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
         """Takes the engine's answer to the call that was due; an answer to another call is ignored. Raises ResetError
-        when a new start is needed."""
+        when a new start is needed, and ForkMismatchError when the engine has other forks."""
         heads = self.heads
         if heads is None:
             return None
@@ -303,6 +304,7 @@ class Sequencer:
         return None
 
     def _started(self, attributes: PayloadAttributes, heads: Heads, answer: object, now: float) -> BuildDropped | None:
+        raise_for_fork_mismatch(self.rollup, attributes, heads.unsafe.number + 1, answer)
         result = build_start_result(answer)
         self.attributes = self.problem = None
         done = result.status is CallStatus.DONE

@@ -5,6 +5,8 @@ from collections import deque
 
 import msgspec
 
+from rollup_node.stages.messages.codes import Code
+
 POLL_SECONDS = 10.0
 SAMPLES = 31
 STALL_SECONDS = 300.0
@@ -22,10 +24,15 @@ class SyncEstimate(msgspec.Struct, frozen=True):
     stalled: float
 
     @property
+    def is_stalled(self) -> bool:
+        """Whether there has been no new block for long."""
+        return self.stalled >= STALL_SECONDS
+
+    @property
     def text(self) -> str:
         """A line for operators."""
-        if self.stalled >= STALL_SECONDS:
-            return (
+        if self.is_stalled:
+            return Code.EL_SYNC_STALLED.before(
                 f"EL sync: {self.to_go} blocks to go, no new block for {self.stalled / 60:.0f} min; check that the"
                 " execution engine has peers, or start with --syncmode=consensus-layer"
             )

@@ -6,17 +6,26 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Server
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
-from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.engine.process.reset_watch import ResetWatch
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.io.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.ref_metrics import show_payload
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 log = get_logger("engine")
+
+LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN, Code.L1_CONTRADICTS})
+"""What the l1 process logs for its heads; here it is a health problem alone."""
 
 
 class ActionHandler:
@@ -35,6 +44,12 @@ class ActionHandler:
     ) -> None:
         self._config, self._meter, self._status = config, meter, status
         self._l1, self._blocks, self._control, self._p2p, self._payloads = l1, blocks, control, p2p, payloads
+        self._failures, self._el_sync = LastingConditions(log), LastingCondition(log)
+        self._sequencer_waits = LastingCondition(log)
+        self._resets = ResetWatch(log, lambda problem: status.set_problem("resets", problem))
+        if config.follow_url is not None:
+            for result in FollowResult:
+                meter.count("follow_source_requests_total", 0, result=result.value)
         self._handlers: dict[type[act.Action], Callable[[Any], None]] = {
             act.SendToDerivation: lambda action: self._send(self._blocks, action),
             act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),
@@ -43,11 +58,11 @@ class ActionHandler:
             act.RequestGap: self._request_gap,
             act.RequestL1Blocks: lambda action: self._l1.request(action.blocks.first, action.blocks.count),
             act.PublishStatus: lambda action: self._status.publish(action.status),
-            act.ShowProblem: lambda action: self._status.set_problem(action.name, action.problem),
+            act.ShowProblem: self._show_problem,
             act.WorkFailed: self._work_failed,
             act.WorkRecovered: self._work_recovered,
             act.ResetStarted: self._reset_started,
-            act.ResetRequested: lambda action: log.warn("derivation requests a reset", reason=action.reason),
+            act.ResetRequested: lambda action: log.info("derivation requests a reset", reason=action.reason),
             act.StartFound: self._start_found,
             act.DerivationRestarted: self._derivation_restarted,
             act.AttributesProcessed: self._attributes_processed,
@@ -60,11 +75,15 @@ class ActionHandler:
             act.BlockSequenced: self._block_sequenced,
             act.SequencerStarted: lambda action: log.info("sequencer started", head=action.head),
             act.SequencerStopped: lambda action: log.info("sequencer stopped", head=action.head),
-            act.StopWaitSkipped: lambda action: log.warn("stopping without the last block", reason=action.reason),
-            act.LeaderOverridden: lambda action: log.warn(
-                "leader overridden, blocks are not committed to the conductor"
+            act.StopWaitSkipped: lambda action: log.warn(
+                "stopping without the last block", code=Code.SEQUENCER_ADMIN.text, reason=action.reason
             ),
-            act.SequencerWaits: lambda action: log.warn("sequencer cannot build a block", reason=action.reason),
+            act.LeaderOverridden: lambda action: log.warn(
+                "leader overridden, blocks are not committed to the conductor", code=Code.SEQUENCER_ADMIN.text
+            ),
+            act.SequencerWaits: lambda action: self._sequencer_waits.report(
+                Code.SEQUENCER_WAITS, "sequencer cannot build a block", reason=action.reason
+            ),
             act.BlockFinalized: lambda action: log.debug("finalized L2 block", block=action.block),
             act.ELSyncStarted: self._el_sync_started,
             act.ELSyncSkipped: lambda action: log.info("skipping EL sync", reason=action.reason),
@@ -74,13 +93,19 @@ class ActionHandler:
                 "follow_source_requests_total", result=action.result.value
             ),
             act.FollowSourceBehind: lambda action: log.warn(
-                "the follow source's safe head went back", source=action.block, safe=action.safe
+                "the follow source's safe head went back",
+                code=Code.FOLLOW_SOURCE.text,
+                source=action.block,
+                safe=action.safe,
             ),
             act.FollowSyncStarted: lambda action: log.info(
                 "the execution engine fetches the chain of the follow source", block=action.block
             ),
             act.FollowTargetDropped: lambda action: log.warn(
-                "going on without the block of the follow source", block=action.block, reason=action.reason
+                "going on without the block of the follow source",
+                code=Code.FOLLOW_SOURCE.text,
+                block=action.block,
+                reason=action.reason,
             ),
             act.FollowMoved: self._follow_moved,
             act.L1FinalityRegressed: self._l1_finality_regressed,
@@ -90,6 +115,10 @@ class ActionHandler:
         """Performs actions in their order."""
         for action in actions:
             self._handlers[type(action)](action)
+
+    def tick(self) -> None:
+        """Ends what only time ends; called every second."""
+        self._resets.tick()
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -115,12 +144,22 @@ class ActionHandler:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
         self._status.set_failure(action)
         if action.severity is act.Severity.TEMPORARY:
-            retry_in = round(action.seconds, 1)
-            log.warn("step failed, retrying", task=action.task, error=action.error, retry_in=retry_in)
+            code = code_in(action.error) or _code_of(action)
+            if code in LOGGED_BY_L1:
+                return
+            error, retry_in = shortened(action.error.removeprefix(code.before(""))), round(action.seconds, 1)
+            self._failures.report(
+                action.task, code, "step failed, retrying", task=action.task, error=error, retry_in=retry_in
+            )
 
     def _work_recovered(self, action: act.WorkRecovered) -> None:
         self._status.clear_failure(action.task)
-        log.info("recovered", task=action.task, failed_attempts=action.failures)
+        self._failures.end(action.task, "recovered", task=action.task)
+
+    def _show_problem(self, action: act.ShowProblem) -> None:
+        self._status.set_problem(action.name, action.problem)
+        if action.name == "sequencer" and action.problem is None:
+            self._sequencer_waits.end("the sequencer builds blocks again")
 
     def _reset_started(self, action: act.ResetStarted) -> None:
         if action.by_origin:
@@ -128,7 +167,7 @@ class ActionHandler:
         self._meter.count("pipeline_resets")
         if self._config.sequencer_enabled:
             self._meter.count("sequencer_resets")
-        log.warn("resetting", reason=action.reason)
+        self._resets.reset(action.reason)
 
     def _start_found(self, action: act.StartFound) -> None:
         heads = action.heads
@@ -148,8 +187,10 @@ class ActionHandler:
     def _attributes_processed(self, action: act.AttributesProcessed) -> None:
         found = action.processed
         if found.reason is not None:
-            log.warn(f"derived block {found.outcome}", safe=found.safe_head, reason=found.reason)
+            text = f"derived block {found.outcome}"
+            log.warn(text, code=Code.BLOCK_REPLACED.text, safe=found.safe_head, reason=found.reason)
         else:
+            self._resets.processed(found.safe_head.number)
             log.debug("derived block is safe", safe=found.safe_head, origin=found.derived_from)
         if found.built is not None:
             self._count_transactions(found.built)
@@ -173,7 +214,8 @@ class ActionHandler:
 
     def _unsafe_block_dropped(self, action: act.UnsafeBlockDropped) -> None:
         found = action.dropped
-        log.warn("dropping invalid unsafe block", number=found.number, hash=to_hex(found.hash), reason=found.reason)
+        fields = {"number": found.number, "hash": to_hex(found.hash), "reason": found.reason}
+        log.warn("dropping invalid unsafe block", code=Code.UNSAFE_BLOCK.text, **fields)
 
     def _block_sequenced(self, action: act.BlockSequenced) -> None:
         found = action.sequenced
@@ -191,6 +233,7 @@ class ActionHandler:
 
     def _el_sync_finished(self, action: act.ELSyncFinished) -> None:
         heads = action.heads
+        self._el_sync.end("the execution engine gets blocks again")
         log.info(
             "Finished EL sync",
             unsafe=heads.unsafe,
@@ -203,18 +246,32 @@ class ActionHandler:
         found = action.estimate
         eta = None if found.eta is None else round(found.eta)
         log.info("EL sync", block=found.current, to_go=found.to_go, rate=round(found.rate, 1), eta_seconds=eta)
+        if found.is_stalled:
+            text, minutes = "the execution engine gets no new block", round(found.stalled / 60)
+            self._el_sync.report(Code.EL_SYNC_STALLED, text, block=found.current, to_go=found.to_go, minutes=minutes)
+        else:
+            self._el_sync.end("the execution engine gets blocks again", block=found.current)
 
     def _follow_moved(self, action: act.FollowMoved) -> None:
         """Blocks on top of ours are everyday without gossip."""
         reorged = action.new.number <= action.old.number
-        (log.warn if reorged else log.debug)("moved to the follow source's chain", old=action.old, new=action.new)
+        write, code = (log.warn if reorged else log.debug), Code.FOLLOW_SOURCE.text
+        write("moved to the follow source's chain", code=code, old=action.old, new=action.new)
 
     # --- L1, counts ------------------------------------------------------------------------------------------------
 
     def _l1_finality_regressed(self, action: act.L1FinalityRegressed) -> None:
-        log.error("ignoring a finalized L1 block below the last one", number=action.block.number)
+        text = "ignoring a finalized L1 block below the last one"
+        log.error(text, code=Code.L1_CONTRADICTS.text, number=action.block.number)
 
     def _count_transactions(self, payload: ExecutionPayload) -> None:
         deposits = sum(map(is_deposit, payload.transactions))
         self._meter.count("transactions_sequenced_total", deposits, type="deposits")
         self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
+
+
+def _code_of(failed: act.WorkFailed) -> Code:
+    """The code of a failure whose error names none: that of an answer, or of a machine of the core."""
+    if failed.task == Work.FOLLOW.task:
+        return Code.FOLLOW_SOURCE
+    return Code.ENGINE_ANSWER if "engine" in failed.error else Code.RETRYING

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import one_line
 
@@ -46,7 +47,8 @@ class AdminStateFile:
         try:
             self.load()
         except AdminStateError as error:
-            log.warn("the file of rpc.admin-state cannot be read and is overwritten", error=str(error))
+            text = "the file of rpc.admin-state cannot be read and is overwritten"
+            log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
         wanted = msgspec.structs.replace(self._last, sequencer_started=started)
         try:
             self._write(msgspec.json.encode(wanted) + b"\n")

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from rollup_node.stages.engine.api.engine_api import Unavailable
 from rollup_node.stages.engine.api.io.client import UnreadableAnswerError
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Lane, PendingCall
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
 
 _LASTING = {Lane.HEADS, Lane.SAFE_HEAD_WRITES}
 
 
 class CallRunner:
-    """`ask` makes one call; its TemporaryError becomes the answer Unavailable. `wake` is called when an answer is
+    """`ask` makes one call; its TemporaryError becomes the answer Unavailable, with its code in front.
+    `wake` is called when an answer is
     there."""
 
     def __init__(self, ask: Callable[[CoreCall], Awaitable[CoreAnswer]], wake: Callable[[], None]) -> None:
@@ -29,7 +31,8 @@ class CallRunner:
         try:
             return await self._ask(call)
         except TemporaryError as error:
-            return Unavailable(str(error), unreadable=isinstance(error, UnreadableAnswerError))
+            text = error.code.before(str(error)) if isinstance(error.code, Code) else str(error)
+            return Unavailable(text, unreadable=isinstance(error, UnreadableAnswerError))
 
     def answers(self) -> list[tuple[PendingCall, CoreAnswer]]:
         """The answers since the last call. Raises what `ask` raised besides TemporaryError."""

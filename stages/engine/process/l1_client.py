@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -51,10 +52,13 @@ class L1Client:
             if missing is not None:
                 if missing.error is None:
                     return None
-                raise TemporaryError(f"L1 block {number} is unavailable: {missing.error}")
+                code = code_in(missing.error)
+                words = missing.error if code is None else missing.error.replace(code.before(""), "")
+                raise TemporaryError(f"L1 block {number} is unavailable: {words}", code)
             now = self._clock()
             if now - began > PATIENCE_SECONDS:
-                raise TemporaryError(f"L1 block {number} is unavailable: the l1 process does not answer")
+                text = f"L1 block {number} is unavailable: the l1 process does not answer"
+                raise TemporaryError(text, Code.PROCESS_SILENT)
             if now - requested_at >= REPEAT_SECONDS:
                 requested_at = now
                 self._client.send(L1RefsRequest(number, BATCHES[self._pace]))

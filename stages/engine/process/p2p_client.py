@@ -9,6 +9,7 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -81,7 +82,8 @@ class P2PClient:
         block = self._publishing.pop(number).message.payload
         self._meter.count("publishing_errors")
         write = log.debug if reason == self._error else log.warn
-        write("failed to publish sequenced block", number=block.block_number, error=reason)
+        text, code = "failed to publish sequenced block", Code.BLOCK_NOT_SIGNED.text
+        write(text, code=code, number=block.block_number, error=reason)
         self._error = reason
 
     def _take(self, message: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.protocol_version import LEVELS, OWN_VERSION, compare, must_halt, shown
@@ -31,6 +32,7 @@ class ProtocolVersions:
         self._level, self._signal, self._announce, self._meter = level, signal, announce, meter
         self._last: tuple[Hash, Hash] | None = None
         self._last_at = 0.0
+        self._labels: tuple[str, ...] | None = None
         self._due: tuple[Hash, Hash] | None = None
         self.task = PeriodicTask("protocol versions", self._step)
 
@@ -53,8 +55,10 @@ class ProtocolVersions:
             for kind, wanted in (("recommended", recommended), ("required", required)):
                 if version is not None:
                     self._report(node, version, kind, wanted)
+        self._show_versions(own, engine, recommended, required)
         if must_halt(self._level, required):
-            log.error("halting: L1 requires a newer protocol version", required=shown(required), local=shown(own))
+            fields = {"required": shown(required), "local": shown(own), "do": Code.PROTOCOL_VERSION.remedy}
+            log.error("halting: L1 requires a newer protocol version", code=Code.PROTOCOL_VERSION.text, **fields)
             self._announce()
             await asyncio.sleep(ANNOUNCE_SECONDS)
             raise HaltError(f"L1 requires protocol version {shown(required)}, this node supports {shown(own)}")
@@ -64,8 +68,25 @@ class ProtocolVersions:
         try:
             return await self._signal(recommended, required)
         except TemporaryError as error:
-            log.warn("failed to signal protocol versions to the execution engine", error=str(error))
+            code = error.code if isinstance(error.code, Code) else Code.ENGINE_ANSWER
+            text = "failed to signal protocol versions to the execution engine"
+            log.warn(text, code=code.text, error=str(error))
             return None
+
+    def _show_versions(self, own: Hash, engine: Hash | None, recommended: Hash, required: Hash) -> None:
+        versions = (own, engine, recommended, required)
+        labels = tuple("unknown" if version is None else shown(version) for version in versions)
+        if self._labels not in (None, labels):
+            self._set_versions(self._labels, 0)
+        self._labels = labels
+        self._set_versions(labels, 1)
+
+    def _set_versions(self, labels: tuple[str, ...] | None, value: int) -> None:
+        if labels is not None:
+            local, engine, recommended, required = labels
+            self._meter.set(
+                "protocol_versions", value, local=local, engine=engine, recommended=recommended, required=required
+            )
 
     def _report(self, node: str, version: Hash, kind: str, wanted: Hash) -> None:
         comparison = compare(version, wanted)
@@ -73,6 +94,6 @@ class ProtocolVersions:
         fields = {"node": node, "version": shown(version), kind: shown(wanted)}
         if -LEVELS["major"] <= comparison < 0:
             write = log.error if kind == "required" else log.warn
-            write(f"the {kind} protocol version is newer", **fields)
+            write(f"the {kind} protocol version is newer", code=Code.PROTOCOL_VERSION.text, **fields)
         else:
             log.info("protocol version", comparison=comparison.name.lower(), **fields)

@@ -18,6 +18,7 @@ from rollup_node.stages.engine.safedb.entries import (
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
@@ -42,11 +43,12 @@ class SafeHeadDatabase:
         try:
             ended_at = await self._run(lambda store: store.write(write))
         except StoreError as error:
-            raise TemporaryError(str(error)) from None
+            raise TemporaryError(str(error), Code.SAFEDB) from None
         if ended_at is not None and isinstance(write, ResetSafeHeads):
             what = "has a gap" if write.supervised else "is cleared"
             log.warn(
                 f"the safe head database {what}: blocks became safe since its last entry that it lacks",
+                code=Code.SAFEDB_GAP.text,
                 last=ended_at.safe_head,
                 derived_from=ended_at.l1_block,
                 safe=write.safe,
@@ -58,7 +60,7 @@ class SafeHeadDatabase:
         try:
             return await self._run(lambda store: store.find(wanted))
         except StoreError as error:
-            raise TemporaryError(str(error)) from None
+            raise TemporaryError(str(error), Code.SAFEDB) from None
 
     async def at_l1(self, request: SafeHeadRequest) -> SafeHeadResponse:
         """optimism_safeHeadAtL1Block [RPC35]."""

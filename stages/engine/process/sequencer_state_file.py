@@ -7,6 +7,7 @@ import msgspec
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.private_files import read_private_file, replace_private_file
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 MAX_BYTES = 256
@@ -34,7 +35,8 @@ class SequencerStateFile:
         except FileNotFoundError:
             return SequencerState()
         except (OSError, *DECODE_ERRORS) as error:
-            log.error("the sequencer's state cannot be read: the options count", file=self._path, error=str(error))
+            text = "the sequencer's state cannot be read: the options count"
+            log.error(text, code=Code.SEQUENCER_STATE.text, file=self._path, error=str(error))
             return SequencerState()
 
     def store(self, state: SequencerState) -> None:

@@ -14,6 +14,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.codes import Code
 
 log = get_logger("engine")
 
@@ -59,7 +60,8 @@ class SequencerStore:
         try:
             self._replace(wanted)
         except StoreFailedError as error:
-            log.warn("the sequencer's state is in the file of rpc.admin-state alone", error=str(error))
+            text = "the sequencer's state is in the file of rpc.admin-state alone"
+            log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
 
     def store_recover(self, recover: bool) -> None:
         """Keeps whether recover mode is on. Raises StoreFailedError."""
@@ -71,7 +73,8 @@ class SequencerStore:
         try:
             return self._admin_file.load().sequencer_started
         except AdminStateError as error:
-            log.error("the file of rpc.admin-state cannot be read: the state kept beside it counts", error=str(error))
+            text = "the file of rpc.admin-state cannot be read: the state kept beside it counts"
+            log.error(text, code=Code.SEQUENCER_STATE.text, error=str(error))
             return None
 
     def _replace(self, state: SequencerState) -> None:

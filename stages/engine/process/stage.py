@@ -178,6 +178,7 @@ class EngineStage:
     def report(self, problems: tuple[str, ...]) -> None:
         """Takes the problems that the runtime knows of."""
         self._status.set_runtime_problems(problems)
+        self._actions.tick()
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -271,8 +272,9 @@ class EngineStage:
     # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
-        """Notices that the engine is away also while there is nothing to call it for."""
-        if self._silent >= WATCH_SECONDS:
+        """Notices that the engine is away also while there is nothing to call it for, or what it is called for fails
+        by something else."""
+        if self._silent >= WATCH_SECONDS and not self._status.engine_fails:
             await self._client.check_chain()
         return max(0.0, WATCH_SECONDS - self._silent)
 

@@ -1,17 +1,18 @@
 """What the engine process publishes: heads, sequencer, problems, and the metrics of heads."""
 
-import time
-
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.core.actions import WorkFailed
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
+from rollup_node.stages.io.ref_metrics import show_head
 from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, Halting
-from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
+
+ENGINE_CODES = frozenset({Code.ENGINE_UNREACHABLE, Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST})
 
 
 class StatusPublisher:
@@ -45,6 +46,7 @@ class StatusPublisher:
         self._meter.set("sequencer_active", 1 if status.sequencer_active else 0)
         for name, ref in (
             ("l2_unsafe", status.unsafe),
+            ("l2_cross_unsafe", status.cross_unsafe or status.unsafe),
             ("l2_local_safe", status.local_safe),
             ("l2_safe", status.safe),
             ("l2_pending_safe", status.pending_safe),
@@ -77,7 +79,11 @@ class StatusPublisher:
 
     def set_failure(self, failure: WorkFailed) -> None:
         """Sets the problem of a task whose work failed."""
-        self._failed[failure.task] = f"{failure.task}: {failure.error}"
+        code, task = code_in(failure.error), failure.task
+        if code is None:
+            self._failed[task] = f"{task}: {failure.error}"
+        else:
+            self._failed[task] = code.before(f"{task}: {failure.error.removeprefix(code.before(''))}")
         self._publish_health()
 
     def clear_failure(self, task: str) -> None:
@@ -85,31 +91,20 @@ class StatusPublisher:
         self._failed.pop(task, None)
         self._publish_health()
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All problems, as they are published."""
+        return (*self._named.values(), *sorted((*self._failed.values(), *self._runtime)))
+
+    @property
+    def engine_fails(self) -> bool:
+        """Whether a call of the engine has failed, and none since then has succeeded in its place."""
+        return any(code_in(failure) in ENGINE_CODES for failure in self._failed.values())
+
     def _publish_health(self) -> None:
-        failures = sorted((*self._failed.values(), *self._runtime))
-        self._meter.set("activity_problems", len(failures))
-        self._publisher.set(Health((*self._named.values(), *failures)))
+        self._meter.set("activity_problems", len(self._failed) + len(self._runtime))
+        self._publisher.set(Health(self.problems))
         self._counts.step(self._endpoints)
 
     def _endpoints(self) -> Endpoints:
         return Endpoints((self._record.counts(in_use=True),))
-
-
-def show_head(meter: Meter, name: str, ref: L2BlockRef) -> None:
-    """Sets the metrics of a head [MET22]."""
-    meter.set("refs_number", ref.number, layer="l2", type=name)
-    meter.set("refs_number", ref.l1_origin.number, layer="l1_origin", type=name)
-    meter.set("refs_hash", int.from_bytes(ref.hash[:8], "little"), layer="l2", type=name)
-    meter.set("refs_hash", int.from_bytes(ref.l1_origin.hash[:8], "little"), layer="l1_origin", type=name)
-    meter.set("refs_seqnr", ref.sequence_number, type=name)
-    if ref.timestamp:
-        meter.set("refs_time", ref.timestamp, layer="l2", type=name)
-        meter.set("refs_latency", ref.timestamp - time.time(), layer="l2", type=name)
-
-
-def show_payload(meter: Meter, name: str, payload: ExecutionPayload) -> None:
-    """Sets the metrics of a block whose L1 origin is not read [MET22]."""
-    meter.set("refs_number", payload.block_number, layer="l2", type=name)
-    meter.set("refs_hash", int.from_bytes(payload.block_hash[:8], "little"), layer="l2", type=name)
-    meter.set("refs_time", payload.timestamp, layer="l2", type=name)
-    meter.set("refs_latency", payload.timestamp - time.time(), layer="l2", type=name)

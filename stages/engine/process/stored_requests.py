@@ -11,6 +11,7 @@ from rollup_node.stages.engine.core.requests import MAX_ADMIN_REQUESTS
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import SetRecoverModeRequest, StartSequencerRequest, StopSequencerRequest
 
 StoredRequest = StartSequencerRequest | StopSequencerRequest | SetRecoverModeRequest
@@ -98,6 +99,6 @@ class StoredRequests:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, write)
         except StoreFailedError as error:
-            log.error("the sequencer's state is not stored", error=str(error))
+            log.error("the sequencer's state is not stored", code=Code.SEQUENCER_STATE.text, error=str(error))
             return str(error)
         return None

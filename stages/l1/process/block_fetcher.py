@@ -11,19 +11,23 @@ from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.process.failures import BehindError, code_of
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOCK, AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1Block
 
 
 class FetchResult(NamedTuple):
-    """The result of a fetch: a block, an error, or neither if L1 has no such block."""
+    """The result of a fetch from an endpoint: a block, an error with its code in front, or neither if it has no such
+    block."""
 
     fetch: Fetch
     block: L1Block | None
     error: str | None
+    endpoint: L1Endpoint | None = None
 
 
 class BlockFetcher:
@@ -70,12 +74,15 @@ class BlockFetcher:
         try:
             polled = self._newest.take(fetch.number)
             endpoint = self._endpoints.pick() if polled is None else polled.endpoint
-            return FetchResult(fetch, await self._fetch(endpoint, fetch.number, polled and polled.body), None)
+            block = await self._fetch(endpoint, fetch.number, polled and polled.body)
+            return FetchResult(fetch, block, None, endpoint)
         except (EndpointError, RpcFailure, InvalidDataError, TaskFailed) as error:
             # A worker that dies is not the endpoint's failure.
             if endpoint is not None and not isinstance(error, TaskFailed):
                 self._endpoints.failed(endpoint, error)
-            return FetchResult(fetch, None, f"L1 block {fetch.number}: {describe_error(endpoint, error)}")
+            code = Code.WORKER_FAILED if isinstance(error, TaskFailed) else code_of(error)
+            text = f"L1 block {fetch.number}: {describe_error(endpoint, error)}"
+            return FetchResult(fetch, None, code.before(text))
 
     async def _fetch(self, endpoint: L1Endpoint, number: int, polled: bytes | None) -> L1Block | None:
         try:
@@ -99,7 +106,7 @@ class BlockFetcher:
                 most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
             receipts = await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
             if receipts is None:
-                raise InvalidDataError("the endpoint does not have the receipts yet")
+                raise BehindError("the endpoint does not have the receipts yet")
             result = await self._workers.run(VerifyReceipts(block, receipts, self._l1_filter))
         if isinstance(result, Verified):
             return result.block

@@ -7,13 +7,21 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
+from rollup_node.stages.io.endpoint_meter import EndpointMeter
 from rollup_node.stages.io.endpoint_record import EndpointRecord
+from rollup_node.stages.io.json_answers import Call
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
+from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, fault_of
+from rollup_node.stages.l1.quorum import View
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
-from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
@@ -24,9 +32,9 @@ from rollup_node.stages.protocol.types import Address, Hash
 T = TypeVar("T")
 log = get_logger("l1")
 
-MAX_RETRY_AFTER = 60.0
 RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
+RPC = "l1"
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
@@ -46,6 +54,7 @@ class L1Endpoint:
     `on_new_head` is called when it says that there is a new head, or is lost [LHD3]."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
+        self._meter = RpcMeter(meter, RPC)
         self._rpc = JsonRpcClient(
             url,
             timeout=config.timeout,
@@ -53,16 +62,15 @@ class L1Endpoint:
             max_batch=config.max_batch,
             rate_limit=config.rate_limit,
             on_notification=self._on_notification,
+            on_exchange=self._meter.exchanged,
         )
-        self.notifications = 0
+        self.notifications = self.requests = 0
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
         self.record = EndpointRecord("l1", self.name)
-        self.retry_at = 0.0
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
-        self._meter = meter
         self._chain_checked = False
 
     async def subscribe_heads(self) -> bool:
@@ -76,7 +84,8 @@ class L1Endpoint:
             await self._timed("eth_subscribe", self._rpc.subscribe("newHeads"))
         except RpcFailure as failure:
             self._refuses_subscriptions = True
-            log.warn("the L1 endpoint refuses a subscription: its head is polled", endpoint=self.name, error=failure)
+            text = "the L1 endpoint refuses a subscription: its head is polled"
+            log.warn(text, code=Code.L1_SUBSCRIPTION.text, endpoint=self.name, error=failure)
             return False
         return True
 
@@ -111,7 +120,9 @@ class L1Endpoint:
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
         """The headers of the blocks of these numbers; None in the place of one that does not exist."""
         await self._check_chain()
-        calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers]
+        return await self._headers([(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers])
+
+    async def _headers(self, calls: Sequence[Call]) -> list[Any]:
         blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, _HeaderJson | None), len(calls))
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
@@ -158,11 +169,19 @@ class L1Endpoint:
         await self._check_chain()
         return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
-    def failed(self, error: Exception) -> None:
-        """Records a failure: the chain id is checked again, as another node may answer, and Retry-After is kept."""
+    async def view(self, number: int) -> View:
+        """What the endpoint has: its latest block, and the hash of its block of that number. Raises also
+        InvalidDataError."""
+        self._chain_checked = False
+        await self._check_chain()
+        calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
+        latest, block = await self._headers(calls)
+        head = None if latest is None else verify_block_ref(latest, False)
+        return View(head, None if block is None else verify_block_ref(block, False).hash)
+
+    def failed(self) -> None:
+        """After a failure the chain id is checked again, as another node may answer."""
         self._chain_checked = self._refuses_subscriptions = False
-        if isinstance(error, EndpointError) and error.retry_after:
-            self.retry_at = time.monotonic() + min(error.retry_after, MAX_RETRY_AFTER)
 
     def recheck_chain(self) -> None:
         """Checks the chain id again before the next call."""
@@ -174,6 +193,7 @@ class L1Endpoint:
 
     def _on_notification(self) -> None:
         self.notifications += 1
+        self._meter.notified("eth_subscription")
         self._on_new_head()
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
@@ -210,15 +230,16 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            error = EndpointError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
             self.record.failed(error, calls=0)
             raise error
         self._chain_checked = True
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
-        self._meter.count("rpc_client_requests_total", rpc="l1", method=method)
-        start, error = time.monotonic(), ""
+        self.requests += 1
+        self._meter.sent(method)
+        start, error = time.monotonic(), OK
         try:
             result = await call
             self.record.answered(time.monotonic() - start, calls)
@@ -231,46 +252,80 @@ class L1Endpoint:
                 self.record.failed(failure, calls)
             raise
         except EndpointError as failure:
-            error = f"http_{failure.status}" if failure.status else "endpoint"
+            error = f"http_{failure.status}" if failure.status else NO_ANSWER
             self.record.failed(failure, calls)
             raise
         finally:
-            seconds = time.monotonic() - start
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="l1", method=method)
-            self._meter.count("rpc_client_responses_total", rpc="l1", method=method, error=error)
+            self._meter.ended(method, time.monotonic() - start, error)
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`. `on_new_head` is called by those that say so."""
+    """The endpoints in the order of `l1`. `on_new_head` is called by those that say so, `on_set_aside` when one is set
+    aside [LHD26]."""
 
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
-        self._current = 0
+        self.pool = EndpointPool(len(self.all))
+        self.on_set_aside: Callable[[], None] = lambda: None
+        self._conditions = [LastingCondition(log) for _ in self.all]
+        self._meter = EndpointMeter(
+            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in Fault]
+        )
+        for endpoint in self.all:
+            self._meter.set_usable(endpoint.name, True)
 
     def pick(self) -> L1Endpoint:
-        """The endpoint in use, or the next one whose Retry-After has passed. Raises EndpointError if there is none."""
+        """The endpoint in use. Raises EndpointError if all have asked for patience."""
         now = time.monotonic()
-        for step in range(len(self.all)):
-            endpoint = self.all[(self._current + step) % len(self.all)]
-            if endpoint.retry_at <= now:
-                self._current = (self._current + step) % len(self.all)
-                return endpoint
-        current = self.all[self._current]
-        raise EndpointError(current.name, f"is overloaded and asked not to retry for {current.retry_at - now:.0f} s")
+        index = self.pool.pick(now)
+        if index is not None:
+            self._meter.use(self.all[index].name)
+            return self.all[index]
+        wait = self.pool.next_probe(now) or 0.0
+        names = " and ".join(endpoint.name for endpoint in self.all)
+        raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
-        """Records a failure and switches to the next endpoint, unless another one is in use already."""
-        endpoint.failed(error)
-        if self.all[self._current] is endpoint:
-            self.use_next()
+        """Records a failure: the endpoint is set aside."""
+        retry_after = error.retry_after if isinstance(error, EndpointError) else None
+        self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
 
-    def use_next(self) -> None:
-        """Switches to the next endpoint."""
-        self._current = (self._current + 1) % len(self.all)
+    def set_aside(self, endpoint: L1Endpoint, fault: Fault, reason: str, retry_after: float | None = None) -> None:
+        """Has the next endpoint used until this one does well in a probe."""
+        endpoint.failed()
+        self._meter.failed(endpoint.name, _label(fault))
+        index = self.all.index(endpoint)
+        if not self.pool.set_aside(index, fault, reason, time.monotonic(), retry_after):
+            return
+        self._meter.set_usable(endpoint.name, False)
+        if len(self.all) > 1:
+            self._conditions[index].report(
+                Code.L1_ENDPOINT, "L1 endpoint set aside", endpoint=endpoint.name, fault=fault.words, reason=reason
+            )
+        self.on_set_aside()
+
+    def restore(self, index: int) -> None:
+        """Puts an endpoint back into use."""
+        self.pool.restore(index)
+        self._meter.set_usable(self.all[index].name, True)
+        self._conditions[index].end("L1 endpoint used again", endpoint=self.all[index].name)
+
+    def verdicts(self) -> list[str]:
+        """The endpoints that are set aside, each with its reason, where there are others."""
+        found = zip(self.all, self.pool.verdicts, strict=True)
+        return [
+            f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
+        ]
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far; a batch is one."""
+        return sum(endpoint.requests for endpoint in self.all)
 
     def counts(self) -> list[EndpointCounts]:
         """How each of them answers."""
-        return [endpoint.record.counts(endpoint is self.all[self._current]) for endpoint in self.all]
+        used = self.pool.pick(time.monotonic())
+        return [endpoint.record.counts(index == used) for index, endpoint in enumerate(self.all)]
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""
@@ -281,6 +336,11 @@ class L1Endpoints:
         """Closes all connections."""
         for endpoint in self.all:
             await endpoint.close()
+
+
+def _label(fault: Fault) -> str:
+    """A fault as the metrics name it."""
+    return fault.name.lower()
 
 
 def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:

@@ -6,14 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
+from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.receipts_methods import is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import ORDINARY_L1_BLOCK
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_quantity
@@ -24,6 +28,7 @@ log = get_logger("l1")
 
 LABELS = ("safe", "finalized")
 STUCK_SECONDS = 300.0
+UNFINALIZED_SECONDS = 3600.0
 DISPROOFS = 3
 """How many polls in a row, at least one for each endpoint, must disprove the finalized block before it is dropped."""
 
@@ -67,7 +72,10 @@ class HeadPoller:
         self.contradiction: str | None = None
         self._disproofs = self._label_disproofs = 0
         self._was_dropped, self._dropped_at = False, float("-inf")
-        self._changed_at, self._is_stuck = time.monotonic(), False
+        self._changed_at = self._finalized_at = time.monotonic()
+        self._finalized: tuple[L1BlockRef | None, L1BlockRef | None] = None, None
+        self._stale, self._contradicted = LastingCondition(log), LastingCondition(log)
+        self._unfinalized = LastingCondition(log)
         self._polled_at, self._notifications = float("-inf"), 0
 
     async def poll_head(self) -> float:
@@ -85,7 +93,7 @@ class HeadPoller:
         try:
             endpoint = self._endpoints.pick()
         except EndpointError as error:
-            raise TemporaryError(f"L1 head: {error}") from None
+            raise TemporaryError(f"L1 head: {error}", code_of(error)) from None
         if not await self._checked(endpoint, endpoint.subscribe_heads(), "newest"):
             return None
         await asyncio.sleep(max(0.0, self._polled_at + MIN_SECONDS - time.monotonic()))
@@ -96,13 +104,14 @@ class HeadPoller:
         now = time.monotonic()
         missed = notifier.notifications == self._notifications and now > self._polled_at + SUBSCRIBED_POLL_SECONDS / 2
         if missed and self._polled_at > float("-inf"):
-            log.warn("the L1 endpoint did not notify of a new head: it is subscribed again", endpoint=notifier.name)
+            text = "the L1 endpoint did not notify of a new head: it is subscribed again"
+            log.warn(text, code=Code.L1_SUBSCRIPTION.text, endpoint=notifier.name)
             await notifier.reconnect()
 
     async def _update_head(self, notifier: L1Endpoint | None) -> None:
         endpoint, ref, body = await self._poll_newest(notifier)
         if ref is None:
-            raise TemporaryError("the L1 endpoint has no latest block")
+            raise TemporaryError(f"{endpoint.name}: the L1 endpoint has no latest block", Code.L1_BLOCK)
         before, finalized = self._tracker.head, self._tracker.finalized
         below = finalized is not None and ref.number <= finalized.number
         if ref != before and (below or not self._tracker.links(ref)):
@@ -123,7 +132,8 @@ class HeadPoller:
             if reorged:
                 self._endpoints.recheck_chains()
                 self._meter.observe("l1_reorg_depth", self._tracker.reorg_depth)
-                log.warn("L1 reorg", old=before, new=ref, min_depth=self._tracker.reorg_depth)
+                depth = self._tracker.reorg_depth
+                log.warn("L1 reorg", code=Code.L1_REORG.text, old=before, new=ref, min_depth=depth)
             self._on_new_head(reorged or self._was_dropped)
             self._was_dropped = False
 
@@ -151,7 +161,10 @@ class HeadPoller:
         if endpoint is also and (safe is not None or finalized is not None):
             await self._checked(endpoint, endpoint.check_chain())
             contradiction = await self._take_labels(endpoint, safe, finalized)
+        if contradiction is None:
+            self._contradicted.end("L1's finalized block is on its chain again", finalized=self._tracker.finalized)
         self.contradiction = contradiction
+        self._watch_finality()
         self._on_polled()
         interval = self._config.epoch_poll_interval
         has_finalized = self._tracker.finalized is not None and contradiction is None
@@ -162,23 +175,25 @@ class HeadPoller:
     ) -> str | None:
         """Takes the blocks of the labels as far as they are on the known chain; what they contradict, if anything."""
         if finalized is not None and await self._is_above_head(endpoint, finalized):
-            return self._refuse(f"finalized L1 block {finalized} is above the head {self._tracker.head}")
+            text = f"finalized L1 block {finalized} is above the head {self._tracker.head}"
+            return self._refuse(endpoint, text, Fault.BEHIND)
         if safe is not None and not await self._is_above_head(endpoint, safe) and self._tracker.update_safe(safe):
             log.debug("new L1 safe block", block=safe)
         known = self._tracker.finalized
         if finalized is None or finalized == known or time.monotonic() < self._dropped_at + DROPPED_SECONDS:
             return None
         if await self._block_at(endpoint, finalized.number) != finalized:
-            return self._refuse(f"finalized L1 block {finalized} is not on the endpoint's own chain")
+            return self._refuse(endpoint, f"finalized L1 block {finalized} is not on the endpoint's own chain")
         if known is not None and await self._contradicts(endpoint, known, finalized):
             self._label_disproofs += 1
             if self._label_disproofs >= self._needed_disproofs:
                 self._drop_finalized(finalized)
-            return self._refuse(f"finalized L1 block {known} is not on the chain of {finalized}: another chain")
+            text = f"finalized L1 block {known} is not on the chain of {finalized}: another chain"
+            return self._refuse(endpoint, text)
         self._label_disproofs = 0
         error = self._tracker.update_finalized(finalized)
         if error is not None:
-            return self._refuse(error)
+            return self._refuse(endpoint, error)
         log.debug("new L1 finalized block", block=finalized)
         return None
 
@@ -189,12 +204,11 @@ class HeadPoller:
             return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known
 
-    def _refuse(self, text: str) -> str:
-        """Logs what a finalized block contradicts, once, and has another endpoint asked."""
-        if self.contradiction is None:
-            log.error(text)
+    def _refuse(self, endpoint: L1Endpoint, text: str, fault: Fault = Fault.FORKED) -> str:
+        """Logs what a finalized block contradicts, and has another endpoint asked."""
+        self._contradicted.report(Code.L1_CONTRADICTS, "L1's finalized block is refused", error=text)
         self._endpoints.recheck_chains()
-        self._endpoints.use_next()
+        self._endpoints.set_aside(endpoint, fault, text)
         return text
 
     async def _is_above_head(self, endpoint: L1Endpoint, ref: L1BlockRef) -> bool:
@@ -230,26 +244,54 @@ class HeadPoller:
             self._drop_finalized(ref)
             return
         self._endpoints.recheck_chains()
-        self._endpoints.use_next()
-        raise TemporaryError(text)
+        is_behind = ref.number < finalized.number
+        self._endpoints.set_aside(endpoint, Fault.BEHIND if is_behind else Fault.FORKED, text)
+        raise TemporaryError(text, Code.L1_CONTRADICTS)
 
     @property
     def _needed_disproofs(self) -> int:
         return max(DISPROOFS, 2 * len(self._endpoints.all))
 
     def _drop_finalized(self, by: L1BlockRef) -> None:
-        log.warn("L1's finalized block is disproved and dropped", finalized=self._tracker.finalized, by=by)
+        text = "L1's finalized block is disproved and dropped"
+        log.warn(text, code=Code.L1_CONTRADICTS.text, finalized=self._tracker.finalized, by=by)
         self._tracker.drop_finalized()
         self._label_disproofs, self._was_dropped, self._dropped_at = 0, True, time.monotonic()
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The health problems of the heads: a finalized block that contradicts, a head that stands still."""
+        found = [] if self.contradiction is None else [Code.L1_CONTRADICTS.before(self.contradiction)]
+        if (seconds := self._stuck_seconds()) is not None:
+            found.append(Code.L1_STALE.before(f"the L1 head {self._tracker.head} has not changed for {seconds:.0f} s"))
+        return tuple(found)
+
+    def _stuck_seconds(self) -> float | None:
+        """For how long the head has not changed; None if that is not long."""
+        seconds = time.monotonic() - self._changed_at
+        if self._tracker.head is None:
+            return None
+        return seconds if seconds > max(STUCK_SECONDS, 5 * self._config.poll_interval) else None
+
     def _watch_progress(self, change: HeadChange) -> None:
-        """Warns, once, if the head has not changed for long."""
-        now = time.monotonic()
+        """Warns if the head has not changed for long."""
         if change is not HeadChange.SAME:
-            self._changed_at, self._is_stuck = now, False
-        elif not self._is_stuck and now - self._changed_at > max(STUCK_SECONDS, 5 * self._config.poll_interval):
-            self._is_stuck = True
-            log.warn("L1 head does not change", head=self._tracker.head, seconds=round(now - self._changed_at))
+            self._changed_at = time.monotonic()
+            self._stale.end("the L1 head changes again", head=self._tracker.head)
+        elif (seconds := self._stuck_seconds()) is not None:
+            text = "L1 head does not change"
+            self._stale.report(Code.L1_STALE, text, head=self._tracker.head, seconds=round(seconds))
+
+    def _watch_finality(self) -> None:
+        """Warns if the finalized block has not changed for long, although the head has."""
+        head, finalized, now = self._tracker.head, self._tracker.finalized, time.monotonic()
+        if finalized != self._finalized[0] or finalized is None:
+            self._finalized, self._finalized_at = (finalized, head), now
+            self._unfinalized.end("L1 finalizes again", finalized=finalized)
+        elif now - self._finalized_at > UNFINALIZED_SECONDS and head != self._finalized[1]:
+            self._unfinalized.report(
+                Code.FINALITY_STALE, "L1's finalized block does not change", finalized=finalized, head=head
+            )
 
     async def _poll(self, label: str) -> tuple[L1Endpoint, L1BlockRef | None]:
         """The endpoint in use and the verified reference of a label's block from it; None if it has none or does not
@@ -262,13 +304,14 @@ class HeadPoller:
         try:
             return self._endpoints.pick()
         except EndpointError as error:
-            raise TemporaryError(f"L1 {label} block: {error}") from None
+            raise TemporaryError(f"L1 {label} block: {error}", code_of(error)) from None
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
         """The endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
         found = await self._ref(endpoint, to_quantity(number))
         if found is None:
-            raise TemporaryError(f"{endpoint.name}: does not have L1 block {number}, although its head is higher")
+            text = f"{endpoint.name}: does not have L1 block {number}, although its head is higher"
+            raise TemporaryError(text, Code.L1_BLOCK)
         return found
 
     async def _ref(self, endpoint: L1Endpoint, label: str) -> L1BlockRef | None:
@@ -291,4 +334,4 @@ class HeadPoller:
     def _failed(self, endpoint: L1Endpoint, error: Exception, label: str) -> TemporaryError:
         self._endpoints.failed(endpoint, error)
         what = f"{label} block" if label else "chain id"
-        return TemporaryError(f"L1 {what}: {describe_error(endpoint, error)}")
+        return TemporaryError(f"L1 {what}: {describe_error(endpoint, error)}", code_of(error))

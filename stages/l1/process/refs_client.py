@@ -8,6 +8,7 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.types import L1BlockRef
@@ -55,7 +56,7 @@ class RefsReader:
         except (EndpointError, RpcFailure, InvalidDataError) as error:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
-            return L1RefsResponse(request.last, (), describe_error(endpoint, error))
+            return L1RefsResponse(request.last, (), code_of(error).before(describe_error(endpoint, error)))
 
 
 def linked_refs(blocks: Sequence[Any], last: int, trust: bool) -> tuple[L1BlockRef, ...]:

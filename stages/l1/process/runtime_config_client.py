@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.runtime_config import (
     RECOMMENDED_SLOT,
     REQUIRED_SLOT,
@@ -15,6 +17,7 @@ from rollup_node.stages.l1.runtime_config import (
     stored_value,
 )
 from rollup_node.stages.l1.verify import InvalidDataError, verify_header
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import Header
@@ -42,6 +45,7 @@ class RuntimeConfigReader:
         self._config, self._endpoints = config, endpoints
         self._head, self._publish = head, publish
         self._last: RuntimeConfig | None = None
+        self._condition = LastingCondition(log)
 
     async def step(self) -> float:
         """Reads once; the seconds until the next time. Raises TemporaryError if it fails before the first success."""
@@ -56,8 +60,13 @@ class RuntimeConfigReader:
         except TemporaryError as error:
             if self._last is None:
                 raise
-            log.warn("failed to reload the runtime config; the last one stays in force", error=str(error))
+            text = "failed to reload the runtime config; the last one stays in force"
+            if error.code is Code.L1_BLOCK:
+                self._condition.report(Code.RUNTIME_CONFIG, text, error=error)
+            else:
+                log.debug(text, error=error)
             return min(interval, RETRY_SECONDS)
+        self._condition.end("the runtime config was reloaded")
         if self._last is None or found.unsafe_block_signer != self._last.unsafe_block_signer:
             signer = "none" if found.unsafe_block_signer == ZERO_ADDRESS else to_hex(found.unsafe_block_signer)
             log.info("unsafe block signer", address=signer)
@@ -84,7 +93,7 @@ class RuntimeConfigReader:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
             text = describe_error(endpoint, error)
-            raise TemporaryError(f"the runtime config cannot be read from L1: {text}") from None
+            raise TemporaryError(f"the runtime config cannot be read from L1: {text}", code_of(error)) from None
 
     def _slots(self) -> list[tuple[Address, Hash]]:
         """Contract and slot of the values to read, in the order of RuntimeConfig [RTC4, PRV2]."""

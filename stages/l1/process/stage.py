@@ -5,30 +5,37 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.paced_publisher import PacedPublisher
+from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.io.url_schemes import is_web_socket
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
+from rollup_node.stages.l1.requests_per_block import RequestsPerBlock
 from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 
 log = get_logger("l1")
 
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+BLOCKS = "blocks"
 
 
 @dataclass
@@ -38,6 +45,8 @@ class _Client:
     process: ProcessId
     server: Server
     subscription: BlockSubscription
+    looked_up: int = -1
+    """The last block that a request began with, of those that exist."""
 
 
 class L1Stage:
@@ -45,12 +54,17 @@ class L1Stage:
 
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
         self._config, self._meter = config, meter
+        self._cost = RequestsPerBlock()
+        self._shown: dict[str, L1BlockRef] = {}
+        for flag in ("true", "false"):
+            meter.count("l1_source_cache_get", 0, type=BLOCKS, hit=flag)
+            meter.count("l1_source_cache_add", 0, type=BLOCKS, evicted=flag)
         self._endpoints = L1Endpoints(config, meter, self._on_notification)
         self._tracker = HeadTracker()
         self._window = PrefetchWindow(config.cache_size or config.rollup.seq_window_size * 3 // 2, config.cache_bytes)
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[str, ...] = ()
-        self._block_problems: tuple[str, ...] = ()
+        self._missing = LastingCondition(log, counts=False)
         self._polling = _follows_head(config)
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
@@ -64,7 +78,10 @@ class L1Stage:
         )
         refs = PeriodicTask("references", self._step_refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set)
-        self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs]
+        self._checks = EndpointChecks(self._endpoints, self._tracker, config, self._publish_health)
+        checks = PeriodicTask("endpoints", self._checks.step)
+        self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set
+        self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs, checks]
         self._serve(bus, "l1.blocks", lambda: BlockSubscription(config.verifier_confs, config.window, resend_after=0.5))
         self._origins = self._serve(bus, "l1.origins", lambda: BlockSubscription(0, 0, resend_after=0.2))
 
@@ -85,9 +102,10 @@ class L1Stage:
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("following L1", endpoints=names, chain=self._config.rollup.l1_chain_id)
         if not self._polling:
-            log.warn("the L1 head is not polled: l1.http-poll-interval is 0")
+            log.warn("the L1 head is not polled: l1.http-poll-interval is 0", code=Code.L1_NOT_POLLED.text)
         if self._config.epoch_poll_interval <= 0:
-            log.warn("L1 finality is not polled: l1.epoch-poll-interval is 0 or less, so L2 will not be finalized")
+            text = "L1 finality is not polled: l1.epoch-poll-interval is 0 or less, so L2 will not be finalized"
+            log.warn(text, code=Code.L1_NOT_POLLED.text)
 
     async def close(self) -> None:
         """Cancels the fetches and closes the connections."""
@@ -112,6 +130,7 @@ class L1Stage:
         head, finalized = self._tracker.head, self._tracker.finalized
         if head is not None:
             self._window.update_head(head, reorged, finalized.number if finalized else -1)
+        self._checks.on_new_head(reorged)
         self._publish_heads()
         self._blocks.wake.set()
 
@@ -125,6 +144,14 @@ class L1Stage:
 
     def _publish_heads(self) -> None:
         tracker = self._tracker
+        for name, ref in (
+            ("l1_head", tracker.head),
+            ("l1_safe", tracker.safe),
+            ("l1_finalized", tracker.finalized),
+        ):
+            if ref is not None and self._shown.get(name) != ref:
+                self._shown[name] = ref
+                show_l1_block(self._meter, name, ref)
         self._publisher.set(L1Heads(tracker.head, tracker.safe, tracker.finalized))
 
     def _head_number(self) -> int | None:
@@ -149,6 +176,7 @@ class L1Stage:
                 client = _Client(process, server, new_subscription())
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
+            self._count_lookup(client, request.first)
             self._send_blocks(client)
             head = self._head_number()
             unavailable = client.subscription.unavailable(head, self._no_head_error(), self._window.failure)
@@ -164,36 +192,59 @@ class L1Stage:
 
     async def _step_blocks(self) -> float:
         """Takes the results of fetches, sends requested blocks, starts the fetches that are due."""
-        for result in self._fetcher.take_results():
-            self._take(result)
+        taken = sum([self._take(result) for result in self._fetcher.take_results()])
         head = self._head_number()
         all_sent = all([self._send_blocks(client) for client in self._clients.values()])
         ranges = []
         if head is not None or not self._polling:
             ranges = [wanted for c in self._clients.values() if (wanted := c.subscription.wanted(head)) is not None]
+        before = len(self._window)
         self._window.trim(ranges)
+        self._count_added(taken, before - len(self._window))
         now = time.monotonic()
         # Pollers need no place of their own: their calls come first when a fetch has ended.
         for fetch in self._window.plan(ranges, max(1, self._config.max_concurrency) - len(self._fetcher), now):
             self._fetcher.start(fetch)
-        self._meter.set("l1_source_cache_size", len(self._window), type="blocks")
+        self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
         self._publish_health()
         retry = self._window.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.01), IDLE_SECONDS)
         return pause if all_sent else min(pause, RESEND_SECONDS)
 
-    def _take(self, result: FetchResult) -> None:
-        fetch, block, error = result
+    def _count_lookup(self, client: _Client, first: int) -> None:
+        """Counts whether the block that a request begins with is cached, once, and not before L1 has it."""
+        head = self._head_number()
+        if first != client.looked_up and head is not None and first <= head:
+            client.looked_up = first
+            hit = "true" if self._window.get(first) is not None else "false"
+            self._meter.count("l1_source_cache_get", type=BLOCKS, hit=hit)
+
+    def _count_added(self, added: int, evicted: int) -> None:
+        """Counts blocks that were added to the cache, and the ones that others gave way to."""
+        self._meter.count("l1_blocks_fetched_total", added)
+        if added:
+            self._meter.set("l1_requests_per_block", self._cost.add(added, self._endpoints.requests))
+        self._meter.count("l1_source_cache_add", min(added, evicted), type=BLOCKS, evicted="true")
+        self._meter.count("l1_source_cache_add", max(added - evicted, 0), type=BLOCKS, evicted="false")
+
+    def _take(self, result: FetchResult) -> bool:
+        """Takes the result of a fetch; whether it is a block."""
+        fetch, block, error, endpoint = result
         now = time.monotonic()
         if block is None:
             if error is None and self._polling:
-                error = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
+                text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
+                error = Code.L1_BLOCK.before(text)
+                if endpoint is not None:
+                    self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=error)
             self._window.failed(fetch, error, now)
         elif self._window.fetched(fetch, block, _size_of(block), now):
-            log.warn("an L1 block does not link to the cached ones: they are verified again", block=block.ref)
+            text = "an L1 block does not link to the cached ones: they are verified again"
+            log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
             self._endpoints.recheck_chains()
+        return block is not None
 
     def _send_blocks(self, client: _Client) -> bool:
         """Sends a client its requested blocks that are cached; False if its queue is full or it is gone."""
@@ -209,15 +260,24 @@ class L1Stage:
         waited_for = [r.first for c in self._clients.values() if (r := c.subscription.wanted(head)) is not None]
         failures = [self._window.failure(number) for number in waited_for]
         problems = tuple(dict.fromkeys(failure.error for failure in failures if failure is not None and failure.error))
-        if problems and not self._block_problems:
-            log.warn("an L1 block that is waited for is unavailable", error=problems[0])
-        self._block_problems = problems
-        contradiction = [self._poller.contradiction] if self._poller.contradiction else []
-        self._publisher.set(Health((*self._runtime_problems, *contradiction, *problems)))
+        self._log_blocks(problems)
+        self._publisher.set(
+            Health((*self._runtime_problems, *self._poller.problems, *self._checks.problems, *problems))
+        )
         self._counts.step(lambda: Endpoints(tuple(self._endpoints.counts())), self._queue_length)
 
     def _queue_length(self) -> QueueLength:
         return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)
+
+    def _log_blocks(self, problems: tuple[str, ...]) -> None:
+        """Logs that a block is waited for, unless the heads fail by the same cause, which is logged already."""
+        if not problems:
+            self._missing.end("the L1 blocks that are waited for are there")
+            return
+        code = code_in(problems[0]) or Code.L1_BLOCK
+        if all(code_in(each) is not code for each in self._runtime_problems):
+            text = "an L1 block that is waited for is unavailable"
+            self._missing.report(code, text, error=problems[0].removeprefix(code.before("")))
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, payload_hash
@@ -106,7 +107,9 @@ class BlockPublisher:
         except SigningError as error:
             self._queue.failed(time.monotonic())
             self._failure = f"blocks are not signed: {error}"
-            self._warnings.warn("signer", "failed to sign a block, retrying", number=payload.block_number, error=error)
+            fields = {"number": payload.block_number, "error": error, "do": Code.SIGNER_UNREACHABLE.remedy}
+            code = Code.SIGNER_UNREACHABLE.text
+            self._warnings.warn("signer", "failed to sign a block, retrying", code=code, **fields)
             return
         if self._failure is not None:
             log.info("the signer signs again", number=payload.block_number)
@@ -120,6 +123,7 @@ class BlockPublisher:
         self._warnings.warn(
             "refused",
             "not signing a block, it may be the second one of its height",
+            code=Code.BLOCK_NOT_SIGNED.text,
             number=payload.block_number,
             hash=to_hex(payload.block_hash),
             reason=reason,
@@ -130,7 +134,8 @@ class BlockPublisher:
     def _drop(self, dropped: Iterable[tuple[WaitingBlock, str]]) -> None:
         for block, reason in dropped:
             number = block.payload.block_number
-            self._warnings.warn(reason, "dropped a block before it was signed", number=number, reason=reason)
+            text, code = "dropped a block before it was signed", Code.BLOCK_NOT_SIGNED.text
+            self._warnings.warn(reason, text, code=code, number=number, reason=reason)
             self._finish(block, reason)
 
     def _finish(self, block: WaitingBlock, error: str | None) -> None:

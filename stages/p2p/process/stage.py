@@ -11,6 +11,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.addresses.ip import parse_ip
@@ -135,7 +136,7 @@ class P2pStage:
             return PeerStore(path)
         except StoreError as error:
             self._store_problems.append(str(error))
-            log.error("peerstore unusable, keeping peers in memory", error=str(error))
+            log.error("peerstore unusable, keeping peers in memory", code=Code.FILE.text, error=str(error))
             return PeerStore()
 
     def _open_signed_blocks(self, config: P2pConfig) -> SignedBlocksFile | None:
@@ -146,7 +147,8 @@ class P2pStage:
             return SignedBlocksFile(genesis, config.signed_blocks_path if config.has_signer else MEMORY)
         except StoreError as error:
             self._store_problems.append(str(error))
-            log.error("no block is signed: the file of signed blocks cannot be used", error=str(error))
+            text = "no block is signed: the file of signed blocks cannot be used"
+            log.error(text, code=Code.BLOCK_NOT_SIGNED.text, error=str(error))
             return None
 
     async def _open(self) -> float:
@@ -158,7 +160,7 @@ class P2pStage:
                 await self.discovery.start()
                 self._discovery_started = True
         except (TransportError, DiscoveryError, StoreError) as error:
-            raise TemporaryError(str(error)) from None
+            raise TemporaryError(str(error), Code.PORT_TAKEN if "in use" in str(error) else None) from None
         return LISTENING_INTERVAL
 
     async def _discovery_step(self, name: str) -> float:
@@ -183,9 +185,10 @@ class P2pStage:
         if self.signers.update(address, time.monotonic()):
             log.info("unsafe block signer updated", address=to_hex(address))
         if address == ZERO_ADDRESS:
-            log.warn("no unsafe block signer on L1, ignoring gossiped blocks")
+            log.warn("no unsafe block signer on L1, ignoring gossiped blocks", code=Code.BLOCK_SIGNER.text)
         elif self._signer is not None and self._signer.address != address:
-            log.warn(f"{self._signer.option} is not the unsafe block signer", own=to_hex(self._signer.address))
+            text = f"{self._signer.option} is not the unsafe block signer"
+            log.warn(text, code=Code.BLOCK_SIGNER.text, own=to_hex(self._signer.address), signer=to_hex(address))
 
     def _deliver(self, payload: ExecutionPayload) -> None:
         self.blocks_server.send_block(payload)

@@ -157,10 +157,13 @@ class RpcServer:
             if not isinstance(item, JsonRpcRequest):
                 await sent.add(orjson.dumps(item))
                 continue
+            self._count_size(item.method, "rpc_server_params_size_total", len(orjson.dumps(item.params)))
             response = await self._call(item, deadline, sent.size, admin_error)
             # A notification is run all the same.
             if not item.is_notification:
-                await sent.add(orjson.dumps(response))
+                encoded = orjson.dumps(response)
+                self._count_size(item.method, "rpc_server_results_size_total", len(encoded))
+                await sent.add(encoded)
         return await sent.finish()
 
     async def call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
@@ -205,11 +208,18 @@ class RpcServer:
             raise JsonRpcError(INTERNAL_ERROR, "method handler crashed") from None
 
     def _count(self, method: str, start: float, error: str) -> None:
-        name = method if method in self._methods else "<unknown>"
+        name = self._known(method)
         self._meter.count("rpc_server_requests_total", rpc=self._label, method=name)
         seconds = time.monotonic() - start
         self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc=self._label, method=name)
         self._meter.count("rpc_server_responses_total", rpc=self._label, method=name, error=error)
+
+    def _count_size(self, method: str, metric: str, size: int) -> None:
+        self._meter.count(metric, size, rpc=self._label, method=self._known(method))
+
+    def _known(self, method: str) -> str:
+        """The label of a method: clients may send any name."""
+        return method if method in self._methods else "<unknown>"
 
 
 def _rejection(request: web.BaseRequest) -> web.Response | None:

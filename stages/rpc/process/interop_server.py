@@ -13,6 +13,7 @@ from aiohttp import WSMsgType, web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DECISIONS
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import (
@@ -239,7 +240,7 @@ class _Session:
                 return
 
     def _disconnect(self, reason: str) -> None:
-        log.warn("closing the interop connection", reason=reason)
+        log.warn("closing the interop connection", code=Code.RPC_CLIENTS.text, reason=reason)
         for notify in self._subscriptions.values():
             self._stream.unsubscribe(notify)
         self._transport.abort()

@@ -2,6 +2,7 @@
 lets requests work in turn [RPC8]."""
 
 import asyncio
+import errno
 import os
 import resource
 import time
@@ -13,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc.connections import Connection, ConnectionTable, Limits, Phase
 from rollup_node.stages.rpc.process.turns import Turns
@@ -181,7 +183,8 @@ class Listener:
         limits = self._table.limits
         if limits.connections < LEAST_CONNECTIONS:
             raise CriticalError(
-                f"too few file descriptors for the {self._name} server; raise the limit (ulimit -n) to 1024 or more"
+                f"too few file descriptors for the {self._name} server; raise the limit (ulimit -n) to 1024 or more",
+                Code.RPC_CLIENTS,
             )
         loop = asyncio.get_running_loop()
         server = _Server(self, self._handle)
@@ -192,7 +195,8 @@ class Listener:
         except OSError as error:
             raise CriticalError(
                 f"cannot listen on {self._addr}:{self.port} ({error.strerror or error});"
-                f" choose another with {self._name}.addr and {self._name}.port"
+                f" choose another with {self._name}.addr and {self._name}.port",
+                Code.PORT_TAKEN if error.errno == errno.EADDRINUSE else Code.PORT_ADDRESS,
             ) from None
         for listening in self._server.sockets:
             # To asyncio the backlog is also the number of connections that it accepts before it does anything else.
@@ -273,7 +277,8 @@ class Listener:
         self._closed += 1
         now = time.monotonic()
         if now - self._last_warning >= WARNING_SECONDS:
-            log.warn("closed connections", server=self._name, count=self._closed, last=connection.address, why=reason)
+            fields = {"server": self._name, "count": self._closed, "last": connection.address, "why": reason}
+            log.warn("closed connections", code=Code.RPC_CLIENTS.text, **fields)
             self._last_warning, self._closed = now, 0
 
     def _enter(self, connection: Connection, phase: Phase) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from rollup_node.stages.io.metrics import LABELLED_FAMILIES
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
 from rollup_node.stages.rpc.process.listener import Exchange
 
@@ -25,7 +26,7 @@ class MetricsServer:
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """One scrape."""
         if time.monotonic() - self._merged_at >= KEPT_SECONDS:
-            self._merged = merge_expositions(self._texts()).encode()
+            self._merged = merge_expositions(self._texts(), LABELLED_FAMILIES).encode()
             self._merged_at = time.monotonic()
         return web.Response(body=self._merged, headers={"Content-Type": CONTENT_TYPE})
 

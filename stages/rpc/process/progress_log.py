@@ -3,6 +3,7 @@
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.process.status_source import StatusSource
+from rollup_node.stages.rpc.process.status_watch import StatusWatch
 from rollup_node.stages.rpc.progress import Progress
 
 STEP_SECONDS = 1.0
@@ -11,16 +12,19 @@ log = get_logger("progress")
 
 
 class ProgressLog:
-    """Looks at the status each second, and writes the lines that are due."""
+    """Looks at the status each second, and writes the lines that are due, and what is wrong with it."""
 
     def __init__(self, source: StatusSource) -> None:
         self._source = source
         self._progress = Progress()
+        self._watch = StatusWatch(log, source.clock)
         self.periodic_task = PeriodicTask("progress", self.step)
 
     async def step(self) -> float:
         """Writes the line that is due, if any."""
-        line = self._progress.step(self._source.status(), self._source.clock())
+        status = self._source.status()
+        self._watch.step(status)
+        line = self._progress.step(status, self._source.clock())
         if line is not None:
             log.info(line.message, **line.fields)
         return STEP_SECONDS

@@ -19,6 +19,7 @@ from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 from rollup_node.stages.rpc.process.progress_log import ProgressLog
+from rollup_node.stages.rpc.process.status_metrics import StatusMetrics
 from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
 
@@ -56,6 +57,7 @@ class RpcStage:
         if config.metrics_enabled:
             handler: Handler = MetricsServer(config.metrics_dir).handle
             limits = METRICS_LIMITS.within(descriptors // 5)
+            self.periodic_tasks = (*self.periodic_tasks, StatusMetrics(status, meter).periodic_task)
             self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
         self.pprof: Listener | None = None
         if config.pprof_enabled:

@@ -23,7 +23,7 @@ def test_a_start_logs_warnings_and_ends_at_the_first_error(capsys: pytest.Captur
         error("c", Code.DISK, "no room"),
         error("d", Code.L1_CHAIN, "another"),
     ]
-    with pytest.raises(SetupError, match=f"^no room: {Code.DISK.remedy}$"):
+    with pytest.raises(SetupError, match=rf"^no room: {Code.DISK.remedy} \(DISK\)$"):
         require(findings, get_logger("start"))
     log = capsys.readouterr().err
     assert "clocks differ" in log and "CLOCK" in log and Code.CLOCK.remedy in log and "fine" not in log

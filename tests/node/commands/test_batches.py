@@ -141,7 +141,7 @@ def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftov
             ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()
             assert ended.code == 1
-            assert line.startswith(f"rollup-node: {error}"), line
+            assert line.startswith(f"rollup-node: L1-BLOCK: {error}"), line
             assert all(" lvl=warn " in each for each in log) and "Traceback" not in ended.err, ended.err
 
 

@@ -14,8 +14,10 @@ import pytest
 from aiohttp import web
 
 from rollup_node.node import cli
+from rollup_node.node.checks.finding import ok
 from rollup_node.node.commands.check import _files
 from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.setup import preflight
 from rollup_node.node.setup.plan import plan_node
 from rollup_node.stages.messages.codes import Code
 from tests.support.checked_endpoints import METHODS, SECRET, CheckedEndpoints
@@ -26,8 +28,9 @@ Shown = list[dict[str, str | None]]
 
 @pytest.fixture(autouse=True)
 def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty one: files of a node have relative paths by default."""
+    """An empty one: files of a node have relative paths by default. What memory this machine has is no matter here."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(preflight, "check_memory", lambda: ok("memory", "enough"))
     (tmp_path / "jwt.hex").write_text(SECRET.hex())
     return tmp_path
 
@@ -72,7 +75,18 @@ def test_a_good_set_up_has_no_findings_and_writes_no_file(
     assert {each["level"] for each in shown} == {"ok"}, [each for each in shown if each["level"] != "ok"]
     assert code == 0
     checks = " ".join(str(each["check"]) for each in shown)
-    for subject in ("options", "--l2.jwt-secret", "L1 ", "engine ", "beacon ", "clock ", "--rpc.port", "disk", "peers"):
+    for subject in (
+        "options",
+        "--l2.jwt-secret",
+        "L1 ",
+        "engine ",
+        "beacon ",
+        "clock ",
+        "--rpc.port",
+        "disk",
+        "memory",
+        "peers",
+    ):
         assert subject in checks
     assert [each.name for each in tmp_path.iterdir()] == ["jwt.hex"]
     assert f"eth/v1/beacon/blobs/{endpoints.slot_of(endpoints.origin_time)}" in endpoints.paths

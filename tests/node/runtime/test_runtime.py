@@ -6,6 +6,9 @@ import signal
 
 import pytest
 
+from rollup_node.node.runtime.runtime import dropped_lines
+from rollup_node.stages.io.log import Level
+from rollup_node.stages.messages.codes import Code
 from tests.support.toy_harness import StartNode
 
 
@@ -29,6 +32,17 @@ def test_a_critical_error_stops_the_node(start: StartNode) -> None:
     assert node.stop_order()[2:] == ["right"]
 
 
+def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNode) -> None:
+    node = start().wait_until_ready()
+    node.order("left", "forks")
+    code, text = node.wait_for_exit()
+    assert code == 77
+    found = "found other forks in the execution engine (FORK-MISMATCH)"
+    assert text == f"rollup-node: process left {found}: see its last log lines\n"
+    line = node.wait_for_line("the execution engine has other forks than this node", "left", code="FORK-MISMATCH")
+    assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
+
+
 def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> None:
     node = start().wait_until_ready()
     node.order("left", "temporary")
@@ -36,7 +50,7 @@ def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> N
     node.order("right", "reset")
     node.wait_for_line("toy reset", "right", reason="the toy ground moved")
     node.wait_for_line("toy reports", "left", problems="none")
-    node.wait_for_line("recovered", "left", task="orders", failed_attempts=1)
+    node.wait_for_line("recovered", "left", task="orders", tried=1)
     assert not node.logged("process died")
     node.stop()
 
@@ -80,3 +94,9 @@ def test_a_one_shot_process_ends_the_node_with_its_code(start: StartNode, code: 
     lines = [json.loads(line) for line in (log if code else text.splitlines())]
     assert next(line["name"] for line in lines if line["msg"] == "process ended") == "job"
     assert code == 0 or last == "rollup-node: process job ended with exit code 5: see its last log lines"
+
+
+def test_dropped_lines_have_a_code() -> None:
+    record = dropped_lines("l1", 3)
+    assert (record.process, record.level, record.fields["lines"]) == ("l1", Level.WARN, 3)
+    assert (record.fields["code"], record.fields["do"]) == ("LOG-DROPPED", Code.LOG_DROPPED.remedy)

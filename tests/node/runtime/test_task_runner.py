@@ -10,6 +10,7 @@ from rollup_node.node.runtime import task_runner
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner, backoff
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from tests.support import virtual_time
 
@@ -146,8 +147,9 @@ def test_an_hour_of_failures_is_a_line_a_minute_for_all_tasks_together(
 
     virtual_time.run(run_for_an_hour())
     lines = capsys.readouterr().err.splitlines()
-    assert 50 <= len(lines) <= 61 and sum(map(len, lines)) < 50_000
-    assert "repeated=" not in lines[0] and "repeated=1" in lines[1]
+    assert 50 <= len(lines) <= 61 and sum(map(len, lines)) < 60_000
+    assert "suppressed=" not in lines[0] and "waited=1m" in lines[1] and "suppressed=1" in lines[1]
+    assert all("code=RETRYING" in line and f"do={Code.RETRYING.remedy}" in line for line in lines)
     assert max(len(line) for report in stage.reports for line in report) < 600
 
 
@@ -158,8 +160,17 @@ def test_an_alternating_task_is_a_few_lines_a_minute(capsys: pytest.CaptureFixtu
     task = ScriptedTask(*script)
     assert sum(task.run()) == pytest.approx(100)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("warn test: step failed, retrying task=poll error=failure 0")
-    assert len(lines) == 20, "ten in a minute"
+    assert lines[0].startswith("warn test: step failed, retrying code=RETRYING task=poll error=failure 0")
+    assert len(lines) == 2, "one in a minute"
+    assert "suppressed=1" in lines[1]
+
+
+def test_an_error_with_a_code_is_logged_and_reported_by_it(capsys: pytest.CaptureFixture[str]) -> None:
+    task = ScriptedTask(TemporaryError("HTTP status 429", Code.L1_THROTTLED), 0.0)
+    task.run()
+    assert task.stage.reports == [("L1-THROTTLED: poll: HTTP status 429",), ()]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "code=L1-THROTTLED task=poll error=HTTP status 429" in line and line.endswith(Code.L1_THROTTLED.remedy)
 
 
 def test_waking_does_not_end_a_backoff() -> None:

@@ -23,5 +23,6 @@ def test_notices_are_logged_at_their_level(
 ) -> None:
     log_notices(NOTICES, NodeSettings("v1", LogSettings(level)))
     lines = capfdbinary.readouterr().out.decode().splitlines()
-    assert [line.partition('msg="')[2].rstrip('"') for line in lines] == texts
+    assert [line.partition('msg="')[2].partition('"')[0] for line in lines] == texts
+    assert all(("code=OPTIONS" in line) == (" lvl=warn " in line) for line in lines)
     assert all(" process=supervisor component=options " in line for line in lines)

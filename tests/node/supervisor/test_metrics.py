@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.node.supervisor import metrics as supervisor_metrics
 from rollup_node.node.supervisor.metrics import SupervisorMetrics
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy
@@ -56,6 +57,24 @@ def test_a_process_that_has_exited_is_down_and_its_own_file_is_removed(tmp_path:
     assert (
         'process_restarts_total{process="l1"} 1.0' in text and 'process_cpu_seconds_total{process="supervisor"}' in text
     )
+
+
+def test_memory_is_read_every_ten_seconds(
+    tmp_path: Path, liveness: LivenessTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def memory(pid: int) -> int:
+        read.append(pid)
+        return 12_000_000
+
+    monkeypatch.setattr(supervisor_metrics, "read_proportional_memory", memory)
+    metrics = SupervisorMetrics("v1", tmp_path, liveness)
+    for second in range(0, 22, 2):
+        metrics.write([], 100.0 + second)
+    assert read == [os.getpid()] * 3
+    text = (tmp_path / "supervisor.prom").read_text()
+    assert 'process_proportional_memory_bytes{process="supervisor"} 1.2e+07' in text
 
 
 def test_the_file_is_written_every_two_seconds(tmp_path: Path, liveness: LivenessTable) -> None:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from rollup_node.node.system.procfs import read_stat, read_waiting, thread_count, user_of
+from rollup_node.node.system.procfs import read_proportional_memory, read_stat, read_waiting, thread_count, user_of
 
 
 def test_figures_of_this_process() -> None:
@@ -36,7 +36,14 @@ def test_a_name_with_parentheses() -> None:
     assert (stat.state, stat.start_ticks > 0) == ("S", True)
 
 
+def test_proportional_memory_of_this_process() -> None:
+    stat, found = read_stat(os.getpid()), read_proportional_memory(os.getpid())
+    assert stat is not None and found is not None
+    assert 5_000_000 < found < 1.2 * stat.resident
+
+
 def test_a_process_that_does_not_exist() -> None:
+    assert read_proportional_memory(2**22 + 1) is None
     assert read_stat(2**22 + 1) is None
 
 

@@ -16,8 +16,10 @@ from rollup_node.stages.blobs.beacon_api import (
     parse_genesis_time,
     parse_sidecars,
     parse_slot_milliseconds,
+    parse_ssz_blobs,
+    parse_ssz_sidecars,
 )
-from rollup_node.stages.blobs.kzg import verify_proofs, versioned_hash
+from rollup_node.stages.blobs.kzg import BLOB_SIZE, verify_proofs, versioned_hash
 from rollup_node.stages.protocol.types import BlobRef
 from tests.support.fake_beacon import RecordedBlob
 
@@ -52,6 +54,28 @@ def test_recorded_sidecars(sidecars_json: bytes) -> None:
     assert verify_proofs([c.blob for c in found], [c.commitment or b"" for c in found], [c.proof or b"" for c in found])
     assert parse_sidecars(sidecars_json, hashes[3:4]) == found[3:4]
     assert parse_sidecars(sidecars_json, ()) == ()
+
+
+def test_blobs_and_sidecars_in_ssz(sidecars_json: bytes, recorded_blobs: RecordedBlobs) -> None:
+    """[BCN18] A sidecar has its fields in the order of the specs: index, blob, commitment, proof, header and its
+    inclusion proof."""
+    blobs = [recorded.blob for recorded in recorded_blobs[:2]]
+    assert parse_ssz_blobs(b"".join(blobs)) == tuple(blobs)
+    assert parse_ssz_blobs(b"") == ()
+    listed = orjson.loads(sidecars_json)["data"]
+    fields = [[bytes.fromhex(each[name][2:]) for name in ("blob", "kzg_commitment", "kzg_proof")] for each in listed]
+    encoded = [n.to_bytes(8, "little") + b"".join(each) + bytes(208 + 17 * 32) for n, each in enumerate(fields)]
+    hashes = [versioned_hash(commitment) for _, commitment, _ in fields]
+    assert parse_ssz_sidecars(b"".join(encoded), hashes) == parse_sidecars(sidecars_json, hashes)
+    assert parse_ssz_sidecars(b"".join(encoded), hashes[3:4]) == parse_sidecars(sidecars_json, hashes)[3:4]
+
+
+@pytest.mark.parametrize("size", [1, BLOB_SIZE - 1, BLOB_SIZE + 1, 129 * BLOB_SIZE])
+def test_malformed_ssz(size: int) -> None:
+    with pytest.raises(BeaconResponseError):
+        parse_ssz_blobs(bytes(size))
+    with pytest.raises(BeaconResponseError):
+        parse_ssz_sidecars(bytes(size), ())
 
 
 def test_blobs_with_and_without_an_envelope(recorded_blobs: RecordedBlobs) -> None:

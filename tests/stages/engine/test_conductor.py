@@ -104,7 +104,9 @@ def test_only_the_leader_can_be_started(play: Play, tmp_path: Path) -> None:
             assert (await node.begin()).error == "sequencer is not the leader, aborting"
             node.conductor.answers = [503] * 2
             failed = (await node.begin(2)).error
-            assert failed is not None and failed.startswith("sequencer leader check failed: 127.0.0.1:")
+            assert failed is not None and failed.startswith(
+                "sequencer leader check failed: CONDUCTOR-UNREACHABLE: 127.0.0.1:"
+            )
             assert not node.is_active and node.conductor.committed == []
 
     play(scene())

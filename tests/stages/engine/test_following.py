@@ -39,7 +39,7 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
             node = EngineNode(chain, engine, tmp_path, follow_url=source.url, follow_timeout=2.0)
             async with node.running():
                 name = source.url.removeprefix("http://").strip("/")
-                await node.until(lambda: node.has_problem(f"follow source: {name}: cannot connect"))
+                await node.until(lambda: node.has_problem(f"FOLLOW-UNREACHABLE: follow source: {name}: cannot connect"))
                 assert _heads(node) == (20, 0, 0), "a node starts without its source"
                 await source.start()
                 await node.until(lambda: _heads(node) == (20, 12, 4) and node.health == ())
@@ -54,7 +54,7 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
                 await node.until(lambda: _heads(node) == (20, 14, 6) and node.health == ())
 
                 await source.stop()
-                await node.until(lambda: node.has_problem(f"follow source: {name}: cannot connect"))
+                await node.until(lambda: node.has_problem(f"FOLLOW-UNREACHABLE: follow source: {name}: cannot connect"))
                 assert _heads(node) == (20, 14, 6)
                 again = Listener(app, source.port, source.host)
                 shown[0] = status(refs[16], refs[15], refs[8])

@@ -30,6 +30,17 @@ def test_heads_advance_one_by_one_and_over_gaps() -> None:
     assert tracker.at(7) is None
 
 
+def test_the_newest_known_block_below_the_head() -> None:
+    tracker = HeadTracker()
+    assert tracker.below_head(3) is None
+    for n in (5, 6, 7):
+        tracker.update_head(block(n))
+    assert tracker.below_head(1) == block(6) and tracker.below_head(2) == block(5)
+    assert tracker.below_head(3) is None
+    assert tracker.update_finalized(block(2)) is None
+    assert tracker.below_head(3) == block(2)
+
+
 def test_a_reorg_keeps_the_ancestors_of_the_new_head() -> None:
     tracker = HeadTracker()
     for n in range(1, 11):

@@ -60,6 +60,26 @@ def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> 
     assert w.get(12) == chain.block(12)
 
 
+def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
+    w, wanted, now = window(), BlockRange(10, 40), 0.0
+    for fetch in w.plan([wanted], 99, now):
+        w.failed(fetch, "refused", now)
+    tried = []
+    for _ in range(9):
+        pause = w.next_retry(now)
+        assert pause is not None and pause > 0
+        now += pause
+        (first,) = w.plan([wanted], 99, now)
+        assert w.next_retry(now) is None, "nothing else is due while that is fetched"
+        tried.append(first.number)
+        w.failed(first, "refused", now)
+    assert tried == [10] * 9
+    chain = FakeL1Chain(50)
+    (first,) = w.plan([wanted], 99, now := now + MAX_PAUSE)
+    w.fetched(first, chain.block(10), SIZE, now)
+    assert fill(w, chain, wanted, now) == list(range(11, 41))
+
+
 def test_the_failure_of_an_unwanted_block_is_dropped() -> None:
     w = window()
     (fetch,) = w.plan([BlockRange(10, 10)], 9, 0.0)

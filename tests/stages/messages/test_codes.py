@@ -1,6 +1,20 @@
 """The table of codes."""
 
-from rollup_node.stages.messages.codes import Code
+import re
+
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.stages.messages.codes import Code, code_in
+
+FOREIGN_FLAGS = {
+    "authrpc.vhosts",
+    "p2p-subscribe-all-custody-subnets-enabled",
+    "rpc",
+    "semi-supernode",
+    "supernode",
+    "override",
+    "override.FORK",
+}
+"""Options of other programs and of commands."""
 
 
 def test_codes_are_words_for_people() -> None:
@@ -12,5 +26,25 @@ def test_codes_are_words_for_people() -> None:
 
 
 def test_findings_are_told_apart_from_conditions_that_last() -> None:
-    assert Code.L1_CHAIN.is_finding and Code.PORT_TAKEN.is_finding
+    assert Code.L1_HEAD.is_finding and Code.PORT_TAKEN.is_finding
     assert not Code.BLOB_EXPIRED.is_finding and not Code.NO_BATCHES.is_finding
+
+
+def test_events_are_no_findings() -> None:
+    assert Code.L1_REORG.is_event and not Code.L1_STALE.is_event
+    assert not any(code.is_event and code.is_finding for code in Code)
+
+
+def test_options_in_the_table_exist() -> None:
+    options = {name for option in OPTIONS.values() for name in option.names}
+    for code in Code:
+        flags = re.findall(r"--([a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9])", f"{code.meaning} {code.remedy}")
+        assert set(flags) - options - FOREIGN_FLAGS == set(), code
+
+
+def test_a_text_names_its_code() -> None:
+    for code in Code:
+        assert code_in(code.before("it failed")) is code
+    assert code_in("l1: L1-CHAIN: head: is on L1 chain 7") is Code.L1_CHAIN
+    assert code_in("derivation: RESET-LOOP: 3 resets") is Code.RESET_LOOP
+    assert code_in("the L1 head is not known; FILES, FORK-MISMATCHES, xMEMORY") is None

@@ -5,8 +5,18 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.metrics import LABELLED_FAMILIES, Meter
 from rollup_node.stages.rpc.metrics_merge import merge_expositions
+
+
+class Every(frozenset[str]):
+    """The names of all families."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY = Every()
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -30,7 +40,8 @@ def test_each_sample_gets_its_process() -> None:
         meter.count("pipeline_resets", amount)
         meter.observe("rpc_client_request_duration_seconds", amount, rpc="l1", method='odd "{name}",process="')
     l1.set("refs_number", 5, layer="l1", type="l1_head")
-    merged = merge_expositions({"l1": l1.text().decode(), "engine": engine.text().decode()})
+    texts = {"l1": l1.text().decode(), "engine": engine.text().decode()}
+    merged = merge_expositions(texts, EVERY)
     found = series(merged)
     prefix = "op_node_default_"
     assert found[f"{prefix}pipeline_resets_total", (("process", "l1"),)] == 1
@@ -46,19 +57,35 @@ def test_a_sample_that_names_a_process_keeps_it() -> None:
     meter = Meter("supervisor")
     meter.set("process_up", 1, process="l1")
     meter.set("up", 1)
-    assert series(merge_expositions({"supervisor": meter.text().decode()})) == {
+    assert series(merge_expositions({"supervisor": meter.text().decode()}, EVERY)) == {
         ("process_up", (("process", "l1"),)): 1,
         ("op_node_default_up", (("process", "supervisor"),)): 1,
     }
 
 
+def test_what_one_process_counts_keeps_its_labels() -> None:
+    l1, engine = Meter("l1"), Meter("engine")
+    for meter in (l1, engine):
+        meter.expose(meter.process)
+    engine.set("refs_number", 7, layer="l2", type="l2_safe")
+    texts = {"l1": l1.text().decode(), "engine": engine.text().decode()}
+    found = series(merge_expositions(texts, LABELLED_FAMILIES))
+    prefix = "op_node_default_"
+    assert found[f"{prefix}refs_number", (("layer", "l2"), ("type", "l2_safe"))] == 7
+    assert found[f"{prefix}pipeline_resets_total", ()] == 0
+    assert {labels for name, labels in found if name == f"{prefix}activity_problems"} == {
+        (("process", "l1"),),
+        (("process", "engine"),),
+    }
+
+
 def test_nothing_merges_to_nothing() -> None:
-    assert merge_expositions({}) == merge_expositions({"l1": ""}) == ""
+    assert merge_expositions({}, EVERY) == merge_expositions({"l1": ""}, EVERY) == ""
 
 
 def test_lines_that_are_no_samples_are_left_out() -> None:
     assert (
-        merge_expositions({"l1": "# a comment\n#\n\n}{\n0x\nup 1\nbare{} 2\n"})
+        merge_expositions({"l1": "# a comment\n#\n\n}{\n0x\nup 1\nbare{} 2\n"}, EVERY)
         == 'up{process="l1"} 1\nbare{process="l1"} 2\n'
     )
 
@@ -74,7 +101,7 @@ def test_any_label_text_survives(labels: list[tuple[str, float]]) -> None:
         counter.labels(text).inc()
     one = generate_latest(registry).decode()
     plain = series(one)
-    merged = series(merge_expositions({"a": one, "b": one}))
+    merged = series(merge_expositions({"a": one, "b": one}, EVERY))
     assert merged == {
         (name, tuple(sorted((*labels, ("process", process))))): value
         for (name, labels), value in plain.items()

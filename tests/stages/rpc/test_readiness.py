@@ -32,7 +32,7 @@ def test_each_fault() -> None:
     assert process_faults({"l1": ("endpoint is away",)}, AGES, L1, ENGINE) == [Fault("l1", "endpoint is away")]
     assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
         "l1: no status received yet",
-        "engine: no status for 3.5 s",
+        "engine: PROCESS-SILENT: no status for 3.5 s",
     ]
     searching = EngineStatus(1, None, None, None, None, None, False, False)
     for l1, engine in ((None, None), (L1Heads(None, None, None), searching)):
@@ -45,7 +45,7 @@ def test_each_fault() -> None:
 def test_reasons_of_lag_have_numbers() -> None:
     """[RPC92]"""
     l1 = L1Status(block(54), block(285), None, None, lag_blocks=231, lag_s=2772)
-    assert l1_lag_reason(l1, 12) == "derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
+    assert l1_lag_reason(l1, 12) == "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
     unknown = L1Status(None, block(285), None, None, None, None)
     assert l1_lag_reason(unknown, 12) == "derivation: the L1 block that it reads is not known yet"
     heads = Heads(block(7, 30.0), block(5, 600.5), None)
@@ -53,8 +53,8 @@ def test_reasons_of_lag_have_numbers() -> None:
     assert age_reasons(heads, ReadyLimits(0, 600.5, 30.0)) == []
     assert age_reasons(Heads(None, None, None), ReadyLimits(0, 1, 1)) == []
     assert age_reasons(heads, ReadyLimits(0, 600, 29.5)) == [
-        "engine: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
-        "engine: the safe head 5 is 600.5 s old; the limit is 600 s",
+        "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
+        "engine: HEAD-OLD: the safe head 5 is 600.5 s old; the limit is 600 s",
     ]
 
 

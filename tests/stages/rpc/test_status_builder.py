@@ -73,7 +73,7 @@ def test_a_syncing_node() -> None:
         "state_age_s": 5.0,
         "sentence": "syncing: 11m0s behind, about 12s left, limited by blobs",
         "ready": False,
-        "reasons": ["derivation: 55 L1 blocks behind, at 45 of 100 (11m0s); the limit is 12"],
+        "reasons": ["derivation: BEHIND: 55 L1 blocks behind, at 45 of 100 (11m0s); the limit is 12"],
         "heads": {
             "unsafe": {"number": 510, "hash": "0x" + 32 * "02", "timestamp": 1025, "age_s": 180.0},
             "safe": {"number": 480, "hash": "0x" + 32 * "02", "timestamp": 965, "age_s": 240.0},
@@ -189,7 +189,9 @@ def test_readiness_follows_the_limits() -> None:
     assert StatusBuilder(facts(0)).build(seen(1, 100), 0.0, 1205.0).ready
     assert not StatusBuilder(facts(11)).build(seen(88, 100), 0.0, 1205.0).ready
     late = StatusBuilder(facts(12, 200, 150)).build(seen(100, 100), 0.0, 1205.0)
-    assert late.state is State.SYNCED and late.sentence.startswith("synced: engine: the unsafe head 510 is 180.0 s old")
+    assert late.state is State.SYNCED and late.sentence.startswith(
+        "synced: engine: HEAD-OLD: the unsafe head 510 is 180.0 s old"
+    )
     assert len(late.reasons) == 2 and not late.ready
 
 

@@ -84,6 +84,10 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
             "--chaos 5 --sequencers 2 --conductor --sequencer-engine http://a,http://b",
             "--chaos: it restarts the engines, which must be the embedded ones",
         ),
+        ("--faults /missing/file", "--faults /missing/file: No such file or directory"),
+        ("--faults /dev/null", "--faults /dev/null: no file of scenarios: Object missing required field `scenario`"),
+        ("--faults /dev/null --no-batcher", "--faults: leave out --no-batcher"),
+        ("--faults /dev/null --l1 http://127.0.0.1:1 --da calldata", "--faults: it needs the embedded L1"),
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
     ],
 )

@@ -8,19 +8,21 @@ from typing import NamedTuple
 
 MAX_HEAD = 1 << 16
 MAX_BODY = 32 << 20
+JSON, SSZ = b"application/json", b"application/octet-stream"
 _CONTENT_LENGTH = b"\r\ncontent-length:"
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s" % (status.value, status.phrase.encode()) for status in HTTPStatus}
 
 
 class Answer(NamedTuple):
-    """A response: its body in parts, which are JSON."""
+    """A response: its body in parts."""
 
     parts: list[bytes]
     status: int = 200
+    media: bytes = JSON
 
 
-Handler = Callable[[bytes, bytes], Answer]
-"""Answers a request by its target and body."""
+Handler = Callable[[bytes, bytes, bytes], Answer]
+"""Answers a request by its target, its head in small letters, and its body."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -61,15 +63,15 @@ class HttpConnection(asyncio.Protocol):
             target = received[: received.find(b"\r\n")].split(b" ")[1:2]
             if not target:
                 return self._refuse(HTTPStatus.BAD_REQUEST)
-            answer = self._handler(target[0], received[head_end + 4 : end])
+            answer = self._handler(target[0], head, received[head_end + 4 : end])
             received = received[end:]
             self._answer(answer, b"\r\nconnection: close" in head)
         self._received = received
 
     def _answer(self, answer: Answer, is_last: bool) -> None:
         size = sum(map(len, answer.parts))
-        head = b"%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        parts = [head % (_STATUS_LINES[answer.status], size), *answer.parts]
+        head = b"%s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+        parts = [head % (_STATUS_LINES[answer.status], answer.media, size), *answer.parts]
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._write, parts, is_last)
         else:

@@ -6,8 +6,9 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.tools.bench.race.course_files import CourseFiles
-from rollup_node.tools.bench.race.http_server import Answer
+from rollup_node.tools.bench.race.http_server import SSZ, Answer
 from rollup_node.tools.bench.race.rpc_methods import RpcMethods
 
 NULL = b"null"
@@ -76,22 +77,23 @@ class BeaconApi:
             "/eth/v1/beacon/genesis": {"genesis_time": str(facts.beacon_genesis_time)},
             "/eth/v1/config/spec": {"SECONDS_PER_SLOT": str(facts.slot_seconds)},
         }
+        self._contents: dict[str, bytes] = {}
         self.requests = 0
         self.calls: Counter[str] = Counter()
         self.sizes: Counter[str] = Counter()
 
-    def respond(self, target: bytes, _body: bytes) -> Answer:
-        """The answer to a request of one of the routes; 404 for others."""
+    def respond(self, target: bytes, head: bytes, _body: bytes) -> Answer:
+        """The answer to a request of one of the routes, blobs in SSZ if the client takes that; 404 for others."""
         path, _, query = target.decode("ascii", "replace").partition("?")
         path = "/" + path.lstrip("/")
         route, slot = path.rsplit("/", 1) if path not in self._constants else (path, "")
-        answer = self._answer(path, route, slot, parse_qs(query))
+        answer = self._answer(path, route, slot, parse_qs(query), SSZ in head)
         self.requests += 1
         self.calls[route] += 1
         self.sizes[route] += sum(map(len, answer.parts))
         return answer
 
-    def _answer(self, path: str, route: str, slot: str, query: dict[str, list[str]]) -> Answer:
+    def _answer(self, path: str, route: str, slot: str, query: dict[str, list[str]], as_ssz: bool) -> Answer:
         if path in self._constants:
             return Answer([orjson.dumps({"data": self._constants[path]})])
         hashes = self._blobs.get(slot)
@@ -99,13 +101,21 @@ class BeaconApi:
             return _not_found()
         if route == "/eth/v1/beacon/blobs":
             wanted = _values(query, "versioned_hashes") or hashes
-            return self._list([f"blob/{name}" for name in hashes if name in wanted])
+            names = [name for name in hashes if name in wanted]
+            if as_ssz:
+                return Answer([self._content(name) for name in names], media=SSZ)
+            return self._list([f"blob/{name}" for name in names])
         if route == "/eth/v1/beacon/blob_sidecars":
             indices = _values(query, "indices") or list(map(str, range(len(hashes))))
             return self._list([f"sidecar/{name}" for index, name in enumerate(hashes) if str(index) in indices])
         if route == "/eth/v1/beacon/blinded_blocks":
             return Answer([self._course.body(f"blinded/{slot}")])
         return _not_found()
+
+    def _content(self, name: str) -> bytes:
+        if name not in self._contents:
+            self._contents[name] = from_hex(orjson.loads(self._course.body(f"blob/{name}")))
+        return self._contents[name]
 
     def _list(self, names: list[str]) -> Answer:
         return Answer([b'{"data":[', b",".join(map(self._course.body, names)), b"]}"])

@@ -23,7 +23,7 @@ class RpcMethods:
         self.calls: Counter[str] = Counter()
         self.sizes: Counter[str] = Counter()
 
-    def respond(self, _target: bytes, body: bytes) -> Answer:
+    def respond(self, _target: bytes, _head: bytes, body: bytes) -> Answer:
         """The answer to a request, whatever its path."""
         self.requests += 1
         try:

@@ -112,12 +112,12 @@ class _Race:
         self.engine = Engine(course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe)
         self._first_request = self._cpu = 0.0
 
-    def l1(self, target: bytes, body: bytes) -> Answer:
+    def l1(self, target: bytes, head: bytes, body: bytes) -> Answer:
         """Answers a request to L1."""
         if not self._first_request:
             self._first_request = time.monotonic()
             self._schedule_head()
-        return self._l1.respond(target, body)
+        return self._l1.respond(target, head, body)
 
     def _schedule_head(self) -> None:
         if self._endpoint.fresh:

@@ -10,6 +10,8 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.l1.sidecars import Blob
 
+_SSZ = "application/octet-stream"
+
 
 class BlobSource(Protocol):
     """The chain behind the API; times in seconds."""
@@ -34,7 +36,10 @@ def application(source: BlobSource) -> web.Application:
         if found is None:
             return _not_found()
         wanted = _query_values(request, "versioned_hashes")
-        return _json([to_hex(blob.content) for name, blob in found if not wanted or to_hex(name) in wanted])
+        contents = [blob.content for name, blob in found if not wanted or to_hex(name) in wanted]
+        if _SSZ in request.headers.get("Accept", ""):
+            return web.Response(body=b"".join(contents), content_type=_SSZ)
+        return _json([to_hex(content) for content in contents])
 
     async def sidecars(request: web.Request) -> web.Response:
         found = _find(source, request)

@@ -27,9 +27,12 @@ from rollup_node.stages.engine.api.engine_api import (
     SyncingBlocks,
 )
 from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.engine.api.io.failures import code_of
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
@@ -85,10 +88,13 @@ class EngineClient:
         record: EndpointRecord | None = None,
     ) -> None:
         headers = None if secret is None else Token(secret).headers
-        self._rpc = JsonRpcClient(url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE)
+        self._meter = RpcMeter(meter, RPC)
+        self._rpc = JsonRpcClient(
+            url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE, on_exchange=self._meter.exchanged
+        )
         self._rollup = rollup
         self._schedule = rollup.schedule()
-        self._meter, self.record = meter, record or EndpointRecord(RPC, self._rpc.name)
+        self.record = record or EndpointRecord(RPC, self._rpc.name)
         self._answered_at = time.monotonic()
 
     @property
@@ -220,7 +226,7 @@ class EngineClient:
             found = await self._rpc.batch(calls, shape)
         except EndpointError as error:
             self.record.failed(error, len(calls))
-            raise TemporaryError(f"execution engine {error}") from None
+            raise TemporaryError(f"execution engine {error}", code_of(error)) from None
         except RpcFailure as failure:
             self.record.failed(failure, len(calls))
             raise self._error(failure) from None
@@ -265,8 +271,8 @@ class EngineClient:
     # --- one call --------------------------------------------------------------------------------------------------
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
-        began = time.monotonic()
-        outcome = "<nil>"
+        self._meter.sent(method)
+        began, outcome = time.monotonic(), OK
         try:
             answer = await self._rpc.call_typed(shape, method, *params)
             self._answered_at = time.monotonic()
@@ -277,12 +283,11 @@ class EngineClient:
             self.record.answered(time.monotonic() - began)
             raise
         except EndpointError as error:
-            outcome = "<unknown>"
             self.record.failed(error)
-            hint = "; check that l2.jwt-secret is the engine's secret" if error.status in (401, 403) else ""
-            raise TemporaryError(f"execution engine {error}{hint}") from None
+            outcome = NO_ANSWER
+            raise TemporaryError(f"execution engine {error}", code_of(error)) from None
         finally:
-            self._count(method, time.monotonic() - began, outcome)
+            self._meter.ended(method, time.monotonic() - began, outcome)
 
     def _read(self, method: str, convert: Callable[[], T]) -> T:
         """What a function makes of an answer. Raises UnreadableAnswerError if it cannot."""
@@ -290,13 +295,8 @@ class EngineClient:
             return convert()
         except (PayloadError, BlockError, HexError, ProofError) as error:
             text = f"the answer to {method} cannot be read: {error}"
-            raise UnreadableAnswerError(str(self._error(text))) from None
+            raise UnreadableAnswerError(str(self._error(text)), Code.ENGINE_ANSWER) from None
 
     def _error(self, what: object) -> TemporaryError:
-        return TemporaryError(f"execution engine {self._rpc.name}: {what}")
-
-    def _count(self, method: str, seconds: float, outcome: str) -> None:
-        if self._meter is not None:
-            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
+        code = code_of(what) if isinstance(what, RpcFailure) else Code.ENGINE_ANSWER
+        return TemporaryError(f"execution engine {self._rpc.name}: {what}", code)

@@ -15,6 +15,8 @@ from rollup_node.stages.engine.api.conductor_api import (
 )
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.engine_json import encode_payload
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -33,8 +35,8 @@ class ConductorClient:
 
     def __init__(self, url: str, timeout: float, meter: Meter | None = None) -> None:
         self._timeout = min(timeout, MAX_CALL_SECONDS)
-        self._rpc = JsonRpcClient(url, timeout=self._timeout, max_body=MAX_ANSWER)
-        self._meter = meter
+        self._meter = RpcMeter(meter, RPC)
+        self._rpc = JsonRpcClient(url, timeout=self._timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
 
     @property
     def name(self) -> str:
@@ -65,24 +67,18 @@ class ConductorClient:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _attempt(self, shape: Any, method: str, params: tuple[Any, ...], timeout: float) -> Any:
-        began, outcome = time.monotonic(), "<nil>"
+        self._meter.sent(method)
+        began, outcome = time.monotonic(), OK
         try:
             return await self._rpc.call_typed(shape, method, *params, timeout=timeout)
         except RpcFailure as failure:
             outcome = f"rpc_{failure.code}"
-            raise TemporaryError(f"{self.name}: {failure}") from None
+            raise TemporaryError(f"{self.name}: {failure}", Code.CONDUCTOR_UNREACHABLE) from None
         except EndpointError as error:
-            outcome = "<unknown>"
-            raise TemporaryError(str(error)) from None
+            outcome = NO_ANSWER
+            raise TemporaryError(str(error), Code.CONDUCTOR_UNREACHABLE) from None
         finally:
-            self._count(method, time.monotonic() - began, outcome)
-
-    def _count(self, method: str, seconds: float, outcome: str) -> None:
-        """Counts a request under the label of this client [MET6]."""
-        if self._meter is not None:
-            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
+            self._meter.ended(method, time.monotonic() - began, outcome)
 
 
 def encode_envelope(payload: ExecutionPayload) -> orjson.Fragment:

@@ -9,6 +9,8 @@ import msgspec
 from rollup_node.stages.engine.api.follow_api import FollowStatus
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
@@ -55,8 +57,9 @@ class FollowClient:
     """Calls one node; `timeout` in seconds of one call. It connects with the first call."""
 
     def __init__(self, url: str, timeout: float, rollup: RollupConfig, meter: Meter | None = None) -> None:
-        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER)
-        self._rollup, self._meter = rollup, meter
+        self._meter = RpcMeter(meter, RPC)
+        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
+        self._rollup = rollup
         self._chain_checked = False
 
     @property
@@ -78,7 +81,8 @@ class FollowClient:
             current = _block_id(found.current_l1)
             refs = _l2_ref(found.local_safe_l2), _l2_ref(found.safe_l2), _l2_ref(found.finalized_l2)
         except HexError as error:
-            raise TemporaryError(f"{self.name}: the answer to optimism_syncStatus is malformed: {error}") from None
+            text = f"{self.name}: the answer to optimism_syncStatus is malformed: {error}"
+            raise TemporaryError(text, Code.FOLLOW_UNREACHABLE) from None
         return FollowStatus(current if any(current.hash) else None, *refs)
 
     async def check_chain(self) -> None:
@@ -91,17 +95,20 @@ class FollowClient:
             self._chain_checked = True
             return
         except HexError as error:
-            raise TemporaryError(f"{self.name}: the answer to optimism_rollupConfig is malformed: {error}") from None
+            text = f"{self.name}: the answer to optimism_rollupConfig is malformed: {error}"
+            raise TemporaryError(text, Code.FOLLOW_UNREACHABLE) from None
         ours = self._rollup
         if (found.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
             raise WrongChainError(
                 f"{self.name} is on L2 chain {found.l2_chain_id} with genesis {to_hex(genesis)}, "
-                f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}"
+                f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}",
+                Code.FOLLOW_CHAIN,
             )
         self._chain_checked = True
 
     async def _call(self, shape: Any, method: str) -> Any:
-        began, outcome = time.monotonic(), "<nil>"
+        self._meter.sent(method)
+        began, outcome = time.monotonic(), OK
         try:
             return await self._rpc.call_typed(shape, method)
         except RpcFailure as failure:
@@ -109,20 +116,13 @@ class FollowClient:
             if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
                 raise
             self._chain_checked = False
-            raise TemporaryError(f"{self.name}: {method}: {failure}") from None
+            raise TemporaryError(f"{self.name}: {method}: {failure}", Code.FOLLOW_UNREACHABLE) from None
         except EndpointError as error:
-            outcome = "<unknown>"
+            outcome = NO_ANSWER
             self._chain_checked = False
-            raise TemporaryError(str(error)) from None
+            raise TemporaryError(str(error), Code.FOLLOW_UNREACHABLE) from None
         finally:
-            self._count(method, time.monotonic() - began, outcome)
-
-    def _count(self, method: str, seconds: float, outcome: str) -> None:
-        """Counts a request under the label of this client [MET6]."""
-        if self._meter is not None:
-            self._meter.count("rpc_client_requests_total", rpc=RPC, method=method)
-            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc=RPC, method=method)
-            self._meter.count("rpc_client_responses_total", rpc=RPC, method=method, error=outcome)
+            self._meter.ended(method, time.monotonic() - began, outcome)
 
 
 class WrongChainError(TemporaryError):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
@@ -31,6 +32,7 @@ from rollup_node.stages.p2p.discv5.node import (
     NodeGone,
     TableStats,
 )
+from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
 
@@ -83,6 +85,8 @@ class Discv5Server:
         self._resolving: asyncio.Task[None] | None = None
         self._metrics_due = self._resolve_due = 0.0
         self._counted: Counter[str] = Counter()
+        for drop in PacketDrop:
+            meter.count("p2p_discovery_drops_total", 0, reason=drop.value)
         self._alive: dict[bytes, Enr] = {}
         self._gone: set[bytes] = set()
         self._tcp = 0
@@ -231,12 +235,13 @@ class Discv5Server:
                 address = bootnode.address or await _resolve(bootnode.host)
                 contact = bootnode.contact(address) if address else None
                 if contact is None:
-                    log.warn("cannot resolve bootnode, will retry", name=bootnode.host)
+                    log.warn("cannot resolve bootnode, will retry", code=Code.BOOTNODE.text, name=bootnode.host)
                     unresolved.append(bootnode)
             else:
                 contact = bootnode.contact(node.settings.ip_versions)
                 if contact is None:
-                    log.warn("bootnode record has no reachable address", record=bootnode.text)
+                    text = "bootnode record has no reachable address"
+                    log.warn(text, code=Code.BOOTNODE.text, record=bootnode.text)
             if contact is not None:
                 contacts.append(contact)
         self._bootnodes = list(unresolved)

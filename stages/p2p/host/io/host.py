@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
@@ -314,7 +315,8 @@ class Host:
         now = asyncio.get_running_loop().time()
         if now - self._drop_warned_at >= _DROP_WARNING_INTERVAL:
             limit, streams = self.limits.held_bytes, self._drops_since_warning
-            log.warn("dropped streams of peers that hold more than their share", streams=streams, limit=limit)
+            text = "dropped streams of peers that hold more than their share"
+            log.warn(text, code=Code.PEER_STREAMS.text, streams=streams, limit=limit)
             self._drop_warned_at, self._drops_since_warning = now, 0
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.io.gateways import (
@@ -68,6 +70,7 @@ class PortMapper:
     ) -> None:
         self.problem: str | None = None
         self.mapping: ExternalMapping | None = None
+        self._condition = LastingCondition(log)
         self._ports = tuple(ports)
         self._on_mapping = on_mapping
         self._gateways = gateways
@@ -123,12 +126,12 @@ class PortMapper:
 
     def _set_mapping(self, mapping: ExternalMapping) -> None:
         known, self.mapping = self.mapping, mapping
+        self._condition.end("a gateway maps our ports")
         if known is None or (known.ip, known.ports) != (mapping.ip, mapping.ports):
             ports = ", ".join(f"{local.transport.name} {port}" for local, port in mapping.ports.items())
             log.info("ports mapped on the gateway", address=str(mapping.ip), ports=ports)
             self._on_mapping(mapping)
 
     def _report_error(self, error: str) -> None:
-        if error != self.problem:
-            log.warn("no gateway maps our ports (p2p.nat)", error=error)
+        self._condition.report(Code.P2P_NAT, "no gateway maps our ports (p2p.nat)", error=error)
         self.problem = error

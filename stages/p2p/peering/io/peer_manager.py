@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
 from rollup_node.stages.p2p.host.io.host_api import (
@@ -108,7 +109,8 @@ class PeerManager:
             await self._host.connect(peer, addresses)
         except DialError as error:
             delay = self._static_backoff.failed(peer, time.monotonic())
-            log.warn("cannot connect to static peer", peer=peer_id_text(peer), error=str(error), retry_in=delay)
+            fields = {"peer": peer_id_text(peer), "error": str(error), "retry_in": delay}
+            log.warn("cannot connect to static peer", code=Code.PEER_UNREACHABLE.text, **fields)
 
     async def _dial_known(self) -> float:
         """One round of dialling known peers while there are too few. Peers with a node record come before those known

@@ -8,6 +8,7 @@ from rollup_node.stages.io.endpoint_errors import tls_reason
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.private_files import read_secret_file
 from rollup_node.stages.io.repeated_warnings import RepeatedWarnings
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import SignerConfig
 
 MAX_FILE_BYTES = 1 << 20
@@ -54,7 +55,7 @@ class TlsFiles:
             if self._context is None:
                 raise
             message = "the changed certificate for the remote signer cannot be used, keeping the previous one"
-            self._warnings.warn("reload", message, error=str(error))
+            self._warnings.warn("reload", message, code=Code.TLS_CERTIFICATE.text, error=str(error))
         return self._context
 
     def _current_versions(self) -> tuple[_Version, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.sqlite_file import MEMORY as IN_MEMORY
 from rollup_node.stages.io.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, open_sqlite
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
 
 log = get_logger("p2p")
@@ -69,7 +70,7 @@ class SqliteFile:
     def _report_error(self, error: Exception) -> None:
         problem = f"the {self._kind.what} cannot be used: {error}"
         if problem != self.problem:
-            log.warn(problem)
+            log.warn(problem, code=Code.FILE.text)
         self.problem = problem
 
     def _open(self, path: str) -> sqlite3.Connection:
@@ -88,5 +89,6 @@ class SqliteFile:
         for end in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.replace(path + end, aside + end)
-        log.warn(f"the {self._kind.what} is damaged, starting a new one", path=path, moved_to=aside, error=error)
+        text = f"the {self._kind.what} is damaged, starting a new one"
+        log.warn(text, code=Code.FILE.text, path=path, moved_to=aside, error=error)
         return open_sqlite(path, self._kind)

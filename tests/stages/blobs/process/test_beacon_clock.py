@@ -76,7 +76,7 @@ def test_a_doubted_clock_is_asked_for_again(
         assert await clock.slot_at(TIME) == 7, "the clock known before stays"
 
     run(scenario)
-    assert "corrected themselves before=genesis time 940" in capsys.readouterr().err
+    assert "corrected themselves code=BEACON-CHAIN before=genesis time 940" in capsys.readouterr().err
 
 
 def test_statements_of_several_sources_complete_each_other() -> None:

@@ -1,13 +1,16 @@
 """Beacon endpoints: URLs, limits and error texts."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import orjson
 import pytest
 from aiohttp import web
 
 from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.kzg import BLOB_SIZE
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
 from rollup_node.stages.io.endpoint_errors import EndpointError
@@ -22,13 +25,17 @@ WANTED = [BlobRef(0, b"\x01" * 32), BlobRef(2, b"\x02" * 32)]
 
 
 def with_endpoints(
-    handler: Handler, use: Callable[[BeaconEndpoints], Awaitable[T]], path: str = "", **options: Any
+    handler: Handler,
+    use: Callable[[BeaconEndpoints], Awaitable[T]],
+    path: str = "",
+    meter: Meter | None = None,
+    **options: Any,
 ) -> T:
     """Runs `use` with an endpoint that answers by this handler; `options` of BlobsConfig."""
 
     async def main() -> T:
         async with listening(app_for_every_path(handler)) as urls:
-            endpoints = BeaconEndpoints(BlobsConfig(urls[0] + path, PLAIN_ROLLUP, **options), Meter("blobs"))
+            endpoints = BeaconEndpoints(BlobsConfig(urls[0] + path, PLAIN_ROLLUP, **options), meter or Meter("blobs"))
             try:
                 return await use(endpoints)
             finally:
@@ -48,7 +55,11 @@ def test_path_and_key_of_the_url_are_kept() -> None:
         with pytest.raises(BlobsNotFoundError):
             await endpoints.fetch(7, WANTED)
 
-    with_endpoints(handler, use, path="/base/?key=abc")
+    meter = Meter("blobs")
+    with_endpoints(handler, use, path="/base/?key=abc", meter=meter)
+    text = meter.text().decode()
+    assert re.search(r'endpoint_failures_total{endpoint="127.0.0.1:\d+",fault="has_none",rpc="beacon"} 1.0', text)
+    assert 'rpc_client_responses_total{error="http_404",method="blobs",rpc="beacon"} 1.0' in text
     first, second = "0x" + "01" * 32, "0x" + "02" * 32
     assert seen == [
         f"/base/eth/v1/beacon/blobs/7?key=abc&versioned_hashes={first}&versioned_hashes={second}",
@@ -122,3 +133,42 @@ def test_genesis_and_slot_duration_are_requested_once() -> None:
     requested.clear()
     assert with_endpoints(handler, use, slot_seconds=5) == [0, 0, 2]
     assert requested == ["/eth/v1/beacon/genesis"]
+
+
+BLOB = b"\x01" * BLOB_SIZE
+
+
+def test_blobs_are_asked_for_in_ssz() -> None:
+    """[BCN18]"""
+
+    async def handler(request: web.Request) -> web.Response:
+        accepted.append((request.headers["Accept"], request.headers["Accept-Encoding"]))
+        return web.Response(body=BLOB, content_type="application/octet-stream")
+
+    async def use(endpoints: BeaconEndpoints) -> None:
+        assert [each.blob for each in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
+
+    accepted: list[tuple[str, str]] = []
+    with_endpoints(handler, use)
+    assert accepted == [("application/octet-stream;q=1.0,application/json;q=0.9", "identity")]
+
+
+@pytest.mark.parametrize("status", [200, 406, 415])
+def test_an_endpoint_whose_ssz_fails_is_asked_for_json(status: int) -> None:
+    """Also for the next blobs; and a response without a media type is JSON."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append("octet-stream" in request.headers["Accept"])
+        if asked[-1]:
+            return web.Response(body=b"no blob", status=status, content_type="application/octet-stream")
+        response = web.Response(body=orjson.dumps({"data": ["0x" + BLOB.hex()]}))
+        response.headers.pop("Content-Type", None)
+        return response
+
+    async def use(endpoints: BeaconEndpoints) -> None:
+        for _ in range(2):
+            assert [each.blob for each in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
+
+    asked: list[bool] = []
+    with_endpoints(handler, use)
+    assert asked == [True, False, False]

@@ -15,8 +15,10 @@ from rollup_node.stages.blobs import input_requests
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
+from rollup_node.stages.io import log
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from tests.support.http_listener import app_for_every_path, listening
@@ -247,3 +249,30 @@ def test_without_a_da_server_requests_are_ignored() -> None:
             assert client.answers == []
 
     run_within(30, main)
+
+
+@pytest.mark.parametrize(
+    "status, code, words",
+    [(404, Code.ALTDA_MISSING, "does not have"), (503, Code.ALTDA_UNREACHABLE, "HTTP status 503")],
+)
+def test_an_input_that_stays_away_is_one_line_with_the_words_of_the_server(
+    status: int, code: Code, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+
+    async def main() -> None:
+        async with running() as client:
+            client.server.failing = {COMMITMENTS[0]: status, COMMITMENTS[1]: status}
+            client.request(1, urgent=False)
+            client.request(0)
+            await client.until(lambda: client.server.asked[COMMITMENTS[0]] >= 2 and client.server.asked[COMMITMENTS[1]])
+            client.server.failing.clear()
+            found = InputResponse(COMMITMENTS[0], DATA[0])
+            await client.until(lambda: found in client.answers)
+
+    run_within(30, main)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "code=" in line]
+    assert [line.split()[0] for line in lines] == ["warn", "info"] and all(
+        f"code={code.text} " in each for each in lines
+    )
+    assert words in lines[0] and str(COMMITMENTS[0]) in lines[0] and lines[0].endswith(f"do={code.remedy}")

@@ -13,7 +13,9 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process import stage as blobs
+from rollup_node.stages.blobs.process.stage import BlobsStage
 from rollup_node.stages.io import log
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -31,7 +33,8 @@ RecordedBlobs = tuple[RecordedBlob, ...]
 class BlobsClient:
     """Derivation's end of the channel, and the published health."""
 
-    def __init__(self, buses: dict[str, Bus], recorded: Sequence[RecordedBlob]) -> None:
+    def __init__(self, buses: dict[str, Bus], recorded: Sequence[RecordedBlob], meter: Meter) -> None:
+        self.meter = meter
         self.responses: list[BlobsResponse] = []
         self.unavailable: list[BlobsUnavailable] = []
         self.health: list[Health] = []
@@ -81,8 +84,14 @@ async def running_blobs(beacons: Sequence[FakeBeacon], **options: Any) -> AsyncI
     """The blobs process with these Beacon APIs, the first as primary; `options` of BlobsConfig."""
     async with listening(*(beacon.app() for beacon in beacons)) as urls:
         config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=5.0, **options)
-        async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
-            yield BlobsClient(buses, beacons[0].blobs)
+        meters: list[Meter] = []
+
+        def build(bus: Bus, meter: Meter) -> BlobsStage:
+            meters.append(meter)
+            return blobs.build(config, bus, meter)
+
+        async with running_stage("blobs", build) as buses:
+            yield BlobsClient(buses, beacons[0].blobs, meters[0])
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -111,6 +120,15 @@ def test_blobs_come_in_the_requested_order_and_are_cached(beacon: FakeBeacon) ->
             assert len(beacon.requested) == 4
             await blobs_client.receives([5])
             assert beacon.requested[4:] == ["blobs"]
+            text = blobs_client.meter.text().decode()
+            for line in (
+                'l1_source_cache_get{hit="true",type="blobs"} 1.0',
+                'l1_source_cache_get{hit="false",type="blobs"} 2.0',
+                'l1_source_cache_add{evicted="false",type="blobs"} 4.0',
+                'l1_source_cache_add{evicted="true",type="blobs"} 0.0',
+                'rpc_client_responses_total{error="<nil>",method="blobs",rpc="beacon"} 2.0',
+            ):
+                assert f"op_node_default_{line}\n" in text
 
     run(scenario)
 
@@ -366,7 +384,7 @@ def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(recorde
 
     async def scenario() -> None:
         async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
-            blobs_client = BlobsClient(buses, recorded_blobs)
+            blobs_client = BlobsClient(buses, recorded_blobs, Meter("blobs"))
             blobs_client.request([0], urgent=False)
             await blobs_client.until(lambda: len(blobs_client.unavailable) == 1)
             blobs_client.request([0])

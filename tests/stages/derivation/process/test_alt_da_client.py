@@ -17,7 +17,8 @@ from rollup_node.stages.derivation.process import alt_da_client, stage
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
 from rollup_node.stages.derivation.process.stage import build
 from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.io.metrics import PREFIX, Meter
+from rollup_node.stages.io.metric import PREFIX
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -216,6 +217,7 @@ def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
 
     async def script() -> None:
         await node.until(lambda: problem().endswith(": down"))
+        assert problem().startswith("ALTDA-UNREACHABLE: ")
         assert f"s for the input of commitment {lost} of L1 block " in problem()
         assert f", which can be challenged until L1 block {included + WINDOW}; challenges are known up to" in problem()
         chain.is_down = False

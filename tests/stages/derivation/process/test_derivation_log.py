@@ -108,7 +108,13 @@ def test_repeats_in_an_l1_block_are_logged_as_a_count(logged: Logged) -> None:
     assert repeats == (
         Level.WARN,
         "more was dropped for the same reason",
-        {"at": l1.blocks[0].ref, "effect": "dropped", "reason": "CB9.2 frame_duplicate", "count": 999},
+        {
+            "code": "INPUT-DROPPED",
+            "at": l1.blocks[0].ref,
+            "effect": "dropped",
+            "reason": "CB9.2 frame_duplicate",
+            "count": 999,
+        },
     )
     lines = [fields["count"] for _, text, fields in logged.lines.lines if "more was" in text]
     assert lines == [999, 999] and len(logged.lines.lines) == 6
@@ -176,7 +182,7 @@ def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
     for reason in ("other", "reorg", "reorg", "reorg"):
         assert logged.problems() == []
         logged.log.reset_needed(reason)
-    assert logged.problems() == ["3 resets for the same reason: reorg"]
+    assert logged.problems() == ["RESET-LOOP: 3 resets for the same reason: reorg"]
     logged.log.idle(True)
     assert logged.problems() == []
 
@@ -206,5 +212,40 @@ def test_warnings_of_drops_are_limited() -> None:
     log.at_block(l1.last.ref)
     log.dropped(drop)
     summary, last = lines.lines[-2:]
-    assert summary == (Level.WARN, "more was dropped than is logged, see explain", {"count": 3})
+    assert summary == (
+        Level.WARN,
+        "more was dropped than is logged, see explain",
+        {"code": "INPUT-DROPPED", "count": 3},
+    )
     assert last[0] is Level.WARN
+
+
+def test_waits_for_l1_are_timed() -> None:
+    """[MET20] Each need once, however often it is seen; waits for others are not L1's."""
+    times, meter = [100.0], Meter("derivation")
+    log = DerivationLog(meter, RecordingLogger(), lambda: times[-1])
+    for now, need in (
+        (100.0, NeedL1Block(7)),
+        (100.5, NeedL1Block(7)),
+        (102.0, NeedL1Block(8)),
+        (102.25, NeedDecoded(b"key", TASK)),
+        (109.0, None),
+        (120.0, NeedL1Block(9)),
+        (120.5, None),
+    ):
+        times.append(now)
+        log.waits_for(need)
+    text = meter.text().decode()
+    assert 'l1_request_seconds_count{request="block"} 3.0' in text
+    assert 'l1_request_seconds_sum{request="block"} 2.75' in text
+    assert 'request="blobs"' not in text
+
+
+def test_drops_by_effect_and_errors(logged: Logged) -> None:
+    for _ in range(3):
+        logged.log.dropped(Dropped(DropEffect.DROPPED, TimestampPast(1, 2), None))
+    logged.log.dropped(Dropped(DropEffect.DROPPED, ParentHashMismatch(H, H), None))
+    logged.log.reset_needed("reorg")
+    text = logged.meter.text().decode()
+    assert 'derivation_drop_effects_total{effect="dropped"} 4.0' in text
+    assert "derivation_errors_total 1.0" in text

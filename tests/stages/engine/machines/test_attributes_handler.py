@@ -21,7 +21,7 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.attributes_handler import AttributesStep
 from rollup_node.stages.messages.engine import AttributesOutcome
-from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
 from tests.support.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
 from tests.support.chain_fixture import ChainFixture, chain_with
 
@@ -158,6 +158,16 @@ def test_invalid_attributes_are_dropped_before_holocene(chain_before_holocene: C
     assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
     assert outcome.safe_head == chain_before_holocene.genesis
     assert handler.next() is None
+
+
+def test_an_engine_with_other_forks_is_critical_whatever_the_block(
+    chain: ChainFixture, chain_before_holocene: ChainFixture
+) -> None:
+    """[ENG13] No batch is dropped for it, before Holocene or since."""
+    for each, text in ((chain, "unexpected minBaseFee"), (chain_before_holocene, "eip1559Params is missing")):
+        handler = at_step(each, AttributesStep.START)
+        with pytest.raises(ForkMismatchError, match=text):
+            step_through(handler, ErrorAnswer(-38003, text))
 
 
 def test_the_time_of_the_l1_block_derived_from_decides_on_replacement() -> None:

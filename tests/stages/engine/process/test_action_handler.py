@@ -26,6 +26,7 @@ from rollup_node.stages.io import log
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
@@ -44,10 +45,11 @@ class Handled:
         self.records: list[Record] = []
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1, "p2p": 1, "rpc": 1, "derivation": 1})
         bus = self.buses["engine"]
+        self.status = StatusPublisher(bus, self.meter, EndpointRecord("engine-api", "engine:1"))
         self.handler = ActionHandler(
             config,
             self.meter,
-            StatusPublisher(bus, self.meter, EndpointRecord("engine-api", "engine:1")),
+            self.status,
             L1Client(bus, lambda message: None),
             bus.serve("engine.blocks", lambda peer, message: None),
             ControlServer(bus, lambda peer, message: None),
@@ -163,19 +165,22 @@ def test_el_sync_is_logged(handled: Handled, chain: ChainFixture) -> None:
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     failed = of_kind(actions, act.WorkFailed)
-    assert handled.line(failed) == "WARN step failed, retrying task=drive error=away retry_in=1.0"
+    assert handled.line(failed) == (
+        f"WARN step failed, retrying code=RETRYING task=drive error=away retry_in=1.0 do={Code.RETRYING.remedy}"
+    )
     assert handled.metric('activity_errors_total{activity="drive",severity="temporary"}') == 1
     assert handled.metric("activity_problems") == 1
     lines = len(handled.records)
     handled.handler.perform([act.WorkFailed("drive", act.Severity.RESET, "L1 reorg", 0.0)])
     assert len(handled.records) == lines, "a reset has a line of its own"
     assert handled.metric('activity_errors_total{activity="drive",severity="reset"}') == 1
-    assert handled.line(of_kind(actions, act.WorkRecovered)) == "INFO recovered task=drive failed_attempts=3"
+    line = handled.line(of_kind(actions, act.WorkRecovered))
+    assert line == "INFO recovered code=RETRYING task=drive waited=0s tried=1"
     assert handled.metric("activity_problems") == 0
 
 
 def test_resets_are_counted_by_cause(handled: Handled) -> None:
-    assert handled.line(act.ResetStarted("L1 reorg", by_origin=False)) == "WARN resetting reason=L1 reorg"
+    assert handled.line(act.ResetStarted("L1 reorg", by_origin=False)) == "WARN resetting code=RESET reason=L1 reorg"
     assert handled.metric("pipeline_resets_total") == handled.metric("sequencer_resets_total") == 1
     assert handled.metric("sequencer_inconsistent_l1_origin_total") == 0
     handled.handler.perform([act.ResetStarted("another origin", by_origin=True)])
@@ -196,7 +201,7 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
     assert handled.metric("sequencing_errors_total") == 1
     assert handled.line(of_kind(actions, act.AttributesProcessed)).startswith("DEBUG derived block is safe")
     assert handled.line(of_kind(actions, act.UnsafeBlockDropped)) == (
-        f"WARN dropping invalid unsafe block number=1 hash=0x{ref.hash.hex()} reason=bad state root"
+        f"WARN dropping invalid unsafe block code=UNSAFE-BLOCK number=1 hash=0x{ref.hash.hex()} reason=bad state root"
     )
     handled.handler.perform([of_kind(actions, act.UnsafeBlockReceived), of_kind(actions, act.UnsafeQueueChanged)])
     assert handled.metric("unsafe_payloads_total") == 1 and handled.metric("unsafe_payloads_buffer_mem_size") == 1_000
@@ -216,5 +221,61 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
         chain.payloads[ref.hash],
     )
     line = handled.line(act.AttributesProcessed(replaced))
-    assert line == f"WARN derived block replaced by deposits safe={ref} reason=bad transaction"
+    assert line == f"WARN derived block replaced by deposits code=BLOCK-REPLACED safe={ref} reason=bad transaction"
     assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
+
+
+def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
+    error = Code.ENGINE_AUTH.before("execution engine 127.0.0.1:8551: HTTP status 401: token is missing")
+    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0))
+    assert line.startswith(
+        "WARN step failed, retrying code=ENGINE-AUTH task=drive error=execution engine 127.0.0.1:8551"
+    )
+    assert "token is missing" in line and line.endswith(f"do={Code.ENGINE_AUTH.remedy}")
+    assert handled.status.problems == (
+        "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
+    )
+    assert handled.status.engine_fails
+    syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
+    assert " code=ENGINE-ANSWER " in handled.line(syncing)
+
+
+def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
+    error = Code.L1_UNREACHABLE.before("L1 block 5 is unavailable: head: cannot connect")
+    handled.handler.perform([act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0)])
+    assert handled.records == [] and not handled.status.engine_fails
+    assert handled.status.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
+
+
+def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> None:
+    estimate = SyncEstimate(5, 10, 0.0, None, 300.0)
+    line = handled.line(act.ELSyncProgressed(estimate))
+    assert line.startswith(
+        "WARN the execution engine gets no new block code=EL-SYNC-STALLED block=5 to_go=10 minutes=5"
+    )
+    assert line.endswith(f"do={Code.EL_SYNC_STALLED.remedy}") and estimate.text.startswith("EL-SYNC-STALLED: ")
+    lines = len(handled.records)
+    handled.handler.perform([act.ELSyncProgressed(estimate)] * 3)
+    warnings = [record for record in handled.records[lines:] if record.level is Level.WARN]
+    assert warnings == []
+    line = handled.line(act.ELSyncProgressed(SyncEstimate(6, 9, 1.0, 9.0, 0.0)))
+    assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
+
+
+def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled) -> None:
+    line = handled.line(act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", "sequencer: no L1 origin"))
+    assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
+    assert handled.line(act.ShowProblem("sequencer", None)).startswith(
+        "INFO the sequencer builds blocks again code=SEQUENCER-WAITS"
+    )
+
+
+def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: ChainFixture) -> None:
+    for number in range(5):
+        handled.handler.perform([act.ResetStarted(f"the engine has lost block {number}", by_origin=False)])
+    lines = [record for record in handled.records if record.level is Level.WARN]
+    assert [record.fields["code"] for record in lines] == ["RESET", "RESET", "RESET-LOOP"]
+    assert handled.status.problems == ("RESET-LOOP: 5 resets for the same reason: the engine has lost block 4",)
+    handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
+    assert not handled.status.problems
+    assert any(record.message == "resets do not repeat any more" for record in handled.records)

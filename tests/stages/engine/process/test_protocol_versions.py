@@ -66,6 +66,13 @@ def test_versions_are_passed_on_and_compared() -> None:
         assert f'protocol_version_delta{{type="{kind}"}} {delta:.1f}' in text
     assert 'protocol_version_delta{type="engine_recommended"} 2.0' in text
     assert harness.written(Level.ERROR) == ["the required protocol version is newer"]
+    labels = 'local="v9.0.0",recommended="v9.0.0",required='
+    assert f'protocol_versions{{engine="v9.0.1",{labels}"v9.0.1"}} 1.0' in text
+    harness.engine = None
+    harness.update(required=NEXT, recommended=OWN)
+    text = harness.meter.text().decode()
+    assert f'protocol_versions{{engine="v9.0.1",{labels}"v9.0.1"}} 0.0' in text
+    assert f'protocol_versions{{engine="unknown",{labels}"v10.0.0"}} 1.0' in text
 
 
 def test_the_same_versions_are_signalled_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:

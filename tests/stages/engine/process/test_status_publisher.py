@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.actions import Severity, WorkFailed
-from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
+from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
@@ -94,6 +94,7 @@ def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path, play: Play
         head = refs[8]
         assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == 8
         assert observer.metric('refs_number{layer="l1_origin",type="l2_unsafe"}') == head.l1_origin.number
+        assert observer.metric('refs_number{layer="l2",type="l2_cross_unsafe"}') == 8
         assert observer.metric('refs_number{layer="l2",type="l2_pending_safe"}') == 4
         assert observer.metric('refs_number{layer="l2",type="l2_local_safe"}') == 2
         assert observer.metric('refs_number{layer="l2",type="l2_finalized"}') == 0
@@ -129,11 +130,3 @@ def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, pl
             assert observer.metric("activity_problems") == 0
 
     play(scene())
-
-
-def test_metrics_of_a_block_without_its_origin(chain: ChainFixture) -> None:
-    meter, payload = Meter("engine"), chain.payloads[chain.build(1)[1].hash]
-    show_payload(meter, "received_payload", payload)
-    text = meter.text().decode()
-    assert 'refs_number{layer="l2",type="received_payload"} 1.0' in text
-    assert 'refs_time{layer="l2",type="received_payload"} 1002.0' in text and "l1_origin" not in text

@@ -68,12 +68,14 @@ def with_fetcher(
 
 
 async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> list[FetchResult]:
-    """The results of so many fetches, in the order of their numbers."""
+    """The results of so many fetches, in the order of their numbers, without their endpoint."""
     found: list[FetchResult] = []
     while len(found) < count:
         await done.wait()
         done.clear()
-        found += fetcher.take_results()
+        taken = fetcher.take_results()
+        assert all((each.endpoint is None) == (each.error is not None) for each in taken)
+        found += [each._replace(endpoint=None) for each in taken]
     return sorted(found, key=lambda result: result.fetch.number)
 
 
@@ -93,7 +95,7 @@ def test_each_fetch_has_one_result() -> None:
         block, failed, missing = await results(fetcher, done, 3)
         assert block == FetchResult(Fetch(2, 0), chain.block(2), None)
         assert failed.block is None and failed.error is not None
-        assert failed.error.startswith("L1 block 3: 127.0.0.1:") and "database is down" in failed.error
+        assert failed.error.startswith("L1-BLOCK: L1 block 3: 127.0.0.1:") and "database is down" in failed.error
         assert missing == FetchResult(Fetch(9, 0), None, None)
         assert len(fetcher) == 0 and fetcher.take_results() == []
 

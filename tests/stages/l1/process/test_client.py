@@ -12,7 +12,9 @@ from aiohttp import web
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import MAX_RETRY_AFTER, L1Endpoints
+from rollup_node.stages.l1.endpoint_pool import MAX_RETRY_AFTER
+from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.l1.process.failures import OtherChainError
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
@@ -32,6 +34,23 @@ def with_apps(apps: Sequence[web.Application], use: Callable[[L1Endpoints], Awai
                 return await use(endpoints)
             finally:
                 await endpoints.close()
+
+    return run_within(30, main)
+
+
+def metrics_of(servers: Sequence[Methods], use: Callable[[L1Endpoints], Awaitable[object]]) -> str:
+    """The metrics after `use`, with each endpoint's name replaced by its place in the list."""
+
+    async def main() -> str:
+        async with listening(*map(json_rpc_app, servers)) as urls:
+            meter = Meter("l1")
+            endpoints = L1Endpoints(L1Config(urls, ROLLUP, timeout=2.0), meter)
+            await use(endpoints)
+            await endpoints.close()
+            text = meter.text().decode()
+            for place, endpoint in enumerate(endpoints.all):
+                text = text.replace(f'endpoint="{endpoint.name}"', f'endpoint="{place}"')
+            return text
 
     return run_within(30, main)
 
@@ -163,9 +182,12 @@ def test_the_endpoint_in_use_changes_when_it_fails_and_not_before() -> None:
         endpoints.failed(third, EndpointError("x", "busy", 429, retry_after=30.0))
         assert endpoints.pick() is first
         endpoints.failed(first, EndpointError("x", "busy", 429, retry_after=3000.0))
-        with pytest.raises(EndpointError, match=r"is overloaded and asked not to retry for \d+ s"):
+        with pytest.raises(EndpointError, match=r"overloaded and asked not to retry for \d+ s"):
             endpoints.pick()
-        assert first.retry_at <= time.monotonic() + MAX_RETRY_AFTER
+        verdict = endpoints.pool.verdicts[0]
+        assert verdict is not None and verdict.until <= time.monotonic() + MAX_RETRY_AFTER
+        endpoints.restore(1)
+        assert endpoints.pick() is second
 
     with_endpoints([{}, {}, {}], use)
 
@@ -183,3 +205,31 @@ def test_retry_after_of_an_overloaded_server_is_kept() -> None:
             endpoints.pick()
 
     with_apps([app_for_every_path(busy)], use)
+
+
+def test_metrics_of_endpoints_and_of_their_requests() -> None:
+    """[MET6, MET7, MET28]"""
+
+    async def use(endpoints: L1Endpoints) -> None:
+        first = endpoints.pick()
+        with pytest.raises(OtherChainError) as caught:
+            await first.block_json("latest")
+        endpoints.failed(first, caught.value)
+        assert await endpoints.pick().block_json("latest") is None
+
+    ours: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda label, full: None}
+    text = metrics_of([{"eth_chainId": lambda: "0x7"}, ours], use)
+    for line in (
+        'endpoint_failures_total{endpoint="0",fault="other_chain",rpc="l1"} 1.0',
+        'endpoint_failures_total{endpoint="0",fault="throttled",rpc="l1"} 0.0',
+        'endpoint_failures_total{endpoint="1",fault="other_chain",rpc="l1"} 0.0',
+        'endpoint_usable{endpoint="0",rpc="l1"} 0.0',
+        'endpoint_usable{endpoint="1",rpc="l1"} 1.0',
+        'endpoint_in_use{endpoint="0",rpc="l1"} 0.0',
+        'endpoint_in_use{endpoint="1",rpc="l1"} 1.0',
+        'rpc_client_requests_total{method="eth_chainId",rpc="l1"} 2.0',
+        'rpc_client_responses_total{error="<nil>",method="eth_getBlockByNumber",rpc="l1"} 1.0',
+    ):
+        assert f"op_node_default_{line}\n" in text
+    sent = len(b'{"jsonrpc":"2.0","id":2,"method":"eth_getBlockByNumber","params":["latest",false]}')
+    assert f'rpc_client_params_size_total{{method="eth_getBlockByNumber",rpc="l1"}} {sent}.0\n' in text

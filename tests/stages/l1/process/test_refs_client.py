@@ -99,13 +99,13 @@ def test_an_endpoint_that_returns_another_block_gives_way_to_the_next() -> None:
     wrong, right = BlocksEndpoint([*blocks[:10], blocks[9]]), BlocksEndpoint(blocks)
     first, second = read([wrong, right], L1RefsRequest(10, 2), L1RefsRequest(10, 3))
     assert first.refs == () and first.error is not None
-    assert first.error.startswith("127.0.0.1:") and ": requested block 10, got 9:" in first.error
+    assert first.error.startswith("L1-BLOCK: 127.0.0.1:") and ": requested block 10, got 9:" in first.error
     assert numbers(second) == right.requested == [8, 9, 10]
 
 
 def test_an_endpoint_that_is_away() -> None:
     (response,) = read([], L1RefsRequest(10, 2))
-    assert response == L1RefsResponse(10, (), "127.0.0.1:1: cannot connect (Connection refused)")
+    assert response == L1RefsResponse(10, (), "L1-UNREACHABLE: 127.0.0.1:1: cannot connect (Connection refused)")
 
 
 def test_hashes_are_checked_unless_the_endpoint_is_trusted() -> None:

@@ -11,9 +11,11 @@ import pytest
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.process import stage as l1
+from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.l1 import (
@@ -40,7 +42,8 @@ FIRST, LAST = 6_582_895, 6_582_952
 class L1Clients:
     """Derivation's and the engine's ends of the channels, and what has arrived there."""
 
-    def __init__(self, buses: dict[str, Bus]) -> None:
+    def __init__(self, buses: dict[str, Bus], meter: Meter) -> None:
+        self._meter = meter
         self.blocks: dict[int, L1Block] = {}
         self.unavailable: list[L1BlockUnavailable] = []
         self.origins: list[L1BlockResponse | L1BlockUnavailable | L1RefsResponse] = []
@@ -64,6 +67,11 @@ class L1Clients:
             self.health = message
         elif isinstance(message, Endpoints):
             self.endpoints = message.endpoints
+
+    def metric(self, line: str) -> float:
+        """The value of a metric with its labels."""
+        lines = self._meter.text().decode().splitlines()
+        return next(float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} "))
 
     @property
     def head(self) -> int | None:
@@ -110,8 +118,14 @@ async def running_l1(
         endpoints = tuple(f"{each}/?key=secret" for each in urls) if url is None else (web_socket_url(url),)
         values: dict[str, Any] = {"poll_interval": 0.05, "epoch_poll_interval": 0.1, "timeout": 2.0, **options}
         config = L1Config(endpoints, rollup, **values)
-        async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
-            yield L1Clients(buses)
+        meters: list[Meter] = []
+
+        def build(bus: Bus, meter: Meter) -> L1Stage:
+            meters.append(meter)
+            return l1.build(config, bus, meter)
+
+        async with running_stage("l1", build) as buses:
+            yield L1Clients(buses, meters[0])
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -136,6 +150,12 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1
             await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
             assert clients.heads is not None and clients.heads.safe is not None
             assert (clients.head, clients.heads.safe.number) == (LAST, LAST - 16)
+            assert clients.metric('refs_number{layer="l1",type="l1_head"}') == LAST
+            assert clients.metric('refs_number{layer="l1",type="l1_safe"}') == LAST - 16
+            assert clients.metric("l1_blocks_fetched_total") == 58
+            assert 1 <= clients.metric("l1_requests_per_block") < 3
+            assert clients.metric('l1_source_cache_add{evicted="false",type="blocks"}') == 58
+            assert clients.metric('l1_source_cache_get{hit="false",type="blocks"}') <= 1
             await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.unavailable, (LAST + 1, 1))
             assert clients.health == Health(())
 

@@ -164,7 +164,11 @@ def test_errors_and_batches(with_rpc: RunWithRpc) -> None:
             "invalid argument 0: json: cannot unmarshal hex string without 0x prefix into Go value of type "
             "hexutil.Uint64",
         )
-        assert b'rpc_server_requests_total{method="<unknown>",rpc="main"} 1.0' in rpc.meter.text()
+        text = rpc.meter.text().decode()
+        assert 'rpc_server_requests_total{method="<unknown>",rpc="main"} 1.0' in text
+        result = len(orjson.dumps(responses[2]))
+        assert f'rpc_server_results_size_total{{method="<unknown>",rpc="main"}} {result}.0' in text
+        assert 'rpc_server_params_size_total{method="optimism_outputAtBlock",rpc="main"} 10.0' in text
 
     with_rpc(scenario)
 
@@ -269,7 +273,7 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(readiness, "STALE_SECONDS", -1.0)
         reasons = await rpc.until_unready()
         assert [reason.split(":")[0] for reason in reasons] == ["l1", "blobs", "derivation", "engine"]
-        assert all(re.search(r": no status for \d+\.\d s", reason) for reason in reasons)
+        assert all(re.search(r": PROCESS-SILENT: no status for \d+\.\d s", reason) for reason in reasons)
 
     with_rpc(scenario)
 
@@ -283,12 +287,15 @@ def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch)
         await rpc.until_ready(young)
         rpc.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
         aged = await rpc.until_unready()
-        assert [reason[:28] for reason in aged] == ["engine: the unsafe head 20 i", "engine: the safe head 20 is "]
+        assert [reason[:38] for reason in aged] == [
+            "engine: HEAD-OLD: the unsafe head 20 i",
+            "engine: HEAD-OLD: the safe head 20 is ",
+        ]
         assert [reason.rpartition("; ")[2] for reason in aged] == ["the limit is 2 s", "the limit is 60 s"]
         await rpc.until_ready(young)
         rpc.status["derivation"].set(DerivationStatus(1, L1, False, 5))
         rpc.status["l1"].set(L1Heads(L1BlockRef(L1.hash, 15, L1.hash, 160), L1, L1))
-        expected = "derivation: 5 L1 blocks behind, at 10 of 15 (1m0s); the limit is 4"
+        expected = "derivation: BEHIND: 5 L1 blocks behind, at 10 of 15 (1m0s); the limit is 4"
         assert await rpc.until_unready() == [expected]
 
     with_rpc(scenario, ready_l1_lag=4, ready_safe_age=60.0, ready_unsafe_age=2.0)

@@ -9,8 +9,9 @@ from tests.support.rpc_harness import RpcHarness, RunWithRpc
 
 
 def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
-    (tmp_path / "engine.prom").write_text("# HELP a_total A\n# TYPE a_total counter\na_total 3\n")
-    (tmp_path / "l1.prom").write_text("a_total 1\n")
+    name = "op_node_default_activity_problems"
+    (tmp_path / "engine.prom").write_text(f"# HELP {name} A\n# TYPE {name} gauge\n{name} 3\na_total 2\n")
+    (tmp_path / "l1.prom").write_text(f"{name} 1\n")
     (tmp_path / "broken.prom").write_bytes(b"\xff\xfe")
 
     async def scenario(rpc: RpcHarness) -> None:
@@ -20,7 +21,8 @@ def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
                 assert response.status == 200
                 assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                 text = await response.text()
-        assert 'a_total{process="engine"} 3' in text and 'a_total{process="l1"} 1' in text
+        assert f'{name}{{process="engine"}} 3' in text and f'{name}{{process="l1"}} 1' in text
+        assert "\na_total 2\n" in text
 
     with_rpc(scenario, metrics_enabled=True)
 
@@ -36,11 +38,11 @@ def test_scrapes_within_a_second_share_one_merge(
             async with rpc.http.get(url) as response:
                 return await response.text()
 
-        (tmp_path / "l1.prom").write_text("a_total 1\n")
+        (tmp_path / "l1.prom").write_text("op_node_default_activity_problems 1\n")
         first = await scrape()
-        (tmp_path / "l1.prom").write_text("a_total 2\n")
+        (tmp_path / "l1.prom").write_text("op_node_default_activity_problems 2\n")
         assert await scrape() == first
         monkeypatch.setattr(metrics_server, "KEPT_SECONDS", 0.0)
-        assert 'a_total{process="l1"} 2' in await scrape()
+        assert 'op_node_default_activity_problems{process="l1"} 2' in await scrape()
 
     with_rpc(scenario, metrics_enabled=True)

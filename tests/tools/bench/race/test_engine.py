@@ -20,7 +20,7 @@ class World:
 
     def call(self, method: str, *params: Any) -> Any:
         body = orjson.dumps({"id": 1, "method": method, "params": params})
-        return orjson.loads(b"".join(self.engine.rpc.respond(b"/", body).parts))["result"]
+        return orjson.loads(b"".join(self.engine.rpc.respond(b"/", b"", body).parts))["result"]
 
     def choose(self, head: str, attributes: Any = None) -> Any:
         state = {"headBlockHash": head, "safeBlockHash": head, "finalizedBlockHash": self.hashes[0]}

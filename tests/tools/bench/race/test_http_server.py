@@ -12,7 +12,7 @@ from rollup_node.tools.bench.race.http_server import Answer, HttpConnection
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
 
 
-def echo(target: bytes, body: bytes) -> Answer:
+def echo(target: bytes, head: bytes, body: bytes) -> Answer:
     return Answer([b"<", target, b" ", body, b">"], 404 if target == b"/missing" else 200)
 
 

@@ -12,7 +12,7 @@ from rollup_node.tools.bench.race.l1_server import BeaconApi, L1Endpoint
 
 def call(endpoint: L1Endpoint, method: str, *params: Any) -> Any:
     body = orjson.dumps({"id": 1, "method": method, "params": params})
-    return orjson.loads(b"".join(endpoint.rpc.respond(b"/", body).parts))["result"]
+    return orjson.loads(b"".join(endpoint.rpc.respond(b"/", b"", body).parts))["result"]
 
 
 def test_blocks_by_number_label_and_hash(course: CourseFiles) -> None:
@@ -60,7 +60,7 @@ def test_the_routes_of_the_beacon_api(course: CourseFiles) -> None:
     api = BeaconApi(course)
 
     def get(target: str) -> bytes:
-        return b"".join(api.respond(target.encode(), b"").parts)
+        return b"".join(api.respond(target.encode(), b"", b"").parts)
 
     assert beacon_api.parse_genesis_time(get("/eth/v1/beacon/genesis")) == course.facts.beacon_genesis_time
     assert beacon_api.parse_slot_milliseconds(get("/eth/v1/config/spec")) == 12_000
@@ -71,10 +71,15 @@ def test_the_routes_of_the_beacon_api(course: CourseFiles) -> None:
     assert len(beacon_api.parse_sidecars(get(f"/eth/v1/beacon/blob_sidecars/{slot}?indices=0"), wanted)) == 1
     assert len(beacon_api.parse_block_commitments(get(f"/eth/v1/beacon/blinded_blocks/{slot}"))) == len(hashes)
     assert api.calls["/eth/v1/beacon/blobs"] == 2
-    assert api.requests == 6
-    assert api.sizes["/eth/v1/beacon/blobs"] > 262_144
+    sizes = api.sizes.total()
+    target = f"/eth/v1/beacon/blobs/{slot}?versioned_hashes={hashes[0]}"
+    in_ssz = api.respond(target.encode(), b"get / http/1.1\r\naccept: application/octet-stream", b"")
+    assert beacon_api.parse_ssz_blobs(b"".join(in_ssz.parts)) == beacon_api.parse_blobs(get(target))
+    assert in_ssz.media == b"application/octet-stream" and api.sizes.total() - sizes > 131_072 + 262_144
+    api.calls.clear()
+    assert api.requests == 8 and not api.calls
 
 
 @pytest.mark.parametrize("path", ["/eth/v1/beacon/blobs/999", "/eth/v2/beacon/blocks/1", "/", "/eth/v1/beacon/blobs/x"])
 def test_other_routes_and_slots_without_blobs(course: CourseFiles, path: str) -> None:
-    assert BeaconApi(course).respond(path.encode(), b"").status == 404
+    assert BeaconApi(course).respond(path.encode(), b"", b"").status == 404

@@ -12,7 +12,7 @@ def methods() -> RpcMethods:
 
 
 def respond(rpc: RpcMethods, body: bytes) -> Any:
-    return orjson.loads(b"".join(rpc.respond(b"/", body).parts))
+    return orjson.loads(b"".join(rpc.respond(b"/", b"", body).parts))
 
 
 def test_calls_batches_and_unknown_methods() -> None:
@@ -27,4 +27,4 @@ def test_calls_batches_and_unknown_methods() -> None:
 
 
 def test_a_body_that_is_no_json() -> None:
-    assert methods().respond(b"/", b"{").status == 400
+    assert methods().respond(b"/", b"", b"{").status == 400

@@ -47,6 +47,21 @@ def test_constants() -> None:
     assert get("/eth/v1/node/version")[0] == 200
 
 
+def test_blobs_in_ssz() -> None:
+    async def run() -> tuple[str, bytes]:
+        listener = Listener(application(TwoBlobs()), 0)
+        await listener.start()
+        try:
+            headers = {"Accept": "application/octet-stream;q=1.0,application/json;q=0.9"}
+            session = aiohttp.ClientSession(listener.url, headers=headers)
+            async with session, session.get("/eth/v1/beacon/blobs/5") as response:
+                return response.content_type, await response.read()
+        finally:
+            await listener.stop()
+
+    assert asyncio.run(run()) == ("application/octet-stream", b"\1\1\1\1\2\2\2\2")
+
+
 def test_blobs_all_or_by_versioned_hash() -> None:
     assert get("/eth/v1/beacon/blobs/5")[1]["data"] == ["0x01010101", "0x02020202"]
     wanted = to_hex(BLOBS[1][0])

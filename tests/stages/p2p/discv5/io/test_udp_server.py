@@ -151,7 +151,7 @@ def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
             one.node.calls.outbox.append(OutgoingPacket(b"x" * 100, two.endpoint))
             one.flush()
             await until(lambda: two.node.drops)
-            await until(lambda: b"not a packet" in two.meter.text())
+            await until(lambda: b'reason="not a packet"} 1.0' in two.meter.text())
             text = two.meter.text().decode()
             assert 'p2p_discovery_nodes{kind="ours"} 1.0' in text
             assert 'p2p_discovery_drops_total{reason="not a packet"} 1.0' in text

@@ -1,0 +1,70 @@
+"""How much memory is left to this process: of the machine, or of its control group (container, service)."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+MEMINFO = Path("/proc/meminfo")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+MAX_FILE = 1 << 16
+
+
+class Memory(NamedTuple):
+    """Bytes."""
+
+    total: int
+    available: int
+
+
+def read_memory(meminfo: Path = MEMINFO, cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> Memory | None:
+    """The memory of the machine or of the control group, whichever has less left; None where the system does not say
+    it. A group's limit counts with those of the groups that it is in; what it keeps of files can be freed."""
+    found = [each for each in (_machine(meminfo), *_groups(cgroups, own)) if each is not None]
+    return min(found, key=lambda memory: memory.available, default=None)
+
+
+def _read(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError), path.open(encoding="ascii") as file:
+        return file.read(MAX_FILE)
+    return ""
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """The lines of a name, a number and perhaps a unit."""
+    words = (line.replace(":", " ").split() for line in text.splitlines())
+    return {each[0]: int(each[1]) for each in words if len(each) >= 2 and each[1].isdigit()}
+
+
+def _machine(path: Path) -> Memory | None:
+    found = _numbers(_read(path))
+    if "MemTotal" not in found or "MemAvailable" not in found:
+        return None
+    return Memory(found["MemTotal"] << 10, found["MemAvailable"] << 10)
+
+
+def _groups(root: Path, own: Path) -> list[Memory | None]:
+    """Control groups of version 2, from the one of this process up to the root."""
+    name = next((line[3:] for line in _read(own).splitlines() if line.startswith("0::/")), "")
+    if ".." in name:
+        return []
+    path = root / name.lstrip("/")
+    return [_group(each) for each in (path, *path.parents) if each == root or root in each.parents]
+
+
+def _group(path: Path) -> Memory | None:
+    limit, used = _read(path / "memory.max").strip(), _read(path / "memory.current").strip()
+    if not limit.isdigit() or not used.isdigit():
+        return None
+    freeable = _numbers(_read(path / "memory.stat")).get("inactive_file", 0)
+    return Memory(int(limit), max(0, int(limit) - int(used) + freeable))
+
+
+def is_little(memory: Memory) -> bool:
+    """Whether so little is left that the system may soon kill a process."""
+    return memory.available < min(memory.total // 20, 512 << 20)
+
+
+def in_mb(size: int) -> str:
+    """Bytes as megabytes."""
+    return f"{size / 1e6:.0f} MB"

@@ -1,0 +1,135 @@
+"""Probes the L1 endpoints that are set aside, and compares what all of them say of one block [LHD26, LHD27]."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.head_tracker import HeadTracker
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.quorum import View, compare
+from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import L1BlockRef
+
+log = get_logger("l1")
+
+DEPTH = 3
+"""How far below the head the block is that endpoints are asked for: newer ones may not have reached all of them."""
+
+COMPARE_SECONDS = 384.0
+"""Between comparisons where safe and finalized block are not polled."""
+
+STUCK_POLLS = 3
+"""So many polls without a new head have the endpoints compared."""
+
+HEADLESS_SECONDS = 5.0
+"""Before a first comparison, while the head is not known yet."""
+
+IDLE_SECONDS = 60.0
+
+
+class EndpointChecks:
+    """`disagreement` is what endpoints say otherwise of the same block, if no majority decides it. `on_due` is called
+    when a comparison is due before the next step, `on_checked` after one."""
+
+    def __init__(
+        self, endpoints: L1Endpoints, tracker: HeadTracker, config: L1Config, on_checked: Callable[[], None]
+    ) -> None:
+        self._endpoints, self._tracker, self._on_checked = endpoints, tracker, on_checked
+        self._interval = config.epoch_poll_interval if config.epoch_poll_interval > 0 else COMPARE_SECONDS
+        self._stuck_seconds = STUCK_POLLS * max(config.poll_interval, 12.0)
+        self._compare_at = self._head_at = time.monotonic()
+        self._condition = LastingCondition(log, counts=False)
+        self.disagreement: str | None = None
+        self.on_due: Callable[[], None] = lambda: None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The disagreement as a health problem."""
+        return () if self.disagreement is None else (Code.L1_DISAGREE.before(self.disagreement),)
+
+    def on_new_head(self, reorged: bool) -> None:
+        """A reorg has the endpoints compared."""
+        self._head_at = time.monotonic()
+        if reorged:
+            self._compare_at = self._head_at
+            self.on_due()
+
+    async def step(self) -> float:
+        """Probes and compares what is due; the seconds until the next step."""
+        pool, now = self._endpoints.pool, time.monotonic()
+        if len(self._endpoints.all) == 1:
+            for index in pool.to_probe(now):
+                self._endpoints.restore(index)
+            return min(IDLE_SECONDS, pool.next_probe(now) or IDLE_SECONDS)
+        if due := pool.to_probe(now):
+            await asyncio.gather(*(self._probe(index) for index in due))
+        is_stuck = now > self._head_at + self._stuck_seconds and now > self._compare_at - self._interval + IDLE_SECONDS
+        if now >= self._compare_at or is_stuck:
+            await self._compare()
+        now = time.monotonic()
+        pause = pool.next_probe(now)
+        return min(IDLE_SECONDS, max(0.05, self._compare_at - now), IDLE_SECONDS if pause is None else max(0.05, pause))
+
+    async def _probe(self, index: int) -> None:
+        """Puts an endpoint back into use if it answers, and has the same block as the one in use."""
+        endpoint, block = self._endpoints.all[index], self._tracker.below_head(DEPTH)
+        if block is None:
+            view = await self._view(endpoint, 0)
+            if view is not None:
+                self._endpoints.restore(index)
+            return
+        view = await self._view(endpoint, block.number)
+        if view is None:
+            return
+        if view.block == block.hash:
+            self._endpoints.restore(index)
+        elif view.block is None:
+            head = "none" if view.latest is None else str(view.latest.number)
+            text = f"it does not have block {block.number}; its head is {head}"
+            self._endpoints.set_aside(endpoint, Fault.BEHIND, text)
+        else:
+            await self._compare_block(block)
+
+    async def _compare(self) -> None:
+        block = self._tracker.below_head(DEPTH)
+        self._compare_at = time.monotonic() + (self._interval if block is not None else HEADLESS_SECONDS)
+        if block is not None:
+            await self._compare_block(block)
+
+    async def _compare_block(self, block: L1BlockRef) -> None:
+        """Sets those endpoints aside that contradict the majority of those that answer, and puts back those that do
+        not. Without a majority none is set aside, so that the first of them is used."""
+        found = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
+        views = {index: view for index, view in enumerate(found) if view is not None}
+        findings, self.disagreement = compare(block.number, views, time.time())
+        for index, finding in findings.items():
+            self._endpoints.set_aside(self._endpoints.all[index], finding.fault, finding.reason)
+        for index in views.keys() - findings.keys():
+            verdict = self._endpoints.pool.verdicts[index]
+            if verdict is not None and verdict.fault in (Fault.FORKED, Fault.BEHIND, Fault.OTHER_CHAIN):
+                self._endpoints.restore(index)
+        if self.disagreement is not None:
+            said = ", ".join(f"{self._endpoints.all[index].name} {_said(view)}" for index, view in views.items())
+            self._condition.report(Code.L1_DISAGREE, "the L1 endpoints disagree", block=block.number, answers=said)
+        else:
+            self._condition.end("the L1 endpoints agree again", block=block.number)
+        self._on_checked()
+
+    async def _view(self, endpoint: L1Endpoint, number: int) -> View | None:
+        """What an endpoint has; None if it does not answer, for which it is set aside."""
+        try:
+            return await endpoint.view(number)
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            self._endpoints.failed(endpoint, error)
+            return None
+
+
+def _said(view: View) -> str:
+    return "has none" if view.block is None else f"has {to_hex(view.block)}"

@@ -1,0 +1,87 @@
+"""What the status of the node shows that no single process sees: old heads, a silent process, a sync without an end,
+no peers [LOG19]."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rollup_node.stages.io.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log import Logger
+from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.rpc.status import NodeStatus, State
+
+SLOW_SECONDS = 60.0
+"""A sync is slow when it has been slower than the chain for so long: batches come in bursts."""
+
+PEERLESS_SECONDS = 30.0
+"""So long a start, or a loss of the last peer, may take to find others."""
+
+ENDS = {
+    Code.BEHIND: "derivation has caught up",
+    Code.HEAD_OLD: "the L2 heads are young again",
+    Code.PEERS_NONE: "a peer is connected",
+    Code.PROCESS_SILENT: "the process sends its status again",
+    Code.SYNC_SLOW: "the sync gets on",
+}
+_SYNCING = (State.STARTING, State.EL_SYNC, State.SYNCING)
+
+
+class _Seen(NamedTuple):
+    """A condition of a status, as it is logged."""
+
+    code: Code
+    message: str
+    fields: dict[str, object]
+
+
+class StatusWatch:
+    """Logs the conditions of one status after the other. `clock` returns seconds of any monotonic clock."""
+
+    def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._conditions = {code: LastingCondition(log, clock, counts=False) for code in ENDS}
+        self._slow_since: float | None = None
+        self._peerless_since: float | None = None
+
+    def step(self, status: NodeStatus) -> None:
+        """Takes a status."""
+        conditions = (*_reasons(status), *self._slow_sync(status), *self._no_peers(status))
+        seen = {each.code: each for each in conditions}
+        for code, condition in self._conditions.items():
+            if code in seen:
+                condition.report(code, seen[code].message, **seen[code].fields)
+            else:
+                condition.end(ENDS[code])
+
+    def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
+        """A sync that has been slower than the chain for long."""
+        now, speed, chain_speed = self._clock(), status.progress.blocks_per_s, 1 / status.chain.block_time_s
+        if status.state is not State.SYNCING or speed is None or speed > chain_speed:
+            self._slow_since = None
+            return
+        self._slow_since = now if self._slow_since is None else self._slow_since
+        if now - self._slow_since >= SLOW_SECONDS:
+            fields = {"speed": f"{speed:g} blocks/s", "chain": f"{chain_speed:g} blocks/s"}
+            yield _Seen(
+                Code.SYNC_SLOW,
+                "the sync is slower than the chain grows",
+                {**fields, "limited_by": status.progress.limited_by or "nothing that is known"},
+            )
+
+    def _no_peers(self, status: NodeStatus) -> Iterator[_Seen]:
+        """For a while no peer has been connected, with P2P."""
+        now = self._clock()
+        if status.peers is None or status.peers.connected:
+            self._peerless_since = None
+            return
+        self._peerless_since = now if self._peerless_since is None else self._peerless_since
+        if now - self._peerless_since >= PEERLESS_SECONDS:
+            yield _Seen(Code.PEERS_NONE, "no peer is connected", {})
+
+
+def _reasons(status: NodeStatus) -> Iterator[_Seen]:
+    """The reasons why the node is not ready. While it syncs its lag is no news."""
+    for reason in status.reasons:
+        code = code_in(reason)
+        if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and status.state not in _SYNCING):
+            yield _Seen(code, "the node is not ready", {"reason": reason.replace(code.before(""), "")})

@@ -1,0 +1,115 @@
+"""What lasts in the l1 process is one line with a code and the remedy, and a problem with the code."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.process import head_poller
+from rollup_node.stages.l1.process import stage as l1
+from rollup_node.stages.messages.codes import Code
+from tests.stages.l1.process.test_stage import L1Clients
+from tests.support.fake_l1_chain import FakeL1Chain
+from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
+from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.stage_runner import run_within, running_stage
+
+ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
+
+
+def follow(app: web.Application, scenario: Callable[[L1Clients], Awaitable[None]]) -> None:
+    """Runs the l1 process with one endpoint."""
+
+    async def main() -> None:
+        async with listening(app) as urls:
+            config = L1Config(urls, ROLLUP, poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
+            async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
+                await scenario(L1Clients(buses, Meter("l1")))
+
+    run_within(20, main)
+
+
+def problem(code: Code) -> Callable[[L1Clients], Awaitable[None]]:
+    """Waits for a problem with a code, and a moment for more lines of it."""
+
+    async def wait(clients: L1Clients) -> None:
+        await clients.until(lambda: any(each.startswith(code.before("")) for each in clients.problems), (5, 1))
+        await asyncio.sleep(0.3)
+
+    return wait
+
+
+def assert_one_line(shown: str, code: Code, *words: str) -> None:
+    """The condition is one line, with what to do and the words of the other side."""
+    lines = [line for line in shown.splitlines() if re.search(rf"\bcode={code.text}\b", line)]
+    assert len(lines) == 1 and lines[0].endswith(f"do={code.remedy}"), shown
+    assert all(word in lines[0] for word in words), lines[0]
+    assert shown.splitlines() == lines, "there is nothing else to read"
+
+
+def test_an_endpoint_that_limits_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    async def busy(request: web.Request) -> web.Response:
+        return web.Response(status=429, headers={"Retry-After": "20"}, text="over your quota")
+
+    follow(app_for_every_path(busy), problem(Code.L1_THROTTLED))
+    assert_one_line(capsys.readouterr().err, Code.L1_THROTTLED, "HTTP status 429", "over your quota")
+
+
+def test_an_endpoint_that_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """A block does not have the hash that it is given with."""
+    chain = FakeL1Chain(10)
+    methods: Methods = {**chain.methods(5), "eth_getBlockByNumber": _with_another_hash(chain)}
+    follow(json_rpc_app(methods), problem(Code.L1_BLOCK))
+    assert_one_line(capsys.readouterr().err, Code.L1_BLOCK, "127.0.0.1:", "hash")
+
+
+def _with_another_hash(chain: FakeL1Chain) -> Callable[..., Any]:
+    """Blocks, of which number 5 has another time than its hash says."""
+
+    def by_number(label: str, full: bool) -> Any:
+        found = chain.methods(5)["eth_getBlockByNumber"](label, full)
+        return found | {"timestamp": "0x1"} if found is not None and found["number"] == "0x5" else found
+
+    return by_number
+
+
+def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[str]) -> None:
+    chain, longer = FakeL1Chain(10), FakeL1Chain(30)
+
+    def by_number(label: str, full: bool) -> Any:
+        return (longer if label == "finalized" else chain).methods(5)["eth_getBlockByNumber"](label, full)
+
+    follow(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number}), problem(Code.L1_CONTRADICTS))
+    assert_one_line(capsys.readouterr().err, Code.L1_CONTRADICTS, "is above the head")
+
+
+def test_a_head_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(head_poller, "STUCK_SECONDS", 0.5)
+    follow(json_rpc_app(FakeL1Chain(10).methods(5)), problem(Code.L1_STALE))
+    assert_one_line(capsys.readouterr().err, Code.L1_STALE, "head=9:0x", "seconds=")
+
+
+def test_finality_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(head_poller, "UNFINALIZED_SECONDS", 0.3)
+    chain = FakeL1Chain(10)
+    finalized = chain.block_json(3)
+
+    def by_number(label: str, full: bool) -> Any:
+        return finalized if label == "finalized" else chain.methods(5)["eth_getBlockByNumber"](label, full)
+
+    async def scenario(clients: L1Clients) -> None:
+        began = time.monotonic()
+        while time.monotonic() < began + 1.0:
+            chain.extend(1)
+            await asyncio.sleep(0.1)
+        assert clients.problems == (), "derivation goes on"
+
+    follow(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number}), scenario)
+    assert_one_line(capsys.readouterr().err, Code.FINALITY_STALE, "finalized=3:0x")

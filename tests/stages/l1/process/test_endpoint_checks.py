@@ -1,0 +1,183 @@
+"""Probes and comparisons of L1 endpoints, with real servers."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.endpoint_pool import Fault
+from rollup_node.stages.l1.head_tracker import HeadTracker
+from rollup_node.stages.l1.process import endpoint_checks
+from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.l1.process.endpoint_checks import IDLE_SECONDS, EndpointChecks
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from tests.support.fake_l1_chain import FakeL1Chain
+from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.stage_runner import run_within
+
+ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
+
+
+class Checked:
+    """The checks of endpoints with these methods, after the heads of `chain` were polled."""
+
+    def __init__(self, endpoints: L1Endpoints, chain: FakeL1Chain, config: L1Config) -> None:
+        self.endpoints, self.tracker, self.times_checked = endpoints, HeadTracker(), 0
+        for number in range(max(0, chain.head - 8), chain.head + 1):
+            self.tracker.update_head(chain.ref(number))
+        self.checks = EndpointChecks(endpoints, self.tracker, config, self._on_checked)
+
+    def _on_checked(self) -> None:
+        self.times_checked += 1
+
+    @property
+    def faults(self) -> list[Fault | None]:
+        return [verdict and verdict.fault for verdict in self.endpoints.pool.verdicts]
+
+    def let_pauses_pass(self) -> None:
+        """As if every pause were over."""
+        pool = self.endpoints.pool
+        for index, verdict in enumerate(pool.verdicts):
+            if verdict is not None:
+                pool._verdicts[index] = verdict._replace(until=time.monotonic())
+
+    async def step(self) -> float:
+        self.let_pauses_pass()
+        return await self.checks.step()
+
+
+def with_checks(
+    servers: Sequence[Methods], chain: FakeL1Chain, scenario: Callable[[Checked], Awaitable[None]], **options: Any
+) -> None:
+    async def main() -> None:
+        async with listening(*map(json_rpc_app, servers)) as urls:
+            config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+            endpoints = L1Endpoints(config, Meter("l1"))
+            try:
+                await scenario(Checked(endpoints, chain, config))
+            finally:
+                await endpoints.close()
+
+    run_within(20, main)
+
+
+def recent_chain(length: int = 40, age: int = 0) -> FakeL1Chain:
+    """Whose head has that age in seconds."""
+    return FakeL1Chain(length, int(time.time()) - 12 * (length - 1) - age)
+
+
+def test_an_endpoint_is_used_again_once_it_does_well() -> None:
+    chain = recent_chain()
+    methods, down = chain.methods(5), [True]
+
+    def by_number(number: str, full: bool) -> Any:
+        if down[0]:
+            raise JsonRpcError(-32000, "database is down")
+        return methods["eth_getBlockByNumber"](number, full)
+
+    async def scenario(checked: Checked) -> None:
+        first, second = checked.endpoints.all
+        checked.endpoints.set_aside(first, Fault.UNREACHABLE, "no answer")
+        assert checked.endpoints.pick() is second
+        await checked.step()
+        assert checked.endpoints.pick() is second and checked.faults == [Fault.FAILING, None]
+        assert "database is down" in checked.endpoints.verdicts()[0]
+        down[0] = False
+        await checked.step()
+        assert checked.endpoints.pick() is first and checked.endpoints.verdicts() == []
+
+    with_checks([{**methods, "eth_getBlockByNumber": by_number}, methods], chain, scenario)
+
+
+def test_the_only_endpoint_is_asked_nothing() -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("probed")
+
+    async def scenario(checked: Checked) -> None:
+        assert await checked.step() == IDLE_SECONDS
+        checked.endpoints.set_aside(checked.endpoints.all[0], Fault.THROTTLED, "429")
+        await checked.step()
+        assert checked.faults == [None]
+
+    with_checks([{"eth_chainId": never, "eth_getBlockByNumber": never}], recent_chain(), scenario)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> None:
+    chain, other = recent_chain(), recent_chain()
+    other.reorg(20, 20)
+
+    async def scenario(checked: Checked) -> None:
+        await checked.step()
+        assert [fault is Fault.FORKED for fault in checked.faults] == [index == wrong for index in range(3)]
+        assert checked.times_checked == 1 and checked.checks.disagreement is None
+        await checked.step()
+        assert checked.faults[wrong] is Fault.FORKED
+        checked.checks.on_new_head(True)
+        assert checked.endpoints.pick() is checked.endpoints.all[1 if wrong == 0 else 0]
+
+    servers = [other if index == wrong else chain for index in range(3)]
+    with_checks([each.methods(5) for each in servers], chain, scenario)
+
+
+def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chain, other = recent_chain(), recent_chain()
+    other.reorg(20, 20)
+
+    async def scenario(checked: Checked) -> None:
+        checked.endpoints.set_aside(checked.endpoints.all[0], Fault.FORKED, "for a test")
+        await checked.step()
+        assert checked.endpoints.pick() is checked.endpoints.all[0]
+        assert "disagree on block 36" in str(checked.checks.disagreement)
+        other.headers, other._hashes = chain.headers, chain._hashes
+        checked.checks.on_new_head(True)
+        await checked.step()
+        assert checked.checks.disagreement is None
+
+    with_checks([chain.methods(5), other.methods(5)], chain, scenario)
+    lines = capsys.readouterr()
+    text = lines.out + lines.err
+    assert text.count("code=L1-DISAGREE") == 1 and "block=36" in text
+
+
+def test_endpoints_of_another_chain_and_behind_are_named() -> None:
+    chain = recent_chain()
+
+    async def scenario(checked: Checked) -> None:
+        await checked.step()
+        assert checked.faults == [None, Fault.OTHER_CHAIN, Fault.BEHIND]
+        assert "does not have block 36; its head is 19" in checked.endpoints.verdicts()[1]
+
+    with_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain, scenario)
+
+
+def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one in use is at block 39 while another one is far beyond."""
+    monkeypatch.setattr(endpoint_checks, "STUCK_POLLS", 0)
+    stuck = recent_chain(40, age=240)
+    moving = FakeL1Chain(60, stuck.headers[0].timestamp)
+
+    async def scenario(checked: Checked) -> None:
+        checked.checks._compare_at += 300
+        await checked.step()
+        assert checked.faults == [Fault.BEHIND, None]
+
+    with_checks([stuck.methods(5), moving.methods(5)], stuck, scenario)
+
+
+def test_before_the_head_is_known_nothing_is_compared() -> None:
+    async def scenario(checked: Checked) -> None:
+        checked.tracker.drop_finalized()
+        checked.endpoints.set_aside(checked.endpoints.all[0], Fault.BEHIND, "for a test")
+        assert await checked.step() <= endpoint_checks.HEADLESS_SECONDS
+        assert checked.times_checked == 0 and checked.faults == [None, None]
+
+    chain = recent_chain()
+    with_checks([chain.methods(5)] * 2, chain, scenario)

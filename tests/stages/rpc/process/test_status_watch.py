@@ -1,0 +1,111 @@
+"""What is wrong with the status of the whole node is a line with a code and the remedy, and one at the end."""
+
+import msgspec
+import pytest
+
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, SLOW_SECONDS, StatusWatch
+from rollup_node.stages.rpc.status import (
+    ChainStatus,
+    Heads,
+    L1Status,
+    NodeStatus,
+    Peers,
+    State,
+    SyncProgress,
+)
+
+CHAIN = ChainStatus(None, 1, 10, 2, "jovian", None)
+OLD = "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 20 s"
+BEHIND = "derivation: BEHIND: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"
+SILENT = "p2p: PROCESS-SILENT: no status for 5.0 s"
+
+
+def status(
+    state: State, *reasons: str, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
+) -> NodeStatus:
+    return NodeStatus(
+        version="v1",
+        time=0.0,
+        uptime_s=None,
+        chain=CHAIN,
+        state=state,
+        state_age_s=0.0,
+        sentence="",
+        ready=not reasons,
+        reasons=list(reasons),
+        heads=Heads(None, None, None),
+        l1=L1Status(None, None, None, None, None, None),
+        progress=SyncProgress(None, speed, None, limited_by, None),
+        sequencing_window=None,
+        sequencer=None,
+        peers=None if peers is None else Peers(peers, 0),
+        drops_1h=None,
+        problems=[],
+        processes=None,
+    )
+
+
+class Watched:
+    """A watch with a clock that the statuses move on by a second each."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
+        self._capsys, self.now = capsys, 0.0
+        self._watch = StatusWatch(get_logger("progress"), lambda: self.now)
+
+    def lines(self, found: NodeStatus, seconds: int = 1) -> list[str]:
+        for _ in range(seconds):
+            self._watch.step(msgspec.structs.replace(found, time=self.now))
+            self.now += 1
+        return self._capsys.readouterr().err.splitlines()
+
+
+@pytest.fixture
+def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(capsys, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "reason, code", [(OLD, Code.HEAD_OLD), (BEHIND, Code.BEHIND), (SILENT, Code.PROCESS_SILENT)], ids=lambda each: ""
+)
+def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: str, code: Code) -> None:
+    lines = watched.lines(status(State.SYNCED, "blobs: away", reason), 61)
+    assert len(lines) == 2 and "waited=1m0s" in lines[1]
+    words = reason.replace(f"{code.text}: ", "")
+    assert lines[0] == f"warn progress: the node is not ready code={code.text} reason={words} do={code.remedy}"
+    (end,) = watched.lines(status(State.SYNCED))
+    assert end.startswith("info progress: ") and f"code={code.text} waited=1m1s" in end
+
+
+def test_the_lag_of_a_sync_is_no_news(watched: Watched) -> None:
+    assert watched.lines(status(State.SYNCING, BEHIND, OLD, speed=100.0), 100) == []
+
+
+def test_a_sync_that_is_slower_than_the_chain(watched: Watched) -> None:
+    slow = status(State.SYNCING, BEHIND, speed=0.4, limited_by="blobs")
+    assert watched.lines(slow, int(SLOW_SECONDS)) == []
+    (line,) = watched.lines(slow)
+    assert line == (
+        "warn progress: the sync is slower than the chain grows code=SYNC-SLOW speed=0.4 blocks/s chain=0.5 blocks/s"
+        f" limited_by=blobs do={Code.SYNC_SLOW.remedy}"
+    )
+    (end,) = watched.lines(status(State.SYNCING, BEHIND, speed=40.0))
+    assert end.startswith("info progress: the sync gets on code=SYNC-SLOW")
+
+
+def test_bursts_are_not_slow(watched: Watched) -> None:
+    for _ in range(5):
+        assert watched.lines(status(State.SYNCING, speed=0.0), int(SLOW_SECONDS) - 1) == []
+        assert watched.lines(status(State.SYNCING, speed=30.0)) == []
+
+
+def test_a_node_without_peers(watched: Watched) -> None:
+    assert watched.lines(status(State.SYNCED), 100) == [], "P2P is disabled"
+    assert watched.lines(status(State.SYNCED, peers=0), int(PEERLESS_SECONDS)) == []
+    (line,) = watched.lines(status(State.SYNCED, peers=0))
+    assert line == f"warn progress: no peer is connected code=PEERS-NONE do={Code.PEERS_NONE.remedy}"
+    (end,) = watched.lines(status(State.SYNCED, peers=1))
+    assert end.startswith("info progress: a peer is connected code=PEERS-NONE")

@@ -1,0 +1,57 @@
+"""Reads PromQL as far as tests need it: which metrics an expression uses, with which labels."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rollup_node.stages.io.metric import ExposedMetric
+from rollup_node.stages.io.metrics import LABELLED_FAMILIES, TABLE
+
+ADDED = {"instance", "job"}
+"""Labels that Prometheus adds."""
+_SELECTOR = re.compile(r"(?<![\w:$\"])((?:op_node_default_|process_)\w+)(?:\{([^}]*)\})?")
+_RATED = re.compile(r"\b(?:rate|increase)\(((?:op_node_default_|process_)\w+)")
+_HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
+
+
+class Selector(NamedTuple):
+    """A metric in an expression; `is_rated` where its rate or increase is taken."""
+
+    name: str
+    labels: frozenset[str]
+    is_rated: bool
+
+
+def selectors(expression: str) -> Iterator[Selector]:
+    """The metrics in an expression."""
+    rated = set(_RATED.findall(expression))
+    for name, labels in _SELECTOR.findall(expression):
+        yield Selector(name, frozenset(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", labels)), name in rated)
+
+
+def exposed_metrics() -> dict[str, ExposedMetric]:
+    """Every name that a sample may have."""
+    found: dict[str, ExposedMetric] = {}
+    for metric in TABLE:
+        for exposed in metric.exposed():
+            if exposed.name in LABELLED_FAMILIES:
+                exposed = exposed._replace(labels=(*exposed.labels, "process"))
+            if exposed.type == "histogram":
+                found |= {f"{exposed.name}{part}": exposed for part in _HISTOGRAM_PARTS}
+            else:
+                found[exposed.name] = exposed
+    return found
+
+
+def mistakes(expression: str) -> list[str]:
+    """What is wrong with the metrics in an expression."""
+    known, found = exposed_metrics(), []
+    for selector in selectors(expression):
+        metric = known.get(selector.name)
+        if metric is None:
+            found.append(f"{selector.name} does not exist")
+        elif unknown := selector.labels - set(metric.labels) - ADDED - {"le"}:
+            found.append(f"{selector.name} has no labels {sorted(unknown)}")
+        elif selector.is_rated == (metric.type == "gauge" and not selector.name.endswith("_total")):
+            found.append(f"{selector.name} is a {metric.type}")
+    return found

@@ -1,0 +1,78 @@
+"""Every warning and error of the product has a code of the table, and every code of the table is used."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from rollup_node.stages.messages.codes import Code
+
+ROOT = Path(__file__).parent.parent
+LEVELS = {"warn", "error"}
+LOGGERS = {"log", "_log", "logger", "_logger", "_warnings", "warnings"}
+TABLE = Path("stages/messages/codes.py")
+WITHOUT = {
+    "stages/engine/process/crash_log.py": "the core's last events, before the line of the error, which has the code",
+    "stages/io/repeated_warnings.py": "the code is among the fields, checked where they are given",
+}
+"""Files whose calls pass on what their callers give. The list may only become shorter."""
+
+
+def _sources() -> list[Path]:
+    return sorted(path.relative_to(ROOT) for top in ("stages", "node") for path in (ROOT / top).rglob("*.py"))
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _bare(tree: ast.Module) -> Iterator[int]:
+    """The lines that write warnings or errors without `code=`, also where a function is chosen first."""
+    written = {
+        _name(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if any(_is_level(each) for each in ast.walk(node.value))
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        is_write = _is_level(node.func) or (isinstance(node.func, ast.Name) and node.func.id in written)
+        is_choice = isinstance(node.func, ast.IfExp) and any(_is_level(each) for each in ast.walk(node.func))
+        if (is_write or is_choice) and not any(each.arg == "code" for each in node.keywords):
+            yield node.lineno
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "write" and _name(node.func.value) in LOGGERS:
+            levels = {_name(each) for each in node.args if isinstance(each, ast.Attribute)} & {"WARN", "ERROR"}
+            if levels and not any(isinstance(each, ast.Constant) and each.value == "code" for each in ast.walk(node)):
+                yield node.lineno
+
+
+def _is_level(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in LEVELS and _name(node.value) in LOGGERS
+
+
+def test_every_warning_and_error_has_a_code() -> None:
+    found = {str(path): list(_bare(ast.parse((ROOT / path).read_text()))) for path in _sources()}
+    bare = {path: lines for path, lines in found.items() if lines}
+    assert {path: lines for path, lines in bare.items() if path not in WITHOUT} == {}
+    assert set(WITHOUT) == set(bare), "an exception that is not needed any more goes"
+
+
+def test_the_check_sees_a_warning_without_a_code() -> None:
+    lines = [
+        'log.warn("a", b=1)',
+        'self._log.error("a", code=Code.FILE.text)',
+        'self._warnings.warn("kind", "a")',
+        "write = log.error if bad else log.info",
+        'write("a")',
+        '(log.warn if bad else log.debug)("a")',
+        'output.error("to the terminal")',
+        'log.write(Level.ERROR, "a", {"b": 1})',
+        'log.write(Level.ERROR, "a", {"code": Code.FILE.text})',
+    ]
+    assert sorted(_bare(ast.parse("\n".join(lines)))) == [1, 3, 5, 6, 8]
+
+
+def test_every_code_is_used() -> None:
+    text = "".join((ROOT / path).read_text() for path in _sources() if path != TABLE)
+    assert [code.name for code in Code if f"Code.{code.name}" not in text] == []

@@ -1,0 +1,44 @@
+"""`tools/chaos`: the commands of the fault scenarios."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, main
+from rollup_node.tools.faults.scenario import parse_scenarios
+
+
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--only", "kill-"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["kill-l1", "F56"]
+    assert main(["list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 150
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["run", "--only", "nothing"], "error: no scenario's name begins with 'nothing'"),
+        (["run", "--file", "/missing"], "error: /missing: No such file or directory"),
+        (["run", "--seed", "1", "--data-dir", str(SCENARIOS.parent)], "it contains other files"),
+    ],
+)
+def test_what_cannot_run(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    assert error in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.toml"
+    file.write_bytes(b"\xff")
+    assert main(["list", "--file", str(file)]) == 1
+    assert "error: " in capsys.readouterr().err
+
+
+def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
+    scenarios = parse_scenarios(SCENARIOS.read_text())[:10]
+    assert _order(scenarios, 1, None) == _order(scenarios, 1, None) != _order(scenarios, 2, None)
+    names = {each.name for each in scenarios}
+    assert {each.name for each in _order(scenarios, 1, None)} == names
+    repeated = _order(scenarios, 1, 60.0)
+    assert sum(each.seconds for each in repeated) > 3600 and {each.name for each in repeated} == names

@@ -1,0 +1,62 @@
+"""Scenarios of faults in TOML."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.faults.scenario import Action, Role, ScenarioError, parse_scenarios, select
+
+OURS = Path(__file__).parents[3] / "tools" / "faults" / "scenarios.toml"
+
+
+def test_our_scenarios() -> None:
+    scenarios = parse_scenarios(OURS.read_text())
+    assert len(scenarios) >= 150
+    assert {role for each in scenarios for fault in each.faults for role in [fault.on]} == set(Role)
+    assert {fault.do for each in scenarios for fault in each.faults} >= set(Action) - {Action.EDIT}
+    assert {f"F{number}" for number in range(1, 21)} - {f"F{n}" for n in (8, 16, 17)} <= {
+        case for each in scenarios for case in each.cases
+    }
+
+
+def test_lists_stand_for_one_scenario_each() -> None:
+    text = """
+    [[scenario]]
+    name = "{on}-{do}-{status}"
+    faults = [{ on = ["l1", "beacon"], do = ["status"], status = [429, 500] }, { on = "l1", do = "hang" }]
+    """
+    found = parse_scenarios(text)
+    assert [each.name for each in found] == ["l1-status-429", "l1-status-500", "beacon-status-429", "beacon-status-500"]
+    assert [fault.on for fault in found[-1].faults] == [Role.BEACON, Role.L1] and found[-1].faults[0].status == 500
+    assert select(found, ["l1", "beacon-status-5"]) == (*found[:2], found[3])
+    assert select(found, []) == found
+
+
+FAULT = 'faults = [{ on = "l1", do = "hang" }]'
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "missing required field `scenario`"),
+        ("[[scenario]]\nname = 5", "Expected `str`, got `int` - at `$.name`"),
+        ('[[scenario]]\nname = "a"', "there must be a fault or an event"),
+        (f'[[scenario]]\nname = "A b"\n{FAULT}', "lower-case letters"),
+        (f'[[scenario]]\nname = "a"\nseconds = 0\n{FAULT}', "above 0 and at most 120"),
+        (f'[[scenario]]\nname = "a"\nnames = "("\n{FAULT}', r"scenario 1 \(a\): missing \)"),
+        (f'[[scenario]]\nname = "a"\n{FAULT}\n' * 2, "two scenarios have the name a"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l3", do = "hang" }]', "Invalid enum value 'l3'"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", chance = 0.0 }]', "`chance` above 0"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
+        ("[[scenario]]\nname = ", "no file of scenarios: "),
+    ],
+)
+def test_what_is_wrong_with_a_file(text: str, error: str) -> None:
+    with pytest.raises(ScenarioError, match=error.replace("$", r"\$")):
+        parse_scenarios(text)
+
+
+def test_a_prefix_that_selects_nothing() -> None:
+    with pytest.raises(ScenarioError, match="begins with 'nothing'"):
+        select(parse_scenarios(OURS.read_text()), ["l1", "nothing"])

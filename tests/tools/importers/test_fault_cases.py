@@ -1,0 +1,41 @@
+"""docs/faults.md: each of the 61 faults has tests that exist."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.faults.scenario import parse_scenarios
+from rollup_node.tools.importers.fault_cases import PAGE, SCENARIOS, cases, main, page, scenarios_of
+
+TESTS = Path(__file__).parents[2]
+CASES = cases()
+
+
+def test_the_document_is_current() -> None:
+    assert PAGE.read_text() == page(), "run python -m rollup_node.tools.importers.fault_cases"
+
+
+def test_all_cases_are_there() -> None:
+    assert list(CASES) == [f"F{number}" for number in range(1, 62)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_tests_exist(name: str) -> None:
+    assert CASES[name].tests
+    for test in CASES[name].tests:
+        file, _, function = test.partition("::")
+        names = {getattr(node, "name", "") for node in ast.parse((TESTS / file).read_text()).body}
+        assert not function or function in names, f"{test} is missing"
+
+
+def test_scenarios_name_cases_that_exist() -> None:
+    scenarios = parse_scenarios(SCENARIOS.read_text())
+    assert {case for each in scenarios for case in each.cases} <= set(CASES)
+    assert "reorg-1" in scenarios_of("F9", scenarios)
+
+
+def test_the_command_writes_the_file(tmp_path: Path) -> None:
+    out = tmp_path / "page.md"
+    assert main(["--out", str(out)]) == 0
+    assert out.read_text() == page()

@@ -1,0 +1,113 @@
+"""`tools/chaos`: runs the fault scenarios on a local network.
+
+    tools/chaos list
+    tools/chaos run --minutes 10 --seed 7
+    tools/chaos run --only l1-status --only reorg
+    tools/chaos run --file my-scenarios.toml --json
+
+The order of the scenarios and what is random in each follow from the seed; `run --seed S --only NAME` replays one."""
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.network import StartFailed
+from rollup_node.tools.devnet.run import NoProgress, UnusableDirectory, data_directory, run
+from rollup_node.tools.devnet.settings import SettingsError, parse
+from rollup_node.tools.devnet.view import choose
+from rollup_node.tools.faults.scenario import Scenario, ScenarioError, parse_scenarios, select
+from rollup_node.tools.faults.verdict import Verdict, summary, table
+
+SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exits with 0 if every scenario passed and the nodes have one chain."""
+    given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+    started = time.monotonic()
+    try:
+        scenarios = select(parse_scenarios(given.file.read_text()), given.only)
+        if given.command == "list":
+            print("\n".join(f"{each.name:44} {' '.join(each.cases)}".rstrip() for each in scenarios))
+            return 0
+        settings = dataclasses.replace(
+            parse([*(["--data-dir", str(given.data_dir)] if given.data_dir else []), "--seed", str(given.seed)]),
+            scenarios=_order(scenarios, given.seed, given.minutes),
+            scenario_seconds=60 * given.minutes if given.minutes else None,
+            json=given.json,
+        )
+        with data_directory(settings.data_dir) as root:
+            result = asyncio.run(run(settings, root, choose(given.json, None), started))
+    except OSError as error:
+        print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    except (
+        ScenarioError,
+        SettingsError,
+        UnicodeDecodeError,
+        ProgramExited,
+        StartFailed,
+        UnusableDirectory,
+        NoProgress,
+        EndpointError,
+        RpcFailure,
+    ) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted before the output roots were compared", file=sys.stderr)
+        return 130
+    if given.json:
+        print(
+            json.dumps(
+                {"seed": given.seed, "equal": result.output_roots_equal, "scenarios": [*map(summary, result.verdicts)]}
+            )
+        )
+    else:
+        _print(result.verdicts, given.seed)
+        print("output roots equal" if result.output_roots_equal else "output roots DIFFER")
+    return 0 if result.passed else 1
+
+
+def _print(verdicts: Sequence[Verdict], seed: int) -> None:
+    for line in table(verdicts):
+        print(line)
+    for verdict in verdicts:
+        if not verdict.passed:
+            print(f"replay: tools/chaos run --seed {seed} --only {verdict.scenario.name}")
+
+
+def _order(scenarios: Sequence[Scenario], seed: int, minutes: float | None) -> tuple[Scenario, ...]:
+    """The scenarios in random order; with `minutes` again and again, more than fit into that time."""
+    chance = random.Random(seed)
+    seconds = sum(each.seconds for each in scenarios)
+    rounds = 1 if minutes is None else 1 + int(60 * minutes / seconds)
+    return tuple(each for _ in range(rounds) for each in chance.sample(scenarios, len(scenarios)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tools/chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text in (("list", "names of the scenarios"), ("run", "run them")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("--file", type=Path, default=SCENARIOS, help="a file of scenarios instead of our own")
+        command.add_argument("--only", action="append", default=[], metavar="NAME", help="those that begin with NAME")
+    command.add_argument("--minutes", type=float, help="repeat them, and begin none after this time")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--data-dir", type=Path, help="keep logs here")
+    command.add_argument("--json", action="store_true", help="print one line of JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

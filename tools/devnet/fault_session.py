@@ -1,0 +1,256 @@
+"""Scenarios of faults on a running local network: the verifier's endpoints are behind fault proxies."""
+
+import asyncio
+import os
+import random
+import re
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import aiohttp
+
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.tools.devnet.child_programs import ChildPrograms
+from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
+from rollup_node.tools.faults.io.proxy import FaultProxy
+from rollup_node.tools.faults.plan import FaultPlan
+from rollup_node.tools.faults.scenario import Event, Role, Scenario
+from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
+
+POLL_SECONDS = 0.25
+START_SECONDS = 60.0
+CALL_SECONDS = 5.0
+MAX_TEXT = 4 << 20
+"""Bytes of log that are read of one scenario."""
+
+_FLAGS = {Role.L1: "l1", Role.BEACON: "l1.beacon", Role.ENGINE: "l2"}
+"""The option of the node for each endpoint."""
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Network(Protocol):
+    """The programs of the network."""
+
+    files: NetworkFiles
+    children: ChildPrograms
+    nodes: dict[str, str]
+    engines: dict[str, tuple[str, str]]
+    l1: str
+    beacon: str
+    through: dict[str, str]
+
+    def node_pids(self, name: str) -> dict[str, int]:
+        """The process id of each role of a node, the supervisor included."""
+
+
+class FaultSession:
+    """Runs the scenarios one after another until all are done, or until `seconds` have passed. Without scenarios it
+    does nothing. `done` is set at the end, `verdicts` are those so far."""
+
+    def __init__(
+        self,
+        network: Network,
+        scenarios: Sequence[Scenario],
+        seed: int,
+        say: Callable[[str], None],
+        seconds: float | None = None,
+    ) -> None:
+        self._network, self._scenarios, self._seed, self._say = network, tuple(scenarios), seed, say
+        self._seconds = seconds
+        self._proxies: dict[Role, FaultProxy] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._clients: dict[str, JsonRpcClient] = {}
+        self.verdicts: list[Verdict] = []
+        self.done = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        if not self._scenarios:
+            return self
+        upstreams = {
+            Role.L1: self._network.l1,
+            Role.BEACON: self._network.beacon,
+            Role.ENGINE: self._network.engines[VERIFIER][1],
+        }
+        for role, upstream in upstreams.items():
+            proxy = self._proxies[role] = FaultProxy(role, upstream)
+            await proxy.start()
+            self._network.through[_FLAGS[role]] = proxy.url
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for client in self._clients.values():
+            await client.close()
+        for proxy in self._proxies.values():
+            await proxy.stop()
+
+    def begin(self) -> None:
+        """Starts the scenarios; the network answers."""
+        if self._scenarios:
+            self._task = asyncio.create_task(self._run())
+
+    def check(self) -> None:
+        """Raises what ended the scenarios."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    async def _run(self) -> None:
+        started = time.monotonic()
+        await self._until(lambda found: found[VERIFIER] > 0, START_SECONDS)
+        for scenario in self._scenarios:
+            if self._seconds is not None and time.monotonic() > started + self._seconds:
+                break
+            self._say(f"fault: {scenario.name}")
+            verdict = evaluate(scenario, await self._observe(scenario))
+            self.verdicts.append(verdict)
+            for problem in verdict.problems:
+                self._say(f"fault: {scenario.name}: {problem}")
+        self.done.set()
+
+    async def _observe(self, scenario: Scenario) -> Observation:
+        seen, chance = Observation(), random.Random(f"{self._seed}:{scenario.name}")
+        log = self._network.files.log(VERIFIER)
+        pids, offset, began = self._network.node_pids(VERIFIER), log.stat().st_size, time.monotonic()
+        cpu = _cpu_seconds(pids)
+        plans = {role: FaultPlan(scenario.faults, chance) for role in self._proxies}
+        for role, proxy in self._proxies.items():
+            await proxy.set_plan(plans[role])
+        events = asyncio.gather(*(self._cause(event) for event in scenario.events))
+        try:
+            while time.monotonic() < began + scenario.seconds or not events.done():
+                await self._note_reasons(seen)
+                await asyncio.sleep(POLL_SECONDS)
+            await events
+        finally:
+            for proxy in self._proxies.values():
+                await proxy.set_plan(None)
+        seen.applied = sum(plan.applied for plan in plans.values())
+        ended, target = time.monotonic(), (await self._safe_heads())[SEQUENCER]
+        is_reorged = any(event.reorg for event in scenario.events)
+        recovered = await self._until(
+            lambda found: found[VERIFIER] > 0 and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target),
+            scenario.recovers,
+        )
+        seen.recovered_after = None if recovered is None else time.monotonic() - ended
+        if recovered is not None:
+            seen.difference = await self._difference(min(recovered.values()))
+        await self._note_reasons(seen)
+        after = self._network.node_pids(VERIFIER)
+        seen.ended = tuple(role for role, pid in pids.items() if after.get(role) != pid)
+        elapsed = time.monotonic() - began
+        seen.cores = sum(max(0.0, used - cpu.get(pid, 0.0)) for pid, used in _cpu_seconds(after).items()) / elapsed
+        seen.memory_mb = sum(_memory(pid) for pid in after.values())
+        lines = _read(log, offset)
+        seen.lines, seen.texts = len(lines), [*lines, *seen.texts]
+        return seen
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    async def _cause(self, event: Event) -> None:
+        await asyncio.sleep(event.after)
+        pids = self._network.node_pids(VERIFIER)
+        if event.kill and event.kill in pids:
+            _signal(pids[event.kill], signal.SIGKILL)
+        if event.stop and event.stop in pids:
+            _signal(pids[event.stop], signal.SIGSTOP)
+            await asyncio.sleep(event.seconds)
+            _signal(pids[event.stop], signal.SIGCONT)
+        if event.reorg:
+            await self._call(self._network.l1, "dev_reorg", event.reorg)
+        if event.restart:
+            with self._network.children.stopped(f"{VERIFIER} {event.restart}"):
+                if event.lose:
+                    drop_last_blocks(self._network.files.engine_data(VERIFIER), event.lose)
+                await asyncio.sleep(event.seconds)
+
+    # --- what is seen ----------------------------------------------------------------------------------------------
+
+    async def _note_reasons(self, seen: Observation) -> None:
+        url = self._network.nodes[VERIFIER] + "/readyz"
+        with suppress(aiohttp.ClientError, TimeoutError, ValueError, OSError):
+            timeout = aiohttp.ClientTimeout(CALL_SECONDS)
+            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+                for reason in (await response.json()).get("reasons") or ():
+                    if reason not in seen.texts and len(seen.texts) < 1000:
+                        seen.texts.append(reason)
+
+    async def _until(self, condition: Callable[[dict[str, int]], bool], seconds: float) -> dict[str, int] | None:
+        """The safe heads that meet the condition; None if they do not in time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            heads = await self._safe_heads()
+            if condition(heads):
+                return heads
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _safe_heads(self) -> dict[str, int]:
+        heads = {}
+        for name in (SEQUENCER, VERIFIER):
+            heads[name] = 0
+            with suppress(EndpointError, RpcFailure, KeyError, TypeError):
+                status = await self._call(self._network.nodes[name], "optimism_syncStatus")
+                heads[name] = int(status["safe_l2"]["number"])
+        return heads
+
+    async def _difference(self, number: int) -> str | None:
+        """What differs at a safe block, if anything."""
+        roots = []
+        for name in (SEQUENCER, VERIFIER):
+            try:
+                output = await self._call(self._network.nodes[name], "optimism_outputAtBlock", hex(number))
+            except (EndpointError, RpcFailure) as error:
+                return f"the output root of block {number} of the {name}: {error}"
+            roots.append(output["outputRoot"])
+        return None if roots[0] == roots[1] else f"the output roots of block {number} differ: {' and '.join(roots)}"
+
+    async def _call(self, url: str, method: str, *params: Any) -> Any:
+        client = self._clients.get(url)
+        if client is None:
+            client = self._clients[url] = JsonRpcClient(url, timeout=CALL_SECONDS)
+        return await client.call(method, *params)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _cpu_seconds(pids: dict[str, int]) -> dict[int, float]:
+    """The CPU time of each process so far."""
+    found = {}
+    for pid in pids.values():
+        with suppress(OSError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            found[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
+    return found
+
+
+def _memory(pid: int) -> float:
+    """The proportional memory of a process in MB."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1000
+    return 0.0
+
+
+def _read(log: Path, offset: int) -> list[str]:
+    """The lines of a log from an offset on."""
+    with log.open("rb") as file:
+        file.seek(offset)
+        return _COLOUR.sub("", file.read(MAX_TEXT).decode(errors="replace")).splitlines()

@@ -1,0 +1,1 @@
+"""The fault proxy at its sockets."""

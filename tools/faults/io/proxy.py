@@ -1,0 +1,193 @@
+"""The fault proxy: an HTTP server before one endpoint."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+from rollup_node.tools.faults.damage import PAGE, damaged, damaged_batch, garbage
+from rollup_node.tools.faults.plan import FaultPlan, Request, clipped_call, concerns, is_clipping
+from rollup_node.tools.faults.scenario import Action, Fault, Role
+
+LOOPBACK = "127.0.0.1"
+UPSTREAM_SECONDS = 30.0
+MAX_BODY = 64 << 20
+_HOP_BY_HOP = {"connection", "content-encoding", "content-length", "date", "host", "server", "transfer-encoding"}
+_BODY_ACTIONS = {Action.TRUNCATE, Action.CUT_JSON}
+
+
+class FaultProxy:
+    """Passes requests of one role to `upstream`, with the faults of `plan`; None for none. `requests` counts those
+    received."""
+
+    def __init__(self, role: Role, upstream: str) -> None:
+        self.role, self._upstream = role, upstream
+        self.plan: FaultPlan | None = None
+        self.requests = 0
+        self.url = ""
+        self._stuck_at: int | None = None
+        self._runner: web.AppRunner | None = None
+        self._client: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Listens on a free port of the loopback interface."""
+        self._client = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(UPSTREAM_SECONDS), cookie_jar=aiohttp.DummyCookieJar()
+        )
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, LOOPBACK, 0).start()
+        self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        """Closes all connections."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._client is not None:
+            await self._client.close()
+
+    async def set_plan(self, plan: FaultPlan | None) -> None:
+        """Lets other faults hold from now on."""
+        self._stuck_at = await self._head() if plan is not None and self.role is Role.L1 else None
+        self.plan = plan
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests += 1
+        body = await request.read()
+        calls, is_batch = _calls(body)
+        faults = [] if self.plan is None else self.plan.of(Request(self.role, request.path, calls))
+        for fault in faults:
+            early = await self._before(request, fault)
+            if early is not None:
+                return early
+        query = "" if any(fault.do is Action.NO_QUERY for fault in faults) else request.query_string
+        try:
+            status, media, answer = await self._answer(request, query, body, calls, is_batch, faults)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return web.Response(status=502, text="the endpoint behind the fault proxy does not answer")
+        return await self._respond(request, status, media, answer, faults)
+
+    async def _before(self, request: web.Request, fault: Fault) -> web.StreamResponse | None:
+        """The response to a request that does not reach the endpoint; None if it does."""
+        if fault.do is Action.DELAY:
+            await asyncio.sleep(fault.seconds)
+        elif fault.do is Action.HANG:
+            await asyncio.sleep(UPSTREAM_SECONDS)
+            _abort(request)
+        elif fault.do is Action.RESET:
+            _abort(request)
+        elif fault.do is Action.STATUS:
+            return web.Response(status=fault.status, headers=fault.headers, text=fault.body)
+        elif fault.do is Action.HTML:
+            return web.Response(body=PAGE, content_type="text/html")
+        elif fault.do is Action.GARBAGE:
+            assert self.plan is not None
+            return web.Response(body=garbage(self.plan.chance), content_type="application/json")
+        return None
+
+    async def _answer(
+        self,
+        request: web.Request,
+        query: str,
+        body: bytes,
+        calls: tuple[dict[str, Any], ...],
+        is_batch: bool,
+        faults: Sequence[Fault],
+    ) -> tuple[int, str, bytes]:
+        """Status, media type and body of the endpoint's response after its faults."""
+        head = await self._clipped_head(faults)
+        sent = calls if head is None else tuple(each for call in calls if (each := clipped_call(call, head)))
+        if calls and not sent:
+            status, media, answer = 200, "application/json", b"[]"
+        else:
+            if head is not None:
+                body = orjson.dumps(list(sent) if is_batch else sent[0])
+            status, media, answer = await self._forward(request, query, body)
+        if status != 200 or not (faults and media == "application/json"):
+            return status, media, answer
+        found = orjson.loads(answer)
+        if head is not None:
+            found = _with_missing(found if isinstance(found, list) else [found], calls)
+            found = found if is_batch else found[0]
+        methods = {call.get("id"): str(call.get("method", "")) for call in calls}
+        for fault in faults:
+            if isinstance(found, list) and is_batch:
+                found = damaged_batch(found, fault)
+            elif not calls or concerns(fault, methods.get(_id(found), "")):
+                found = damaged(found, fault)
+        return status, media, orjson.dumps(found)
+
+    async def _clipped_head(self, faults: Sequence[Fault]) -> int | None:
+        """The last block of the chain that is shown; None for all of it."""
+        for fault in faults:
+            if is_clipping(fault):
+                if fault.do is Action.STUCK and self._stuck_at is not None:
+                    return self._stuck_at
+                return max(0, await self._head() - fault.blocks)
+        return None
+
+    async def _head(self) -> int:
+        assert self._client is not None
+        call = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
+        async with self._client.post(self._upstream, json=call) as response:
+            return int((await response.json())["result"], 16)
+
+    async def _forward(self, request: web.Request, query: str, body: bytes) -> tuple[int, str, bytes]:
+        assert self._client is not None
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
+        headers["Accept-Encoding"] = "identity"
+        url = self._upstream.rstrip("/") + request.path + (f"?{query}" if query else "")
+        async with self._client.request(request.method, url, headers=headers, data=body or None) as response:
+            return response.status, response.content_type, await response.read()
+
+    async def _respond(
+        self, request: web.Request, status: int, media: str, answer: bytes, faults: Sequence[Fault]
+    ) -> web.StreamResponse:
+        for fault in faults:
+            if fault.do not in _BODY_ACTIONS:
+                continue
+            kept = answer[: int(len(answer) * fault.part)]
+            if fault.do is Action.CUT_JSON:
+                answer = kept
+                continue
+            response = web.StreamResponse(status=status, headers={"Content-Type": media})
+            response.content_length = len(answer)
+            await response.prepare(request)
+            with contextlib.suppress(OSError):
+                await response.write(kept)
+            _abort(request)
+        return web.Response(status=status, body=answer, content_type=media)
+
+
+def _calls(body: bytes) -> tuple[tuple[dict[str, Any], ...], bool]:
+    """The calls of a JSON-RPC request, and whether it is a batch; none for another request."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return (), False
+    calls = found if isinstance(found, list) else [found]
+    return tuple(call for call in calls if isinstance(call, dict)), isinstance(found, list)
+
+
+def _with_missing(found: list[Any], calls: Sequence[dict[str, Any]]) -> list[Any]:
+    """The responses in the order of the calls, with null for a call that was not passed on."""
+    by_id = {_id(response): response for response in found}
+    missing = {"jsonrpc": "2.0", "result": None}
+    return [by_id.get(call.get("id"), {**missing, "id": call.get("id")}) for call in calls]
+
+
+def _id(response: Any) -> Any:
+    return response.get("id") if isinstance(response, dict) else None
+
+
+def _abort(request: web.Request) -> None:
+    """Resets the connection of a request, whose handler ends."""
+    if request.transport is not None:
+        request.transport.abort()
+    raise asyncio.CancelledError

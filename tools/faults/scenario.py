@@ -1,0 +1,200 @@
+"""Scenarios of faults in TOML: what happens between the verifier of a local network and its endpoints, for how long,
+and what has to hold afterwards."""
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from itertools import product
+from typing import Any
+
+import msgspec
+
+LIST_FIELDS = ("on", "method", "do", "status")
+"""Fields of a fault whose lists stand for one scenario for each value."""
+
+MAX_SECONDS = 120.0
+
+
+class ScenarioError(ValueError):
+    """A file of scenarios cannot be used; the text says where and why."""
+
+
+class Action(Enum):
+    """What is done to a request or its response."""
+
+    DELAY = "delay"
+    """The response comes `seconds` later."""
+    HANG = "hang"
+    """There is no response."""
+    RESET = "reset"
+    """The connection is reset before the response."""
+    STATUS = "status"
+    """An HTTP status with `headers` and `body` in its place."""
+    HTML = "html"
+    """Status 200 with a page of HTML."""
+    GARBAGE = "garbage"
+    """Status 200 with random bytes."""
+    TRUNCATE = "truncate"
+    """The connection ends after `part` of the body."""
+    CUT_JSON = "cut-json"
+    """A complete response whose body is `part` of the right one."""
+    ERROR = "error"
+    """A JSON-RPC error of `code` and `message`."""
+    RESULT = "result"
+    """`value` as the result."""
+    EDIT = "edit"
+    """`value` at `path` of the result."""
+    REMOVE = "remove"
+    """Without what is at `path` of the result."""
+    RETYPE = "retype"
+    """Another type of JSON value at `path` of the result."""
+    FLIP = "flip"
+    """Another hex digit at the end of the string at `path` of the result."""
+    DOUBLE = "double"
+    """The list at `path` of the result twice over."""
+    REVERSE = "reverse"
+    """The list at `path` of the result, or of a batch, in the reverse order."""
+    SHORT = "short"
+    """The list at `path` of the result, or a batch, without its last item."""
+    WRONG_ID = "wrong-id"
+    """The response has another id."""
+    LAG = "lag"
+    """A chain that ends `blocks` before the head."""
+    STUCK = "stuck"
+    """A chain that ends where it did at the beginning of the scenario."""
+    NO_QUERY = "no-query"
+    """The request loses its query, as in a proxy that drops it."""
+
+
+class Role(Enum):
+    """The endpoints of the verifier."""
+
+    L1 = "l1"
+    BEACON = "beacon"
+    ENGINE = "engine"
+
+
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to the requests of one endpoint: to each `every`-th whose method, or path for REST, contains one of
+    the words of `method`, with the probability `chance`. `path` names a place in the result, such as
+    `transactions.0.to`, where `*` stands for each item."""
+
+    on: Role
+    do: Action
+    method: str = ""
+    every: int = 1
+    chance: float = 1.0
+    seconds: float = 5.0
+    status: int = 503
+    headers: dict[str, str] = {}
+    body: str = ""
+    code: int = -32000
+    message: str = "internal error"
+    value: Any = None
+    path: str = ""
+    part: float = 0.5
+    blocks: int = 8
+
+
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens once, `after` seconds from the beginning: `kill` or `stop` (for `seconds`) a process of the verifier
+    by its role, `reorg` the last `depth` blocks of L1, or `restart` the verifier's engine, which then lacks its last
+    `lose` blocks."""
+
+    kill: str = ""
+    stop: str = ""
+    reorg: int = 0
+    restart: str = ""
+    lose: int = 0
+    after: float = 0.0
+    seconds: float = 3.0
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The faults and events hold for `seconds`. `names` is a regular expression that the verifier's log, or a reason of
+    its `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within `recovers` seconds after the end
+    the verifier has the safe chain of the sequencer. `dies` are the roles that may end. `cases` are those of the list
+    of fault cases (F1 to F61) that the scenario covers."""
+
+    name: str
+    faults: tuple[Fault, ...] = ()
+    events: tuple[Event, ...] = ()
+    seconds: float = 5.0
+    names: str = ""
+    recovers: float = 40.0
+    dies: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    max_lines: int = 200
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    scenario: list[dict[str, Any]]
+
+
+def parse_scenarios(text: str) -> tuple[Scenario, ...]:
+    """The scenarios of a file; a fault with lists stands for one scenario for each combination, whose name has the
+    values in the place of `{on}`, `{method}`, `{do}` and `{status}`. Raises ScenarioError."""
+    try:
+        tables = msgspec.toml.decode(text, type=_File).scenario
+    except msgspec.DecodeError as error:
+        raise ScenarioError(f"no file of scenarios: {error}") from None
+    found: dict[str, Scenario] = {}
+    for number, table in enumerate(tables, start=1):
+        for values in _expanded(table):
+            scenario = _scenario(values, f"scenario {number} ({table.get('name', 'without a name')})")
+            if scenario.name in found:
+                raise ScenarioError(f"two scenarios have the name {scenario.name}")
+            found[scenario.name] = scenario
+    return tuple(found.values())
+
+
+def _scenario(values: dict[str, Any], where: str) -> Scenario:
+    try:
+        scenario = msgspec.convert(values, Scenario)
+        re.compile(scenario.names)
+    except (msgspec.ValidationError, re.error) as error:
+        raise ScenarioError(f"{where}: {error}") from None
+    problem = _problem(scenario)
+    if problem is not None:
+        raise ScenarioError(f"{where}: {problem}")
+    return scenario
+
+
+def _problem(scenario: Scenario) -> str | None:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", scenario.name):
+        return "its name must be lower-case letters, digits, dots and hyphens"
+    if not 0 < scenario.seconds <= MAX_SECONDS or not 0 < scenario.recovers <= MAX_SECONDS:
+        return f"`seconds` and `recovers` must be above 0 and at most {MAX_SECONDS:g}"
+    if not scenario.faults and not scenario.events:
+        return "there must be a fault or an event"
+    for fault in scenario.faults:
+        if fault.every < 1 or not 0 < fault.chance <= 1 or not 0 <= fault.part < 1:
+            return "`every` must be at least 1, `chance` above 0 and at most 1, `part` at least 0 and below 1"
+        if fault.do in (Action.LAG, Action.STUCK) and fault.on is not Role.L1:
+            return f"`{fault.do.value}` is a fault of l1"
+    return None
+
+
+def _expanded(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    faults: Any = table.get("faults")
+    first: dict[str, Any] = faults[0] if isinstance(faults, list) and faults and isinstance(faults[0], dict) else {}
+    lists = {name: first[name] for name in LIST_FIELDS if isinstance(first.get(name), list)}
+    for values in product(*lists.values()):
+        chosen = dict(zip(lists, values, strict=True))
+        words = {name: _word(value) for name, value in chosen.items()}
+        name = table.get("name", "")
+        for key, word in words.items():
+            name = name.replace("{" + key + "}", word) if isinstance(name, str) else name
+        yield {**table, "name": name, **({"faults": [{**first, **chosen}, *faults[1:]]} if lists else {})}
+
+
+def _word(value: Any) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", str(value).lower()).strip("-") or "any"
+
+
+def select(scenarios: Sequence[Scenario], only: Sequence[str]) -> tuple[Scenario, ...]:
+    """Those whose name begins with one of `only`; all without any. Raises ScenarioError if one selects nothing."""
+    for prefix in only:
+        if not any(each.name.startswith(prefix) for each in scenarios):
+            raise ScenarioError(f"no scenario's name begins with {prefix!r}")
+    return tuple(each for each in scenarios if not only or each.name.startswith(tuple(only)))

@@ -1,0 +1,120 @@
+"""Whether a scenario went as it has to."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from rollup_node.tools.faults.scenario import Scenario
+
+MAX_MEMORY_MB = 500.0
+MAX_CORES = 0.9
+"""Of CPU time by the verifier over a scenario, in cores: one that tries again without a pause takes all of one."""
+
+
+@dataclass
+class Observation:
+    """What was seen of the verifier in a scenario. `texts` are the new lines of its log and the reasons of `/readyz`,
+    `lines` the number of the former, `ended` the roles whose process is another one than before, `memory_mb` the
+    proportional memory of its processes, `cores` their CPU seconds a second. `recovered_after` is in seconds, None if
+    it did not recover; `applied` counts the requests that met a fault."""
+
+    texts: list[str] = field(default_factory=list)
+    lines: int = 0
+    ended: tuple[str, ...] = ()
+    memory_mb: float = 0.0
+    cores: float = 0.0
+    applied: int = 0
+    recovered_after: float | None = None
+    difference: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a scenario; `problems` are empty if it passed. `named` is the text that named the fault."""
+
+    scenario: Scenario
+    problems: tuple[str, ...]
+    named: str
+    seen: Observation
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def evaluate(scenario: Scenario, seen: Observation) -> Verdict:
+    """The verdict on what was seen."""
+    named = next((text for text in seen.texts if scenario.names and re.search(scenario.names, text)), "")
+    return Verdict(scenario, tuple(_problems(scenario, seen, named)), named, seen)
+
+
+def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
+    found = []
+    if scenario.faults and not seen.applied:
+        found.append("no request met a fault")
+    if seen.recovered_after is None:
+        found.append(f"the verifier did not recover within {scenario.recovers:g} s")
+    if seen.difference is not None:
+        found.append(seen.difference)
+    if scenario.names and not named:
+        found.append(f"neither log nor /readyz matched {scenario.names!r}")
+    if ended := [role for role in seen.ended if role not in scenario.dies]:
+        found.append(f"processes ended: {', '.join(ended)}")
+    if seen.memory_mb > MAX_MEMORY_MB:
+        found.append(f"{seen.memory_mb:.0f} MB of memory, more than {MAX_MEMORY_MB:.0f}")
+    if seen.cores > MAX_CORES:
+        found.append(f"{seen.cores:.1f} cores of CPU, more than {MAX_CORES:g}")
+    if seen.lines > scenario.max_lines:
+        found.append(f"{seen.lines} lines of log, more than {scenario.max_lines}")
+    return found
+
+
+def table(verdicts: Sequence[Verdict]) -> list[str]:
+    """A line for each verdict, with what is wrong below, and a summary."""
+    rows = []
+    for each in verdicts:
+        seen = each.seen
+        after = "-" if seen.recovered_after is None else f"{seen.recovered_after:.1f} s"
+        result = "ok" if each.passed else "FAILED"
+        figures = (
+            f"{after:>7} {seen.memory_mb:4.0f} MB {seen.cores:4.2f} cores {seen.lines:4} lines {seen.applied:5} met"
+        )
+        rows.append(f"{result:6} {each.scenario.name:44} {figures}  {_shown(each.named)}".rstrip())
+        rows += [f"       {problem}" for problem in each.problems]
+    failed = sum(not each.passed for each in verdicts)
+    rows.append(f"{len(verdicts)} scenarios, {failed} failed{_trend(verdicts)}")
+    return rows
+
+
+def _trend(verdicts: Sequence[Verdict]) -> str:
+    """The median memory of the first and of the last quarter of a long run."""
+    quarter = len(verdicts) // 4
+    if quarter < 5:
+        return ""
+    first, last = (median(each.seen.memory_mb for each in part) for part in (verdicts[:quarter], verdicts[-quarter:]))
+    return f"; memory {first:.0f} MB in the first quarter, {last:.0f} MB in the last"
+
+
+def _shown(text: str) -> str:
+    """A line of log without its time, shortened."""
+    return re.sub(r"^t=\S+ ", "", text)[:120]
+
+
+def summary(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as JSON."""
+    seen = verdict.seen
+    return {
+        "name": verdict.scenario.name,
+        "cases": list(verdict.scenario.cases),
+        "passed": verdict.passed,
+        "problems": list(verdict.problems),
+        "named": verdict.named,
+        "recovered_after_s": None if seen.recovered_after is None else round(seen.recovered_after, 1),
+        "memory_mb": round(seen.memory_mb),
+        "cores": round(seen.cores, 2),
+        "lines": seen.lines,
+        "requests_met": seen.applied,
+    }
