@@ -42,8 +42,8 @@ class EndpointRecord:
             self._throttled += 1
             self._throttled_at = self._error_at
 
-    def counts(self, in_use: bool) -> EndpointCounts:
-        """The record as it is published."""
+    def counts(self, in_use: bool, verdict: str = "") -> EndpointCounts:
+        """The record as it is published; `verdict` says why the endpoint is set aside."""
         return EndpointCounts(
             kind=self._kind,
             name=self._name,
@@ -56,6 +56,7 @@ class EndpointRecord:
             error=self._error,
             error_at=self._error_at,
             throttled_at=self._throttled_at,
+            verdict=one_line(verdict)[:MAX_ERROR],
         )
 
     def _own_words(self, error: Exception) -> str:

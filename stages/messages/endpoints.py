@@ -13,7 +13,7 @@ class EndpointCounts(msgspec.Struct, frozen=True, array_like=True):
     `requests` counts each JSON-RPC call of a batch, `throttled` those that were refused for their number. `latency_ms`
     is the mean of the latest answers, None before the first. `error` is the text of the last failure; it and the last
     throttled request were at `error_at` and `throttled_at`, in Unix seconds, 0 for never. `failing` when the last
-    request failed."""
+    request failed. `verdict` says why it is set aside [LHD26], empty while it is not."""
 
     kind: str
     name: str
@@ -26,6 +26,7 @@ class EndpointCounts(msgspec.Struct, frozen=True, array_like=True):
     error: str
     error_at: int
     throttled_at: int
+    verdict: str = ""
 
 
 class Endpoints(Message, frozen=True, tag="Endpoints"):

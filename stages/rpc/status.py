@@ -127,7 +127,7 @@ class EndpointState(StrEnum):
     THROTTLED = "throttled"
     """A request was refused for the number of requests before it, less than a minute ago."""
     FAILING = "failing"
-    """The last request failed."""
+    """The last request failed, or the endpoint is set aside."""
     UNUSED = "unused"
 
 
@@ -135,7 +135,7 @@ class EndpointStatus(msgspec.Struct, frozen=True):
     """An endpoint that a process calls, since that process began. `kind` is `l1`, `beacon`, `da-server` or
     `engine-api`, `in_use` whether it is called first. `requests` counts each call of a batch, `throttled` those that
     were refused for their number; `latency_ms` is the mean of the latest answers. `error` is the last failure,
-    `error_age_s` old."""
+    `error_age_s` old; `verdict` says why it is set aside, if it is."""
 
     process: str
     kind: str
@@ -148,6 +148,7 @@ class EndpointStatus(msgspec.Struct, frozen=True):
     latency_ms: float | None
     error: str | None
     error_age_s: float | None
+    verdict: str | None = None
 
 
 class DropStatus(msgspec.Struct, frozen=True):

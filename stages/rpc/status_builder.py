@@ -286,6 +286,7 @@ def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> li
             latency_ms=each.latency_ms,
             error=each.error or None,
             error_age_s=round(max(wall - each.error_at, 0.0), 1) if each.error else None,
+            verdict=each.verdict or None,
         )
         for process, counts in found.items()
         for each in counts
@@ -295,7 +296,7 @@ def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> li
 def _endpoint_state(counts: EndpointCounts, wall: float) -> EndpointState:
     if counts.throttled and wall - counts.throttled_at < THROTTLED_SECONDS:
         return EndpointState.THROTTLED
-    if counts.failing:
+    if counts.failing or counts.verdict:
         return EndpointState.FAILING
     return EndpointState.OK if counts.requests else EndpointState.UNUSED
 

@@ -138,7 +138,8 @@ def l1_throttled(ago: int) -> Snapshot:
     engine = msgspec.structs.replace(seen.engine, safe=before.engine.safe, finalized=before.engine.finalized)
     busy = endpoint("l1", "l1-a.internal:8545", ago, errors=212, throttled=209, at=NOW - 3, error="HTTP status 429")
     words = "error -32005: daily request count exceeded"
-    other = endpoint("l1", "l1-b.example.org", ago, 0.08, False, 41, 38, NOW - 1, words)
+    other = endpoint("l1", "l1-b.example.org", ago, 0.0005, False, 41, 38, NOW - 1, words)
+    busy, other = (msgspec.structs.replace(each, verdict="throttles requests") for each in (busy, other))
     beacon = endpoint("beacon", "beacon:5052", ago, 0.4)
     endpoints = {"l1": (busy, other), "blobs": (beacon,), "engine": (execution_engine(ago),)}
     return seen._replace(l1=before.l1, engine=engine, derivation=before.derivation, endpoints=endpoints)

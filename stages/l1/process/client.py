@@ -324,8 +324,11 @@ class L1Endpoints:
 
     def counts(self) -> list[EndpointCounts]:
         """How each of them answers."""
-        used = self.pool.pick(time.monotonic())
-        return [endpoint.record.counts(index == used) for index, endpoint in enumerate(self.all)]
+        used, verdicts = self.pool.pick(time.monotonic()), self.pool.verdicts
+        return [
+            endpoint.record.counts(index == used, "" if verdict is None else verdict.fault.words)
+            for index, (endpoint, verdict) in enumerate(zip(self.all, verdicts, strict=True))
+        ]
 
     def recheck_chains(self) -> None:
         """Checks the chain id of every endpoint again before its next call."""

@@ -26,6 +26,7 @@ def test_requests_errors_and_the_last_failure() -> None:
     assert found.error.startswith("gone") and len(found.error) == MAX_ERROR and "\n" not in found.error
     record.answered(0.01)
     assert not record.counts(True).failing
+    assert record.counts(False, "is\nbehind").verdict == "is behind"
 
 
 @pytest.mark.parametrize(

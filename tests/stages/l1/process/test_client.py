@@ -129,7 +129,10 @@ def test_calls_are_recorded_and_not_found_is_no_failure() -> None:
             await first.headers_json([1, 2])
         counts = endpoints.counts()[0]
         assert (counts.requests, counts.errors, counts.throttled, counts.failing) == (7, 2, 2, True)
-        assert counts.error == "error -32005: limit exceeded"
+        assert (counts.error, counts.verdict) == ("error -32005: limit exceeded", "")
+        endpoints.failed(first, EndpointError("x", "gone"))
+        counts, other = endpoints.counts()
+        assert (counts.verdict, counts.in_use, other.in_use) == ("does not answer", False, True)
 
     with_endpoints([{"eth_getBlockByNumber": by_number}, {}], use)
 
