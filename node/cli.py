@@ -37,6 +37,7 @@ COMMANDS = {
     ),
     "status": Command("rollup_node.node.commands.status", "what a running node does, on one screen; --watch"),
     "check": Command("rollup_node.node.commands.check", "everything that would keep a node from its work, at once"),
+    "budget": Command("rollup_node.node.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
     "config": Command("rollup_node.node.commands.config", "show: each option's value and where it comes from"),
     "doc": Command("rollup_node.node.commands.doc", "metrics: name, type, labels and meaning of each"),
     "completion": Command("rollup_node.node.commands.completion", "the completion script for bash, zsh or fish"),
