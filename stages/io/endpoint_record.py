@@ -32,13 +32,14 @@ class EndpointRecord:
         before = seconds if self._latency is None else self._latency
         self._latency = before + (seconds - before) * NEWEST_PART
 
-    def failed(self, error: Exception, calls: int = 1) -> None:
-        """A request of so many calls failed."""
+    def failed(self, error: Exception, calls: int = 1, throttled: bool | None = None) -> None:
+        """A request of so many calls failed, `throttled` if there were too many before it; None where the error says
+        so."""
         self._requests += calls
         self._errors += 1
         self._is_failing = True
         self._error, self._error_at = one_line(self._own_words(error))[:MAX_ERROR], int(self._wall())
-        if is_throttled(error):
+        if is_throttled(error) if throttled is None else throttled:
             self._throttled += 1
             self._throttled_at = self._error_at
 

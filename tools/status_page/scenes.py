@@ -123,7 +123,7 @@ def process_killed(ago: int) -> Snapshot:
     """The derivation process was killed a moment ago, for the second time."""
     if ago > 6:
         return in_step(ago)
-    seen = in_step(ago, Fault("derivation", f"no status for {4.1 + 6 - ago:.1f} s"))
+    seen = in_step(ago, Fault("derivation", Code.PROCESS_SILENT.before(f"no status for {4.1 + 6 - ago:.1f} s")))
     return seen._replace(processes=processes(down="derivation"))
 
 
@@ -132,7 +132,8 @@ def l1_throttled(ago: int) -> Snapshot:
     if ago > THROTTLED_SECONDS:
         return in_step(ago)
     before = in_step(THROTTLED_SECONDS)
-    fault = Fault("l1", "L1 latest block: l1-a.internal:8545: is overloaded and asked not to retry for 27 s")
+    text = "L1 latest block: l1-a.internal:8545 and l1-b.example.org: overloaded and asked not to retry for 27 s"
+    fault = Fault("l1", Code.L1_THROTTLED.before(text))
     seen = in_step(ago, fault)
     assert seen.engine is not None and before.engine is not None
     engine = msgspec.structs.replace(seen.engine, safe=before.engine.safe, finalized=before.engine.finalized)

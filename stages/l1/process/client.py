@@ -127,7 +127,7 @@ class L1Endpoint:
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
                 if not is_not_found(block.message):
-                    self.record.failed(block, calls=0)
+                    self._record_failure(block, 0)
                     raise block
                 blocks[index] = None
             else:
@@ -207,7 +207,7 @@ class L1Endpoint:
             receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, msgspec.Raw, limit), len(calls))
             for each, receipt in zip(missing, receipts, strict=True):
                 if isinstance(receipt, RpcFailure):
-                    self.record.failed(receipt, calls=0)
+                    self._record_failure(receipt, 0)
                     raise receipt
                 if (text := bytes(receipt)) != b"null":
                     found[each] = text
@@ -231,9 +231,12 @@ class L1Endpoint:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
             error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
-            self.record.failed(error, calls=0)
+            self._record_failure(error, 0)
             raise error
         self._chain_checked = True
+
+    def _record_failure(self, error: Exception, calls: int) -> None:
+        self.record.failed(error, calls, fault_of(error) is Fault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -249,11 +252,11 @@ class L1Endpoint:
             if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
                 self.record.answered(time.monotonic() - start, calls)
             else:
-                self.record.failed(failure, calls)
+                self._record_failure(failure, calls)
             raise
         except EndpointError as failure:
             error = f"http_{failure.status}" if failure.status else NO_ANSWER
-            self.record.failed(failure, calls)
+            self._record_failure(failure, calls)
             raise
         finally:
             self._meter.ended(method, time.monotonic() - start, error)

@@ -110,7 +110,11 @@ def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, da
             "The blobs are older than the 18 days for which beacon nodes must keep",
         ),
         ("process-killed", "waiting, not ready", "The derivation process is down and about to be restarted"),
-        ("l1-throttled", "waiting, not ready", "L1 latest block: l1-a.internal:8545 is overloaded and asked not to"),
+        (
+            "l1-throttled",
+            "waiting, not ready",
+            "The L1 endpoint refuses requests because there are too many of them (HTTP status 429)",
+        ),
     ],
 )
 def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str, tag: str, sentence: str) -> None:
@@ -203,7 +207,9 @@ def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
     shown = scene("l1-throttled")
     hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>" + "x" * 200
     endpoints = [msgspec.structs.replace(each, error=hostile, name="y" * 80) for each in shown.status.endpoints or []]
-    problems = [msgspec.structs.replace(each, text=hostile, code=hostile[:20]) for each in shown.status.problems]
+    problems = [
+        msgspec.structs.replace(each, text=hostile, code=hostile[:20], means=None) for each in shown.status.problems
+    ]
     drops = [
         msgspec.structs.replace(each, text=hostile, reason=f"{number}")
         for each in shown.status.drops or []
@@ -214,7 +220,7 @@ def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
 
     def use(viewer: Viewer) -> None:
         assert hostile in viewer.text("#endpoints")
-        assert viewer.text("#sentence") == hostile
+        assert viewer.text("#sentence") == f"L1: {hostile}"
         assert hostile in viewer.text("#problems") and hostile in viewer.text("#drops").lower()
         assert viewer.count("#drops tr") == 12 and "15 further reasons" in viewer.text("#drops-note")
         assert viewer.overflow() == []

@@ -12,8 +12,8 @@ from rollup_node.tools.status_page.scenes import SCENES, scene
         ("in-step", State.SYNCED, True, "synced: in step with L1 block "),
         ("syncing", State.SYNCING, False, "syncing: 2h59m behind, about "),
         ("blobs-missing", State.WAITING, False, "waiting: blobs: BLOB-EXPIRED: "),
-        ("process-killed", State.WAITING, False, "waiting: derivation: no status for "),
-        ("l1-throttled", State.WAITING, False, "waiting: l1: L1 latest block: "),
+        ("process-killed", State.WAITING, False, "waiting: derivation: PROCESS-SILENT: no status for "),
+        ("l1-throttled", State.WAITING, False, "waiting: l1: L1-THROTTLED: L1 latest block: "),
     ],
 )
 def test_states(name: str, state: State, ready: bool, sentence: str) -> None:
