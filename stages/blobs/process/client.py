@@ -63,6 +63,8 @@ JSON, SSZ = "application/json", "application/octet-stream"
 _PREFERS_SSZ = f"{SSZ};q=1.0,{JSON};q=0.9"
 _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
 _UNSUPPORTED_MEDIA = (406, 415)
+_NO_ROUTE = (404, 405, 501)
+"""Statuses of a route that a server does not have, unless the response is an error of the Beacon API."""
 
 
 class BlobsNotFoundError(Exception):
@@ -91,6 +93,10 @@ class _Words(msgspec.Struct):
     message: str = ""
 
 
+class _NoRouteError(EndpointError):
+    """The server does not have the route at all."""
+
+
 class _SszError(BeaconResponseError):
     """A response in SSZ is not what the route returns."""
 
@@ -117,7 +123,7 @@ class BeaconEndpoint:
         self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
         self._no_commitments_until = 0.0
-        self._no_ssz_until = 0.0
+        self._no_ssz_until = self._no_blobs_route_until = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     async def genesis_time(self) -> int:
@@ -132,15 +138,17 @@ class BeaconEndpoint:
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
         """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
-        ROUTE_SECONDS after that one failed. Blobs of a `prefetch` may be verified together with those of other blocks.
-        Raises BlobsNotFoundError."""
+        ROUTE_SECONDS after that one failed, or turned out to be missing. Blobs of a `prefetch` may be verified together
+        with those of other blocks. Raises BlobsNotFoundError."""
         refused = ""
-        if not self._fetch_all and time.monotonic() >= self._sidecars_until:
+        if not self._fetch_all and time.monotonic() >= max(self._sidecars_until, self._no_blobs_route_until):
             try:
                 blobs = await self._blobs_by_hash(slot, wanted, prefetch)
             except EndpointError as error:
                 if error.status not in _UNSUPPORTED_ROUTE:
                     raise
+                if isinstance(error, _NoRouteError):
+                    self._no_blobs_route_until = time.monotonic() + ROUTE_SECONDS
                 refused = self._own_words(error)
             else:
                 if blobs:
@@ -182,6 +190,9 @@ class BeaconEndpoint:
                 lambda body: beacon_api.parse_ssz_sidecars(body, hashes),
             )
         except EndpointError as error:
+            if isinstance(error, _NoRouteError):
+                # A server without any route is not the beacon node, but a proxy whose backend is away.
+                self._no_blobs_route_until = 0.0
             if error.status != 404:
                 raise
             words = self._own_words(error)
@@ -263,7 +274,9 @@ class BeaconEndpoint:
         return response.body
 
     def _refusal(self, response: _Response) -> EndpointError:
-        return EndpointError(self.name, f"HTTP status {response.status}{_words(response.body)}", response.status)
+        text = f"HTTP status {response.status}{_words(response.body)}"
+        is_route = response.status not in _NO_ROUTE or _is_beacon_error(response.body)
+        return (EndpointError if is_route else _NoRouteError)(self.name, text, response.status)
 
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
@@ -403,6 +416,14 @@ class BeaconEndpoints:
         if all(failure.failed is Failed.HAS_NONE for failure in failures):
             raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
         raise SourcesFailedError(failures)
+
+
+def _is_beacon_error(body: bytes) -> bool:
+    """Whether a response is an error of the Beacon API: an object with a message."""
+    try:
+        return bool(msgspec.json.decode(body[:SMALL_BODY], type=_Words).message)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
 
 
 def _words(body: bytes) -> str:

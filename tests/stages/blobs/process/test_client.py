@@ -172,3 +172,46 @@ def test_an_endpoint_whose_ssz_fails_is_asked_for_json(status: int) -> None:
     asked: list[bool] = []
     with_endpoints(handler, use)
     assert asked == [True, False, False]
+
+
+def fetch_twice(handler: Handler) -> None:
+    """Two fetches of a blob that is not there."""
+
+    async def use(endpoints: BeaconEndpoints) -> None:
+        for _ in range(2):
+            with pytest.raises(BlobsNotFoundError):
+                await endpoints.fetch(7, WANTED[:1])
+
+    with_endpoints(handler, use)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "routes"),
+    [
+        (404, "404 page not found", ["blobs", "blob_sidecars", "blob_sidecars"]),
+        (405, "", ["blobs", "blob_sidecars", "blob_sidecars"]),
+        (404, '{"code":404,"message":"Block not found"}', ["blobs", "blob_sidecars"] * 2),
+    ],
+)
+def test_a_route_that_the_server_lacks_is_not_asked_for_again(status: int, body: str, routes: list[str]) -> None:
+    """Unlike blobs that it lacks, which may come."""
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path.split("/")[-2])
+        if asked[-1] == "blobs":
+            return web.Response(status=status, text=body)
+        return web.json_response({"code": 404, "message": "Block not found"}, status=404)
+
+    asked: list[str] = []
+    fetch_twice(handler)
+    assert asked == routes
+
+
+def test_a_proxy_without_its_backend_is_asked_for_both_routes() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path.split("/")[-2])
+        return web.Response(status=404, text="<html>")
+
+    asked: list[str] = []
+    fetch_twice(handler)
+    assert asked == ["blobs", "blob_sidecars"] * 2
