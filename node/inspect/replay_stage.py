@@ -19,7 +19,7 @@ from rollup_node.stages.io.output import write_text
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.derivation import DerivationStatus, DropCounts, Drops
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
@@ -137,12 +137,12 @@ class ReplayStage:
             self._requests.append((peer, message))
         self._work.wake.set()
 
-    def _on_derivation(self, message: DerivationStatus | Drops | Health) -> None:
+    def _on_derivation(self, message: DerivationStatus | Drops | DropCounts | QueueLength | Health) -> None:
         if isinstance(message, Health):
             self._problem = message.problems[0] if message.problems else self._problem
         elif isinstance(message, Drops):
             self._check_parent_hash(message)
-        else:
+        elif isinstance(message, DerivationStatus):
             if self._status is None or message.current_l1 != self._status.current_l1:
                 self._patience.progress(time.monotonic())
             self._status = message

@@ -21,7 +21,7 @@ from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.io import log
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import (
     BlobsRequest,
     BlobsResponse,
@@ -31,6 +31,7 @@ from rollup_node.stages.messages.blobs import (
     InputTooLarge,
     InputUnavailable,
 )
+from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
@@ -138,6 +139,8 @@ def _print_message(message: Any) -> None:
             shown = {"missing": commitment.encode().hex(), "not_found": not_found, "error": error}
         case BlobsUnavailable(block_hash, _, error):
             shown = {"unavailable": int.from_bytes(block_hash, "big"), "error": error}
+        case Endpoints() | QueueLength():
+            return
         case _:
             shown = {"unavailable": message.number, "error": message.error}
     print(orjson.dumps(shown).decode(), flush=True)
