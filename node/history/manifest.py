@@ -57,8 +57,8 @@ class TableFile(msgspec.Struct, frozen=True):
 
 class ManifestRow(msgspec.Struct, frozen=True):
     """A range that is complete. `config` is the digest of the run's configuration. `l2_blocks` counts the L2
-    blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end of the
-    range before, if the range was run again from there; `seconds` the time that it took."""
+    blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
+    of the range before, if the range was run again from there; `seconds` the time that it took."""
 
     config: str
     version: str
