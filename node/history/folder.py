@@ -1,5 +1,5 @@
-"""The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/` with
-a file for each complete range, which is written last."""
+"""The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/`
+with a file for each complete range, which is written last."""
 
 import os
 import shutil
@@ -59,7 +59,9 @@ class HistoryFolder:
             raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
         try:
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                raise SetupError(f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder")
+                raise SetupError(
+                    f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder"
+                )
         except OSError as error:
             raise SetupError(f"--out: cannot read {shown(str(self.path))}: {error.strerror}") from None
         return None
@@ -92,7 +94,9 @@ class HistoryFolder:
             try:
                 found[path.stem] = decode_manifest(_read(path, BLOCK * 16))
             except (OSError, ManifestError) as error:
-                raise SetupError(f"{shown(str(path))} is unreadable ({error}): remove it to run its range again") from None
+                raise SetupError(
+                    f"{shown(str(path))} is unreadable ({error}): remove it to run its range again"
+                ) from None
         return found
 
     def partial(self, each: L1Range) -> Path:

@@ -81,6 +81,7 @@ COLUMNS: dict[Table, dict[str, Kind]] = {
 }
 """`text` columns hold hashes, addresses and ids as hex with 0x, and are null where there is none; times are seconds."""
 
+
 def day_of(timestamp: int) -> str:
     """The UTC day of an L1 block, as the name of a partition: `1970-01-02`."""
     from datetime import UTC, datetime
