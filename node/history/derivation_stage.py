@@ -98,7 +98,8 @@ class RangeDerivationStage(DerivationStage):
         origin, config = self.deriver.origin, self.deriver.origin_config
         if origin is None or config is None or self._safe is None:
             return None
-        return state_of(origin, self._safe[0], config, self.deriver.open_channels)
+        safe, safe_config = self._safe
+        return state_of(origin, config.batcher, safe, safe_config, self.deriver.open_channels)
 
 
 def build(config: RangeConfig, bus: Bus, meter: Meter) -> RangeDerivationStage:

@@ -31,7 +31,8 @@ class OpenChannel(msgspec.Struct, frozen=True):
 
 class State(msgspec.Struct, frozen=True):
     """Derivation between two L1 blocks: `l1` has been read to its end. `safe` is the safe head with its L1 origin,
-    `system_config` the digest of the system config at `l1`, `channels` those that are open."""
+    `system_config` the digest of the batcher at `l1` and of the safe head's system config, `channels` those that are
+    open."""
 
     l1: Block
     safe: Block

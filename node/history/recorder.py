@@ -235,13 +235,20 @@ class HistoryEvents(PipelineEvents):
             self._sink(table, block.timestamp, first | row)
 
 
-def state_of(origin: L1BlockRef, safe: L2BlockRef, config: SystemConfig, channels: tuple[PartialChannel, ...]) -> State:
-    """The state of derivation when `origin` has been read."""
+def state_of(
+    origin: L1BlockRef,
+    batcher: Address,
+    safe: L2BlockRef,
+    config: SystemConfig,
+    channels: tuple[PartialChannel, ...],
+) -> State:
+    """The state of derivation when `origin` has been read. Of the system config at `origin` the batcher is all that
+    derivation uses; `config` is the one that the safe head carries."""
     return State(
         Block(origin.number, to_hex(origin.hash)),
         Block(safe.number, known_hash(safe.hash)),
         Block(safe.l1_origin.number, to_hex(safe.l1_origin.hash)),
-        digest_of(config),
+        digest_of((batcher, config)),
         tuple(_open_channel(channel) for channel in channels),
     )
 

@@ -76,7 +76,7 @@ class DaskExecutor:
             self._client.submit(outcome, task, pure=False, priority=-index): task for index, task in enumerate(tasks)
         }
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=self._client.loop):
                 error = future.exception()
                 yield future.result() if error is None else Outcome(futures[future], None, one_line(str(error)))
         finally:

@@ -19,6 +19,18 @@ class Table(StrEnum):
 
 
 _L1: dict[str, Kind] = {"l1_number": "int", "l1_hash": "text", "l1_time": "int"}
+_L2: dict[str, Kind] = {
+    "number": "int",
+    "hash": "text",
+    "parent_hash": "text",
+    "time": "int",
+    "origin_number": "int",
+    "origin_hash": "text",
+    "sequence_number": "int",
+    "transactions": "int",
+    "bytes": "int",
+    "channel": "text",
+}
 
 COLUMNS: dict[Table, dict[str, Kind]] = {
     Table.L1_INPUTS: _L1
@@ -61,20 +73,7 @@ COLUMNS: dict[Table, dict[str, Kind]] = {
         "transactions": "int",
         "parent": "text",
     },
-    Table.L2_BLOCKS: {
-        "number": "int",
-        "hash": "text",
-        "parent_hash": "text",
-        "time": "int",
-        "origin_number": "int",
-        "origin_hash": "text",
-        "sequence_number": "int",
-        "transactions": "int",
-        "bytes": "int",
-        "channel": "text",
-    }
-    | _L1
-    | {"l1_transaction": "text"},
+    Table.L2_BLOCKS: _L2 | _L1 | {"l1_transaction": "text"},
     Table.DROPS: _L1
     | {"index": "int", "effect": "text", "rule": "text", "reason": "text", "text": "text", "values": "text"},
     Table.SAFE_HEADS: _L1 | {"l2_number": "int", "l2_hash": "text"},
