@@ -53,7 +53,7 @@ class HistoryFolder:
             if not run.plan:
                 raise ValueError("it has no ranges")
             return run
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             pass
         except (OSError, ValueError) as error:
             raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
