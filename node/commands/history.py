@@ -7,12 +7,13 @@ from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
 
-HELP = f"""usage: {PROGRAM} history plan|run|status|verify [--help]
+HELP = f"""usage: {PROGRAM} history plan|run|status|verify|report [--help]
 
   plan    the ranges of L1 blocks, the requests and, by the rate of ranges that are done, the hours
   run     derives the ranges that are missing, on one worker or on many, and writes tables
   status  what is done and what is missing, from the manifests alone
   verify  proves from the files alone that all seams close and that nothing is missing
+  report  writes one HTML page: bytes, batches, inclusion delay, drops by rule, gaps
 """
 COMMANDS = {
     "plan": "history_run",
@@ -20,8 +21,9 @@ COMMANDS = {
     "range": "history_range",
     "status": "history_status",
     "verify": "history_status",
+    "report": "history_report",
 }
-PUBLIC = ("plan", "run", "status", "verify")
+PUBLIC = ("plan", "run", "status", "verify", "report")
 
 
 def main(arguments: Sequence[str]) -> int:

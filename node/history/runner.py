@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rollup_node.node.history.manifest import ManifestRow
 from rollup_node.node.history.range_task import RangeFailed, RangeTask, run_range
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import version
-
-if TYPE_CHECKING:
-    import distributed
 
 CONNECT_SECONDS = 10.0
 INSTALL = "install it with: pip install 'rollup-node[history]'"
@@ -56,7 +53,7 @@ class DaskExecutor:
     """As many ranges at a time as the cluster has threads. Ranges that fail do not end the others; those of a worker
     that dies are run again by another."""
 
-    def __init__(self, client: "distributed.Client") -> None:
+    def __init__(self, client: Any) -> None:
         self._client = client
         versions = client.run(version)
         wrong = sorted({each for each in versions.values() if each != version()})
@@ -109,10 +106,9 @@ def executor(workers: int, scheduler: str | None) -> Iterator[Executor]:
         yield DaskExecutor(client)
 
 
-def _client(distributed: Any, address: Any) -> "distributed.Client":
+def _client(distributed: Any, address: Any) -> Any:
     try:
-        client: distributed.Client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        return client
+        return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         text = one_line(str(error)) or type(error).__name__
         raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {shown(str(address))}: {text}") from None

@@ -18,7 +18,7 @@ def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown command history 'verfy'" in err and "verify" in err and len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["plan", "run", "status", "verify", "range"])
+@pytest.mark.parametrize("name", ["plan", "run", "status", "verify", "report", "range"])
 def test_each_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["history", name, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"usage: rollup-node history {name}")

@@ -111,7 +111,7 @@ def test_two_workers_write_the_same_even_when_a_range_is_killed(
     assert _tables(out) == _tables(history)
 
 
-def _range_process(out: Path, run: "subprocess.Popen[bytes]") -> int:
+def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> int:
     """The id of a process that derives a range of this folder, once there is one."""
     wanted = str(out).encode() + b"/.partial/"
     while run.poll() is None:

@@ -7,6 +7,7 @@ from rollup_node.node.history.manifest import ManifestRow
 from rollup_node.node.history.range_task import RangeFailed, RangeTask
 from rollup_node.node.history.runner import LocalExecutor, executor, outcome
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.version import version
 from tests.support.history_values import row
 
 TASK = RangeTask("out", 100, 109, "c0", "v1", "jsonl", (), 50, 50)
@@ -57,7 +58,7 @@ class StubClient:
 
 def test_workers_of_another_version_and_none_are_refused() -> None:
     with pytest.raises(SetupError, match=r"workers have version v0\.0\.0, this is v"):
-        runner.DaskExecutor(StubClient("v0.0.0", 2))  # type: ignore[arg-type]
+        runner.DaskExecutor(StubClient("v0.0.0", 2))
     with pytest.raises(SetupError, match="it has no workers"):
-        runner.DaskExecutor(StubClient(runner.version(), 0))  # type: ignore[arg-type]
-    assert runner.DaskExecutor(StubClient(runner.version(), 2)).workers == 2  # type: ignore[arg-type]
+        runner.DaskExecutor(StubClient(version(), 0))
+    assert runner.DaskExecutor(StubClient(version(), 2)).workers == 2
