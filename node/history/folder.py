@@ -100,10 +100,11 @@ class HistoryFolder:
         return found
 
     def partial(self, each: L1Range) -> Path:
-        """A new folder for the files of a range that is being run, by this process only."""
+        """A new folder for the files of a range that is being run. What was left of runs of the range is removed."""
         path = self.path / PARTIAL / f"{each.name}.{os.uname().nodename}.{os.getpid()}"
         try:
-            shutil.rmtree(path, ignore_errors=True)
+            for left in path.parent.glob(f"{each.name}.*"):
+                shutil.rmtree(left, ignore_errors=True)
             path.mkdir(parents=True)
         except OSError as error:
             raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
@@ -124,10 +125,6 @@ class HistoryFolder:
         except OSError as error:
             raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
         self._write(manifest, encode_manifest(row))
-
-    def remove_partial(self) -> None:
-        """Removes what runs left that were ended. Only for when none of this folder is running."""
-        shutil.rmtree(self.path / PARTIAL, ignore_errors=True)
 
     def file_problems(self, row: ManifestRow) -> Iterator[str]:
         """What differs between the files of a range and its manifest."""

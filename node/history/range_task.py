@@ -78,8 +78,8 @@ def run_range(task: RangeTask) -> ManifestRow:
         )
         folder.publish(row, files)
         return row
-    except OSError as error:
-        raise RangeFailed(f"cannot write {one_line(str(error.filename))}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise RangeFailed(f"its files cannot be written: {one_line(str(error))}") from None
     except SetupError as error:
         raise RangeFailed(str(error)) from None
     finally:

@@ -1,7 +1,9 @@
 """Runs ranges on this machine one after the other, or on the workers of a Dask cluster."""
 
+import logging
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from rollup_node.node.history.manifest import ManifestRow
@@ -74,10 +76,21 @@ class DaskExecutor:
         }
         try:
             for future in as_completed(futures, loop=self._client.loop):
-                error = future.exception()
-                yield future.result() if error is None else Outcome(futures[future], None, one_line(str(error)))
+                yield result_of(future, futures[future])
         finally:
-            self._client.cancel(list(futures))
+            # Where the scheduler is gone there is nothing to cancel.
+            with suppress(Exception, CancelledError):
+                self._client.cancel(list(futures))
+
+
+def result_of(future: Any, task: RangeTask) -> Outcome:
+    """The outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
+    try:
+        found: Outcome = future.result()
+        return found
+    except (Exception, CancelledError) as error:
+        first = next(iter(str(error).splitlines()), "")
+        return Outcome(task, None, f"lost by the cluster: {one_line(first) or type(error).__name__}")
 
 
 @contextmanager
@@ -91,6 +104,7 @@ def executor(workers: int, scheduler: str | None) -> Iterator[Executor]:
         import distributed
     except ModuleNotFoundError as error:
         raise SetupError(f"more than one worker needs the package {error.name}: {INSTALL}") from None
+    _silence()
     quiet: dict[str, Any] = {"silence_logs": "ERROR", "dashboard_address": None}
     if scheduler is not None:
         with _client(distributed, scheduler) as client:
@@ -104,6 +118,13 @@ def executor(workers: int, scheduler: str | None) -> Iterator[Executor]:
     ):
         client.wait_for_workers(workers)
         yield DaskExecutor(client)
+
+
+def _silence() -> None:
+    """Leaves out the tracebacks that Dask logs: what it loses is reported as the outcome of a range."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _client(distributed: Any, address: Any) -> Any:

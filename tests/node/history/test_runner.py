@@ -1,11 +1,13 @@
 """Where ranges run: this process, or a Dask cluster that is reached or not."""
 
+from asyncio import CancelledError
+
 import pytest
 
 from rollup_node.node.history import runner
 from rollup_node.node.history.manifest import ManifestRow
 from rollup_node.node.history.range_task import RangeFailed, RangeTask
-from rollup_node.node.history.runner import LocalExecutor, executor, outcome
+from rollup_node.node.history.runner import LocalExecutor, Outcome, executor, outcome, result_of
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import version
 from tests.support.history_values import row
@@ -62,3 +64,22 @@ def test_workers_of_another_version_and_none_are_refused() -> None:
     with pytest.raises(SetupError, match="it has no workers"):
         runner.DaskExecutor(StubClient(version(), 0))
     assert runner.DaskExecutor(StubClient(version(), 2)).workers == 2
+
+
+class StubFuture:
+    """A task that has ended."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self._error = error
+
+    def result(self) -> Outcome:
+        if self._error is not None:
+            raise self._error
+        return Outcome(TASK, None, "L1 is gone")
+
+
+def test_what_a_cluster_loses_is_an_outcome() -> None:
+    assert result_of(StubFuture(None), TASK).error == "L1 is gone"
+    lost = result_of(StubFuture(RuntimeError("4 workers died\nwhile running it")), TASK)
+    assert lost == (TASK, None, "lost by the cluster: 4 workers died")
+    assert result_of(StubFuture(CancelledError()), TASK).error == "lost by the cluster: CancelledError"

@@ -70,7 +70,7 @@ def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
 
 def test_the_staging_channel_is_open_until_it_is_read() -> None:
     assembler = ChannelAssembler(PipelineEvents())
-    assert assembler.open_channels == ()
+    assert not assembler.open_channels
     for frame in frames("A0 A1"):
         assembler.ingest_frame(frame, ORIGIN, RULES)
     (opened,) = assembler.open_channels
