@@ -257,9 +257,9 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     """Says what became of a run; its exit code."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    for line in (*report.repaired, *report.failed):
+    for line in (*report.repaired, *report.open_seams):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
     missing = len(run_file.plan) - report.derived - report.skipped
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
     print(f"{PROGRAM}: {text}", file=sys.stderr)
-    return 1 if missing or report.failed else 0
+    return 1 if missing or report.open_seams or report.failed else 0

@@ -15,11 +15,13 @@ from rollup_node.node.history.seams import differences, progress
 
 
 class RunReport(NamedTuple):
-    """What a run did, and what is left: lines for the operator."""
+    """What a run did, and what is left: how many ranges; lines about seams that were repaired or stay open, and about
+    ranges that failed."""
 
     derived: int
     skipped: int
     repaired: tuple[str, ...]
+    open_seams: tuple[str, ...]
     failed: tuple[str, ...]
 
 
@@ -41,6 +43,7 @@ class HistoryRun:
         self._arguments, self._version, self._floor = arguments, version, floor
         self._config = run.config.digest
         self._failed: list[str] = []
+        self._open: list[str] = []
 
     def run(self) -> RunReport:
         """Runs the missing ranges, then repairs seams."""
@@ -54,7 +57,7 @@ class HistoryRun:
                     done[outcome.row.range] = outcome.row
         derived = len(done) - skipped
         repaired = tuple(self._repair(done))
-        return RunReport(derived, skipped, repaired, tuple(self._failed))
+        return RunReport(derived, skipped, repaired, tuple(self._open), tuple(self._failed))
 
     def _first_head(self, each: L1Range) -> int | None:
         return self._run.config.safe_head if each.first == self._run.config.first else None
@@ -83,7 +86,7 @@ class HistoryRun:
                 continue
             text = f"seam L1 {before.last}/{each.first}: {', '.join(differs)} differ"
             if row.repaired == row.start.digest:
-                self._failed.append(f"{text}, also after a run from the end of the range before")
+                self._open.append(f"{text}, also after a run from the end of the range before")
                 continue
             task = self._task(each, end.safe.number, row.start.digest)
             (outcome,) = self._outcomes([task])
@@ -95,7 +98,7 @@ class HistoryRun:
             yield f"{text}; run again from the end of L1 block {before.last}" + (
                 f": {', '.join(left)} still differ" if left else ": it closes"
             )
-            self._failed += [f"{text} after a second run"] if left else []
+            self._open += [f"{text} after a second run"] if left else []
 
     def _outcomes(self, tasks: list[RangeTask]) -> Iterator[Outcome]:
         for outcome in self._executor.run(tasks):
