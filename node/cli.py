@@ -32,6 +32,7 @@ COMMANDS = {
     "p2p": Command("rollup_node.node.commands.p2p", "keys and peer ids; doctor: why a node has few peers"),
     "decode": Command("rollup_node.node.commands.decode", "show blobs, frames, channels and batches in files"),
     "explain": Command("rollup_node.node.commands.explain", "show what derivation dropped, and by which rule"),
+    "history": Command("rollup_node.node.commands.history", "derive a chain's past in ranges, on many workers"),
     "networks": Command(
         "rollup_node.node.commands.networks", "list the built-in networks: chain ids, newest fork, end"
     ),

@@ -1,6 +1,7 @@
 """What the commands that read L1 share: their flags beside the options of the node, their processes, their output."""
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -121,6 +122,13 @@ def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret:
         beacon_may_fail=command.values["l1.beacon.ignore"],
         l1_genesis=False,
     )
+
+
+def check_endpoints(command: ParsedCommand) -> None:
+    """Checks L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
+    l1 = l1_config(command.values, command.chain, runtime_config=False)
+    endpoints = _endpoints(command, l1, blobs_config(command.values, command.chain), l2_secret(command))
+    asyncio.run(_check(endpoints))
 
 
 async def _check(endpoints: Endpoints) -> None:

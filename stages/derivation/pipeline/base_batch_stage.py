@@ -95,6 +95,7 @@ class PendingSpan:
         if not cursor.left:
             self._cursor = None
         batch = SingularBatch(parent.hash, origin.number, origin.hash, block.timestamp, block.transactions)
+        self._events.span_block(cursor.span, batch)
         return AcceptedBatch(batch, self._cursor is None)
 
 

@@ -1,7 +1,7 @@
 """The channel assembler, from Holocene on: one channel at a time, its frames strictly in order."""
 
 from rollup_node.stages.derivation.codec.frames import Frame
-from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel, ReadyChannel
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import (
     FrameNotNext,
@@ -50,6 +50,14 @@ class ChannelAssembler:
 
     def __len__(self) -> int:
         return int(self._staging is not None)
+
+    @property
+    def open_channels(self) -> tuple[PartialChannel, ...]:
+        """The staging channel, if there is one."""
+        staging = self._staging
+        if staging is None:
+            return ()
+        return (PartialChannel(staging.channel, staging.opened, dict(enumerate(staging.parts))),)
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
         """The channel once its closing frame is there [CA7]; one that timed out is dropped [CA1]."""

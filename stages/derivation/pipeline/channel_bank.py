@@ -27,6 +27,14 @@ class ReadyChannel(NamedTuple):
     body: bytes
 
 
+class PartialChannel(NamedTuple):
+    """A channel that was opened at L1 block `opened`, with the data of its frames by number."""
+
+    id: bytes
+    opened: int
+    frames: dict[int, bytes]
+
+
 class ChannelFrames:
     """The frames of one channel that was opened at L1 block `opened`. `size` is what counts towards the bank's limit,
     in bytes; `end` is the number of the closing frame once that is there."""
@@ -66,6 +74,11 @@ class ChannelFrames:
         self.size += frame.size
         return superseded
 
+    @property
+    def frames(self) -> dict[int, bytes]:
+        """The data of the frames by number, in order."""
+        return dict(sorted(self._frames.items()))
+
     def is_ready(self) -> bool:
         """Whether all frames up to the closing one are there [CB5]."""
         return self.end is not None and len(self._frames) == self.end + 1
@@ -89,6 +102,11 @@ class ChannelBank:
 
     def __len__(self) -> int:
         return len(self._channels)
+
+    @property
+    def open_channels(self) -> tuple[PartialChannel, ...]:
+        """The channels that have not been read, oldest first."""
+        return tuple(PartialChannel(key, each.opened, each.frames) for key, each in self._channels.items())
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
         """The next complete channel, which leaves the bank: before Canyon only the oldest one, then any; channels that

@@ -72,6 +72,7 @@ class ChannelReader:
         """Starts on a channel, by the rules of this L1 block [RD1]."""
         self.close()
         self.channel = channel.id
+        self._events.channel_opened(channel.id, len(channel.body))
         self._need = need_decoded(channel.body, rules, self._span)
 
     def close(self) -> None:
@@ -106,7 +107,8 @@ class ChannelReader:
         if rejection is not None:
             self._events.drop(DropEffect.DROPPED, rejection)
             return Flow.MORE
-        assert not isinstance(batch, RejectedBatch)
+        assert not isinstance(batch, RejectedBatch) and self.channel is not None
+        self._events.batch_read(self.channel, batch)
         return batch
 
     def _finish(self) -> None:

@@ -35,6 +35,7 @@ class DataSource:
 
     def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
         """Starts on a block; `batcher` holds for all of it [BF6]. `frames` are those parsed ahead, if any."""
+        self._events.block_opened(block, batcher)
         for transaction in block.inbox:
             if transaction.sender != batcher:
                 self._events.drop(DropEffect.IGNORED, SenderNotBatcher(transaction.sender, batcher))
@@ -83,6 +84,7 @@ class DataSource:
     def _take(self, frames: BlockFrames) -> bool:
         if (frames.block, frames.batcher) != (self._block, self._batcher):
             return False
+        self._events.frames_parsed(frames)
         for blob in frames.malformed:
             self._events.drop(DropEffect.IGNORED, blob)
         self._items.extend(frames.items)

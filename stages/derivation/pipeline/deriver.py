@@ -12,6 +12,7 @@ from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batc
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
+from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.channel_batches import ChannelBatches
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
@@ -112,10 +113,17 @@ class Deriver:
     """Derives on the safe head that is given to each step. After attributes it waits until they are confirmed by a new
     safe head, refused, or replaced by their deposits."""
 
-    def __init__(self, config: RollupConfig, l1_chain: L1Chain, *, span_overlap_check: bool = True) -> None:
+    def __init__(
+        self,
+        config: RollupConfig,
+        l1_chain: L1Chain,
+        *,
+        span_overlap_check: bool = True,
+        events: PipelineEvents | None = None,
+    ) -> None:
         self.config = config
         self.span_overlap_check = span_overlap_check
-        self.events = PipelineEvents()
+        self.events = PipelineEvents() if events is None else events
         self.alt_da = _alt_da_resolver(config, self.events)
         self._chains = Chains(config, l1_chain)
         self._start: ResetPoint | None = None
@@ -136,6 +144,11 @@ class Deriver:
     def origin_config(self) -> SystemConfig | None:
         """The system config at the L1 block being read."""
         return None if self._pipeline is None else self._pipeline.traversal.config
+
+    @property
+    def open_channels(self) -> tuple[PartialChannel, ...]:
+        """The channels that are not read yet, oldest first."""
+        return () if self._pipeline is None else self._pipeline.ingestion.open_channels
 
     @property
     def stalled_by(self) -> Reason | None:
@@ -295,6 +308,7 @@ class Deriver:
         self, accepted: AcceptedBatch, pipeline: _Pipeline, parent: L2BlockRef, parent_config: SystemConfig
     ) -> AttributesWithParent | Flow:
         """Attributes of an accepted batch [AQ2, AQ6]."""
+        self.events.batch_accepted(accepted.batch)
         lookahead, self._lookahead = self._lookahead, None
         if lookahead is not None:
             ahead = lookahead.confirm(accepted, parent, parent_config)

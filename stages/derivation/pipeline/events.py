@@ -1,10 +1,13 @@
-"""What the pipeline's stages report: drops, in the order in which they happen, and how many frames were added."""
+"""What the pipeline's stages report: drops, in the order in which they happen, how many frames were added, and what
+they read, for a subclass that records it."""
 
 from collections import deque
 
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.types import L1BlockRef
+from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
 
 
 class PipelineEvents:
@@ -23,6 +26,24 @@ class PipelineEvents:
     def add_frame(self) -> None:
         """Counts a frame that was added to its channel."""
         self.frames_added += 1
+
+    def block_opened(self, block: L1Block, batcher: Address) -> None:
+        """An L1 block is read, whose batcher this is. Records nothing."""
+
+    def frames_parsed(self, frames: BlockFrames) -> None:
+        """The data items of the L1 block that was opened last are parsed. Records nothing."""
+
+    def channel_opened(self, channel: bytes, size: int) -> None:
+        """A complete channel of `size` bytes is read. Records nothing."""
+
+    def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
+        """A batch of this channel is to be checked. Records nothing."""
+
+    def span_block(self, span: SpanBatch, batch: SingularBatch) -> None:
+        """The next block of an accepted span. Records nothing."""
+
+    def batch_accepted(self, batch: SingularBatch) -> None:
+        """The attributes of this batch's block are made. Records nothing."""
 
 
 class DiscardedEvents(PipelineEvents):

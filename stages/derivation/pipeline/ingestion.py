@@ -6,7 +6,7 @@ from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, ItemFrames, parse_item
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank, ReadyChannel
+from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank, PartialChannel, ReadyChannel
 from rollup_node.stages.derivation.pipeline.data_source import DataSource
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedData
@@ -41,6 +41,11 @@ class FrameIngestion:
         self._frames.clear()
         self._channels = CHANNEL_STAGES[rules.channel_stage](self._events)
         return discarded
+
+    @property
+    def open_channels(self) -> tuple[PartialChannel, ...]:
+        """The channels of the channel stage, oldest first."""
+        return self._channels.open_channels
 
     def flush(self) -> None:
         """Drops the staging channel; frames in the frame queue stay [BS7]."""

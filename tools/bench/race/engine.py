@@ -27,7 +27,8 @@ _NEW_PAYLOAD_SYNCING = b'{"status":"SYNCING","latestValidHash":null,"validationE
 
 class Engine:
     """The Engine API over the course. `on_attributes` is called for the first attributes, `on_mismatch` for each that
-    are not the course's, with the fields that differ, `on_safe` when the course's last block becomes safe."""
+    are not the course's, with the fields that differ, `on_safe` when the course's last block becomes safe. A `complete`
+    one has all of the course's blocks from the start."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class Engine:
         on_attributes: Callable[[], None],
         on_mismatch: Callable[[str], None],
         on_safe: Callable[[], None],
+        complete: bool = False,
     ) -> None:
         self._course, facts = course, course.facts
         self._on_attributes, self._on_mismatch, self._on_safe = on_attributes, on_mismatch, on_safe
@@ -46,6 +48,10 @@ class Engine:
         self._numbers = {facts.l2_hashes[0]: 0}
         self._parents: dict[str, str] = {}
         self._labels = dict.fromkeys(("latest", "pending", "safe", "finalized"), facts.l2_hashes[0])
+        if complete:
+            self._numbers = dict(self._expected)
+            self._parents = dict(zip(facts.l2_hashes[1:], facts.l2_hashes, strict=False))
+            self._labels["latest"] = facts.l2_hashes[-1]
         self._others: dict[str, tuple[bytes, bytes]] = {}
         self._begun = self._done = False
         chain_id = orjson.dumps(hex(course.config.l2_chain_id))

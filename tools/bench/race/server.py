@@ -81,13 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--latency", type=float, default=0.0, help="of L1 and Beacon API, in milliseconds")
     parser.add_argument("--fresh", type=int, default=0, help="L1 blocks that come one by one after the first request")
     parser.add_argument("--interval", type=float, default=12.0, help="seconds between two of them")
+    parser.add_argument("--complete", action="store_true", help="the engine has all L2 blocks from the start")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     asyncio.run(_serve(CourseFiles(given.folder), given))
     return 0
 
 
 async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
-    race, latency = _Race(course, given.fresh, given.interval), given.latency / 1000
+    race, latency = _Race(course, given), given.latency / 1000
     handlers: tuple[tuple[Handler, float], ...] = (
         (race.l1, latency),
         (race.beacon.respond, latency),
@@ -105,11 +106,13 @@ async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
 
 
 class _Race:
-    def __init__(self, course: CourseFiles, fresh: int, interval: float) -> None:
-        self._endpoint, self._interval = L1Endpoint(course, fresh), interval
+    def __init__(self, course: CourseFiles, given: argparse.Namespace) -> None:
+        self._endpoint, self._interval = L1Endpoint(course, given.fresh), given.interval
         self._l1 = self._endpoint.rpc
         self.beacon = BeaconApi(course)
-        self.engine = Engine(course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe)
+        self.engine = Engine(
+            course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe, given.complete
+        )
         self._first_request = self._cpu = 0.0
 
     def l1(self, target: bytes, head: bytes, body: bytes) -> Answer:

@@ -66,3 +66,12 @@ def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
     ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
     assert events.frames_added == len(taken) - len(ignored)
     assert all(str(dropped) for dropped in events.drops)
+
+
+def test_the_staging_channel_is_open_until_it_is_read() -> None:
+    assembler = ChannelAssembler(PipelineEvents())
+    assert not assembler.open_channels
+    for frame in frames("A0 A1"):
+        assembler.ingest_frame(frame, ORIGIN, RULES)
+    (opened,) = assembler.open_channels
+    assert (opened.id, opened.opened, list(opened.frames)) == (channel_id("A"), ORIGIN.number, [0, 1])

@@ -90,3 +90,15 @@ def test_frames_make_channels_in_any_order(taken: list[Frame], any_ready: bool) 
     assert found == _read(taken, any_ready)
     ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
     assert events.frames_added == len(taken) - len(ignored)
+
+
+def test_open_channels_have_their_frames_in_order_of_number() -> None:
+    bank = ChannelBank(PipelineEvents())
+    for frame in frames("B2 A0 B0"):
+        bank.ingest_frame(frame, ORIGIN, ANY)
+    opened = bank.open_channels
+    assert [(each.id, each.opened) for each in opened] == [(channel_id(name), ORIGIN.number) for name in "BA"]
+    assert [[(number, parts(data)) for number, data in each.frames.items()] for each in opened] == [
+        [(0, "B0"), (2, "B2")],
+        [(0, "A0")],
+    ]

@@ -79,3 +79,11 @@ def test_unknown_and_unsound_blocks(course: CourseFiles) -> None:
     assert world.call("engine_newPayloadV4", malformed, [], root, [])["status"] == "INVALID"
     assert world.call("eth_getBlockByHash", world.hashes[1], True) is None
     assert "engine_newPayloadV4" in world.call("engine_exchangeCapabilities", [])
+
+
+def test_a_complete_engine_has_all_blocks(course: CourseFiles) -> None:
+    engine = Engine(course, lambda: None, lambda text: None, lambda: None, complete=True)
+    for name, number in (("0x0", 0), (hex(17), 17), ("latest", 40)):
+        body = orjson.dumps({"id": 1, "method": "eth_getBlockByNumber", "params": [name, False]})
+        found = orjson.loads(b"".join(engine.rpc.respond(b"/", b"", body).parts))["result"]
+        assert (found["hash"], int(found["number"], 16)) == (course.facts.l2_hashes[number], number)

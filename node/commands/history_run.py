@@ -1,0 +1,265 @@
+"""`rollup-node history run` and `plan`: derives the past of a chain in ranges of L1 blocks."""
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_endpoints, parse
+from rollup_node.node.commands.flags import FlagParser, block_number
+from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.ranges import (
+    DEFAULT_SIZE,
+    TABLES_VERSION,
+    RunConfig,
+    default_warmup,
+    plan_ranges,
+    rollup_digest,
+)
+from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
+from rollup_node.node.history.runner import INSTALL, Outcome, executor
+from rollup_node.node.history.seams import progress
+from rollup_node.node.setup.plan import l1_config
+from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.rpc.duration import duration
+
+RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them
+into tables below a folder. Ranges that are complete there are skipped: run the same command again after an
+interruption. A range whose start is not the end of the one before is run again from that end."""
+PLAN = """Shows the ranges of a history, the L1 requests that they take, and the hours on 1, 16 and 256 workers by the
+rate of the ranges that are complete in --out. Takes the flags of `history run`; nothing is written."""
+MAX_WORKERS = 1_024
+WORKERS = (1, 16, 256)
+REQUESTS = 2
+"""L1 requests of a block: the block with its transactions, and its receipts."""
+BAR = 24
+
+
+class L1View(NamedTuple):
+    """L1's head, and the time of the first block of the history."""
+
+    head: int
+    time: int
+
+
+class Plan(NamedTuple):
+    """A command line that is checked against L1."""
+
+    command: ParsedCommand
+    folder: HistoryFolder
+    run: RunFile
+    arguments: tuple[str, ...]
+    floor: int
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs `history run`; 0 when all ranges are complete and all seams close."""
+    plan = _plan("run", RUN, arguments)
+    flags = plan.command.flags
+    known = plan.folder.run_file()
+    run_file = with_last(plan.run, known)
+    with executor(flags.workers, flags.scheduler) as runner:
+        plan.folder.open(run_file)
+        more: tuple[str, ...] = ("--workers", "1") if runner.workers > 1 else ()
+        if flags.rate is not None:
+            more += ("--l1.rpc-rate-limit", f"{flags.rate / runner.workers:g}")
+        done = progress(run_file.plan, plan.folder.manifests(), run_file.config.digest).done
+        bar = ProgressBar(len(run_file.plan), len(done))
+        history = HistoryRun(plan.folder, run_file, runner, (*plan.arguments, *more), version(), plan.floor, bar.show)
+        try:
+            report = history.run()
+        except KeyboardInterrupt:
+            print(
+                f"\n{PROGRAM}: interrupted: the same command continues with the ranges that are missing",
+                file=sys.stderr,
+            )
+            raise
+    return _report(run_file, report)
+
+
+def plan(arguments: Sequence[str]) -> int:
+    """Runs `history plan`."""
+    plan = _plan("plan", PLAN, arguments)
+    run_file, ranges = plan.run, plan.run.plan
+    known = plan.folder.run_file()
+    rows = plan.folder.manifests() if known is not None and known.config == run_file.config else {}
+    done, missing = progress(ranges, rows, run_file.config.digest)
+    blocks = sum(each.blocks for each in missing)
+    read = blocks + 2 * run_file.config.warmup * len(missing)
+    print(f"{run_file.chain}: L1 blocks {run_file.config.first} to {run_file.last}")
+    print(f"{len(ranges)} ranges of {run_file.config.size} L1 blocks, {len(done)} of them complete")
+    print(f"to read: {blocks} L1 blocks, and {read - blocks} of warm-ups at most")
+    print(f"L1 requests: about {read * REQUESTS}, and one for the blobs of each block that has some")
+    if run_file.config.in_order:
+        print("one worker: with a file of L2 blocks each range starts from the end of the one before")
+    speed = rate(done)
+    if not speed:
+        print("hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first")
+        return 0
+    for workers in (1,) if run_file.config.in_order else WORKERS:
+        seconds = read / speed / min(workers, max(1, len(missing)))
+        print(f"{workers} workers: {seconds / 3600:.1f} hours, {read * REQUESTS / max(seconds, 1e-9):.0f} requests/s")
+    return 0
+
+
+# --- the command line ----------------------------------------------------------------------------------------------
+
+
+def _parser(name: str, description: str) -> FlagParser:
+    parser = FlagParser(f"history {name}", description, HELP_EPILOG)
+    parser.add_argument("--from-l1", type=block_number, required=True, metavar="A", help="first L1 block")
+    parser.add_argument("--to-l1", type=block_number, required=True, metavar="B", help="last L1 block, included")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the tables go; all workers need it")
+    parser.add_l2_source()
+    parser.add_argument(
+        "--safe-head", type=block_number, metavar="N", help="the L2 block that the first range starts with"
+    )
+    size = f"L1 blocks of a range; default {DEFAULT_SIZE}"
+    parser.add_argument("--range-size", type=_positive(10_000_000), default=DEFAULT_SIZE, metavar="N", help=size)
+    warmup = "L1 blocks before a range in which its start is found; default is a channel timeout"
+    parser.add_argument("--warmup", type=_positive(100_000), metavar="N", help=warmup)
+    parser.add_argument("--jsonl", action="store_true", help="JSON lines in place of Parquet, for small ranges")
+    parser.add_argument("--workers", type=_positive(MAX_WORKERS), default=1, metavar="N", help="ranges at a time")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster, such as tcp://10.0.0.1:8786")
+    parser.add_argument("--rate", type=_positive(1_000_000), metavar="R", help="L1 requests a second of all workers")
+    parser.add_timeout()
+    return parser
+
+
+def _positive(most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+        if not 1 <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number from 1 to {most}")
+        return value
+
+    return number
+
+
+def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
+    """Reads and checks a command line. Raises SetupError for anything that is wrong, with nothing written."""
+    parser = _parser(name, description)
+    _, rest = parser.parse_known_args(list(arguments))
+    command = parse(parser, arguments)
+    flags, config = command.flags, command.chain.config
+    if flags.to_l1 < flags.from_l1:
+        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+    if flags.from_l1 <= config.genesis.l1.number:
+        raise SetupError(f"--from-l1 {flags.from_l1} is not after the chain's L1 genesis, {config.genesis.l1.number}")
+    if (flags.l2 is None) == (flags.l2_blocks is None):
+        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
+    if flags.l2_blocks is not None and flags.safe_head is None:
+        raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
+    if flags.l2_blocks is not None and (flags.workers > 1 or flags.scheduler is not None):
+        raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
+    if flags.scheduler is not None and flags.workers > 1:
+        raise SetupError("--workers is for a cluster on this machine: leave it out with --scheduler")
+    if config.alt_da is not None:
+        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+    if not flags.jsonl and importlib.util.find_spec("pyarrow") is None:
+        raise SetupError(f"Parquet files need the package pyarrow: {INSTALL}, or give --jsonl")
+    folder = HistoryFolder(Path(flags.out).absolute())
+    folder.run_file()
+    check_endpoints(command)
+    view = asyncio.run(_l1_view(command))
+    if flags.to_l1 > view.head:
+        raise SetupError(f"--to-l1 {flags.to_l1} is beyond L1's head, {view.head}")
+    warmup = flags.warmup or default_warmup(config, view.time)
+    run_config = RunConfig(
+        version=version(),
+        tables=TABLES_VERSION,
+        rollup=rollup_digest(config),
+        first=flags.from_l1,
+        size=flags.range_size,
+        warmup=warmup,
+        form="jsonl" if flags.jsonl else "parquet",
+        source="engine" if flags.l2 is not None else "file",
+        in_order=flags.l2_blocks is not None,
+        safe_head=flags.safe_head,
+    )
+    try:
+        plan_ranges(flags.from_l1, flags.to_l1, flags.range_size)
+    except ValueError as error:
+        raise SetupError(f"--range-size: {error}") from None
+    run_file = RunFile(run_config, command.chain.name, flags.to_l1)
+    known = folder.run_file()
+    if known is not None and known.config != run_config:
+        folder.open(run_file)
+    floor = max(config.genesis.l1.number, flags.from_l1 - warmup)
+    return Plan(command, folder, run_file, (*_source(flags), *rest), floor)
+
+
+def _source(flags: argparse.Namespace) -> tuple[str, ...]:
+    source = ("--l2", flags.l2) if flags.l2 is not None else ("--l2-blocks", os.path.abspath(flags.l2_blocks))
+    return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
+
+
+async def _l1_view(command: ParsedCommand) -> L1View:
+    """Raises SetupError where L1 does not say."""
+    url = l1_config(command.values, command.chain, runtime_config=False).endpoints[0]
+    first = command.flags.from_l1
+    client = JsonRpcClient(url)
+    try:
+        head = int(await client.call("eth_blockNumber"), 16)
+        block: Any = await client.call("eth_getBlockByNumber", hex(min(first, head)), False)
+        return L1View(head, int(block["timestamp"], 16))
+    except (EndpointError, RpcFailure) as error:
+        raise SetupError(f"--l1: {error}") from None
+    except (KeyError, TypeError, ValueError):
+        raise SetupError("--l1: unexpected answer to eth_blockNumber or eth_getBlockByNumber") from None
+    finally:
+        await client.close()
+
+
+# --- output --------------------------------------------------------------------------------------------------------
+
+
+class ProgressBar:
+    """Progress on standard error: a bar with the time left on a terminal, else a line for each range."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self._total, self._done, self._ran = total, done, 0
+        self._began = time.monotonic()
+
+    def show(self, outcome: Outcome) -> None:
+        """Shows that a range has ended."""
+        task, row = outcome.task, outcome.row
+        name = f"L1 blocks {task.first} to {task.last}"
+        self._ran += 1
+        self._done = min(self._total, self._done + (row is not None and task.repaired is None))
+        left = (self._total - self._done) * (time.monotonic() - self._began) / self._ran
+        if row is None:
+            self._line(f"{name}: FAILED: {one_line(outcome.error)}")
+        elif not sys.stderr.isatty():
+            self._line(f"{name}: {row.l2_blocks} L2 blocks in {row.seconds:.1f} s, {self._done}/{self._total}")
+        if sys.stderr.isatty():
+            filled = BAR * self._done // self._total
+            bar = "#" * filled + "." * (BAR - filled)
+            print(
+                f"\r[{bar}] {self._done}/{self._total} ranges, {duration(left)} left ",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _line(self, text: str) -> None:
+        print(f"\r{PROGRAM}: {text}" if sys.stderr.isatty() else f"{PROGRAM}: {text}", file=sys.stderr)
+
+
+def _report(run_file: RunFile, report: RunReport) -> int:
+    """Says what became of a run; its exit code."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    for line in (*report.repaired, *report.open_seams):
+        print(f"{PROGRAM}: {line}", file=sys.stderr)
+    missing = len(run_file.plan) - report.derived - report.skipped
+    text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
+    print(f"{PROGRAM}: {text}", file=sys.stderr)
+    return 1 if missing or report.open_seams or report.failed else 0

@@ -1,0 +1,107 @@
+"""The derivation process of a range: the node's own, which writes the rows of what it reads."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.node.history.manifest import State
+from rollup_node.node.history.ranges import L1Range
+from rollup_node.node.history.recorder import HistoryEvents, state_of
+from rollup_node.node.history.row_files import RowFiles
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.derivation.process.attributes_run import Answer
+from rollup_node.stages.derivation.process.stage import DerivationStage
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+
+RESULT = "range.json"
+"""The file that says that all rows are written."""
+
+
+class RangeResult(msgspec.Struct, frozen=True):
+    """What was derived of a range: the states at its ends, and the rows of each file."""
+
+    start: State
+    end: State
+    l2_blocks: int
+    rows: dict[str, int]
+
+
+class RangeConfig(msgspec.Struct, frozen=True):
+    """Writes the rows of L1 blocks `first` to `last` into files below `folder`."""
+
+    derivation: DerivationConfig
+    first: int
+    last: int
+    folder: str
+
+
+class RangeDerivationStage(DerivationStage):
+    """State, beside that of derivation: the rows, the state in which the range began, and the attributes that the
+    engine process is to answer."""
+
+    def __init__(self, config: RangeConfig, bus: Bus, meter: Meter) -> None:
+        derivation = config.derivation
+        super().__init__(derivation, bus, meter)
+        self._range, self._folder = L1Range(config.first, config.last), Path(config.folder)
+        self._files = RowFiles(self._folder)
+        self._events = HistoryEvents(derivation.rollup, self._range, self._files.add)
+        self.deriver = Deriver(
+            derivation.rollup,
+            derivation.l1_chain,
+            span_overlap_check=derivation.span_overlap_check,
+            events=self._events,
+        )
+        self._begun: State | None = None
+        self._ended: State | None = None
+        self._attributes: PayloadAttributes | None = None
+
+    async def _step(self) -> float:
+        try:
+            wait = await super()._step()
+            if self._ended is None or self._begun is None:
+                return wait
+            self._files.close()
+            result = RangeResult(self._begun, self._ended, self._events.l2_blocks, self._files.counts)
+            (self._folder / RESULT).write_bytes(msgspec.json.encode(result))
+        except OSError as error:
+            print(f"rollup-node: cannot write the rows of L1 blocks {self._range}: {error.strerror}", file=sys.stderr)
+            raise ExitRequested(EXIT_REPORTED) from None
+        raise ExitRequested()
+
+    def _handle(self, output: Output) -> bool:
+        if isinstance(output, AttributesWithParent):
+            self._attributes = output.attributes
+        return super()._handle(output)
+
+    def _take_answer(self, answer: Answer) -> None:
+        super()._take_answer(answer)
+        if self._attributes is not None:
+            self._events.block_derived(answer.safe_head, answer.derived_from, self._attributes)
+
+    def _add_l1_block(self, number: int) -> bool:
+        """Reads no block behind the range: when that is needed, all blocks of the range are exhausted."""
+        if number == self._range.first and self._begun is None:
+            self._begun = self._state()
+        if number > self._range.last:
+            self._events.block_read()
+            self._ended = self._state()
+            return False
+        return super()._add_l1_block(number)
+
+    def _state(self) -> State | None:
+        origin, config = self.deriver.origin, self.deriver.origin_config
+        if origin is None or config is None or self._safe is None:
+            return None
+        safe, safe_config = self._safe
+        return state_of(origin, config.batcher, safe, safe_config, self.deriver.open_channels)
+
+
+def build(config: RangeConfig, bus: Bus, meter: Meter) -> RangeDerivationStage:
+    """The stage for the runtime."""
+    return RangeDerivationStage(config, bus, meter)

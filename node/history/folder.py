@@ -1,0 +1,174 @@
+"""The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/`
+with a file for each complete range, which is written last."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.node.history.manifest import ManifestError, ManifestRow, TableFile, decode_manifest, encode_manifest
+from rollup_node.node.history.ranges import L1Range, RunConfig, plan_ranges
+from rollup_node.node.history.tables import Table
+from rollup_node.node.options.errors import shown
+from rollup_node.node.system.exit_codes import SetupError
+
+RUN_FILE = "run.json"
+MANIFESTS = "manifest"
+PARTIAL = ".partial"
+MAX_RUN_BYTES = 1 << 20
+BLOCK = 1 << 20
+
+
+class RunFile(msgspec.Struct, frozen=True):
+    """What a folder holds: the configuration of its tables, the chain's name, and the last L1 block that was asked
+    for."""
+
+    config: RunConfig
+    chain: str
+    last: int
+
+    @property
+    def plan(self) -> tuple[L1Range, ...]:
+        """The ranges of the run."""
+        return plan_ranges(self.config.first, self.last, self.config.size)
+
+
+class HistoryFolder:
+    """An output folder. All methods raise SetupError where the disk refuses."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # --- the run ---------------------------------------------------------------------------------------------------
+
+    def run_file(self) -> RunFile | None:
+        """What the folder holds; None where it does not exist or is empty. Raises SetupError for a folder of something
+        else."""
+        try:
+            data = _read(self.path / RUN_FILE, MAX_RUN_BYTES)
+            run = msgspec.json.decode(data, type=RunFile)
+            if not run.plan:
+                raise ValueError("it has no ranges")
+            return run
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, ValueError) as error:
+            raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
+        try:
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise SetupError(
+                    f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder"
+                )
+        except OSError as error:
+            raise SetupError(f"--out: cannot read {shown(str(self.path))}: {error.strerror}") from None
+        return None
+
+    def existing(self) -> RunFile:
+        """What the folder holds. Raises SetupError where that is nothing."""
+        run = self.run_file()
+        if run is None:
+            raise SetupError(f"--out: there is no history in {shown(str(self.path))}")
+        return run
+
+    def open(self, run: RunFile) -> None:
+        """Starts or continues a run. Raises SetupError where the folder holds another one, of which nothing is
+        changed."""
+        known = self.run_file()
+        if known is not None and known.config != run.config:
+            names = [name for name in RunConfig.__struct_fields__ if _differ(known.config, run.config, name)]
+            raise SetupError(
+                f"--out: {shown(str(self.path))} holds another run ({', '.join(names)} differ): name another folder"
+            )
+        if known is None or known.last < run.last:
+            self._write(self.path / RUN_FILE, msgspec.json.encode(run))
+
+    # --- ranges ----------------------------------------------------------------------------------------------------
+
+    def manifests(self) -> dict[str, ManifestRow]:
+        """The complete ranges by name. Raises SetupError for a manifest that is unreadable."""
+        found = {}
+        for path in sorted((self.path / MANIFESTS).glob("range-*.json")):
+            try:
+                found[path.stem] = decode_manifest(_read(path, BLOCK * 16))
+            except (OSError, ManifestError) as error:
+                raise SetupError(
+                    f"{shown(str(path))} is unreadable ({error}): remove it to run its range again"
+                ) from None
+        return found
+
+    def partial(self, each: L1Range) -> Path:
+        """A new folder for the files of a range that is being run. What was left of runs of the range is removed."""
+        path = self.path / PARTIAL / f"{each.name}.{os.uname().nodename}.{os.getpid()}"
+        try:
+            for left in path.parent.glob(f"{each.name}.*"):
+                shutil.rmtree(left, ignore_errors=True)
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
+        return path
+
+    def publish(self, row: ManifestRow, files: dict[str, Path]) -> None:
+        """Gives the files of a range their names, and last of all writes its manifest. A range that was complete before
+        is replaced: its manifest goes first."""
+        try:
+            manifest = self.path / MANIFESTS / f"{row.range.name}.json"
+            manifest.unlink(missing_ok=True)
+            for path in self._files_of(row.range):
+                path.unlink()
+            for name, source in files.items():
+                target = self.path / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(source, target)
+        except OSError as error:
+            raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
+        self._write(manifest, encode_manifest(row))
+
+    def file_problems(self, row: ManifestRow) -> Iterator[str]:
+        """What differs between the files of a range and its manifest."""
+        for file in row.files:
+            path = self.path / file.path
+            try:
+                found = file_entry(path, file.path, file.table, file.rows)
+            except OSError as error:
+                yield f"{file.path}: {error.strerror}"
+                continue
+            if found != file:
+                yield f"{file.path}: {found.size} bytes with SHA-256 {found.sha256}, not those of the manifest"
+        known = {self.path / file.path for file in row.files}
+        yield from (f"{path}: in no manifest" for path in self._files_of(row.range) if path not in known)
+
+    def _files_of(self, each: L1Range) -> list[Path]:
+        return [path for table in Table for path in sorted((self.path / table.value).glob(f"day=*/{each.name}.*"))]
+
+    def _write(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
+
+
+def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
+    """The entry of a file in a manifest. Raises OSError where it cannot be read."""
+    digest = sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+        return TableFile(name, table, rows, file.tell(), digest.hexdigest())
+
+
+def _read(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(most + 1)
+
+
+def _differ(known: RunConfig, run: RunConfig, name: str) -> bool:
+    return bool(getattr(known, name) != getattr(run, name))

@@ -1,0 +1,93 @@
+"""The manifest of a range: its start and end states, its files, and what they hold."""
+
+import msgspec
+
+from rollup_node.node.history.ranges import L1Range, digest_of
+
+MAX_BYTES = 16 << 20
+"""The largest manifest that is read, in bytes."""
+
+
+class ManifestError(ValueError):
+    """A manifest that is unreadable. The text says why."""
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A block by number and hash in hex; `hash` is None where the L2 source has no such block."""
+
+    number: int
+    hash: str | None
+
+
+class OpenChannel(msgspec.Struct, frozen=True):
+    """A channel without its last frame: its id in hex, the L1 block in which it was opened, the numbers of its frames,
+    and the SHA-256 over the frames' data."""
+
+    id: str
+    opened: int
+    frames: tuple[int, ...]
+    sha256: str
+
+
+class State(msgspec.Struct, frozen=True):
+    """Derivation between two L1 blocks: `l1` has been read to its end. `safe` is the safe head with its L1 origin,
+    `system_config` the digest of the batcher at `l1` and of the safe head's system config, `channels` those that are
+    open."""
+
+    l1: Block
+    safe: Block
+    origin: Block
+    system_config: str
+    channels: tuple[OpenChannel, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the state, in hex."""
+        return digest_of(self)
+
+
+class TableFile(msgspec.Struct, frozen=True):
+    """A file of a table: its path below the output folder, rows, bytes and SHA-256 in hex."""
+
+    path: str
+    table: str
+    rows: int
+    size: int
+    sha256: str
+
+
+class ManifestRow(msgspec.Struct, frozen=True):
+    """A range that is complete. `config` is the digest of the run's configuration. `l2_blocks` counts the L2
+    blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
+    of the range before, if the range was run again from there; `seconds` the time that it took."""
+
+    config: str
+    version: str
+    first: int
+    last: int
+    start: State
+    end: State
+    l2_blocks: int
+    files: tuple[TableFile, ...]
+    seconds: float
+    repaired: str | None = None
+
+    @property
+    def range(self) -> L1Range:
+        """The range's L1 blocks."""
+        return L1Range(self.first, self.last)
+
+
+def encode_manifest(row: ManifestRow) -> bytes:
+    """A manifest as one line of JSON."""
+    return msgspec.json.encode(row) + b"\n"
+
+
+def decode_manifest(data: bytes) -> ManifestRow:
+    """The manifest in a file. Raises ManifestError for anything else."""
+    if len(data) > MAX_BYTES:
+        raise ManifestError(f"it has {len(data)} bytes")
+    try:
+        return msgspec.json.decode(data, type=ManifestRow)
+    except msgspec.DecodeError as error:
+        raise ManifestError(str(error)) from None

@@ -1,0 +1,47 @@
+"""Parquet files of rows: zstd, with the Arrow schema of their table, whose version is in its metadata. pyarrow is of
+the extra `history`."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rollup_node.node.history.ranges import TABLES_VERSION
+from rollup_node.node.history.tables import COLUMNS, Table
+
+if TYPE_CHECKING:
+    import pyarrow
+
+READ_BYTES = 4 << 20
+METADATA = "rollup_node.tables"
+
+
+def arrow_schema(table: Table) -> "pyarrow.Schema":
+    """The schema of a table."""
+    import pyarrow
+
+    kinds: dict[str, Any] = {
+        "int": pyarrow.int64(),
+        "text": pyarrow.string(),
+        "texts": pyarrow.list_(pyarrow.string()),
+        "bool": pyarrow.bool_(),
+    }
+    fields = [pyarrow.field(name, kinds[kind]) for name, kind in COLUMNS[table].items()]
+    return pyarrow.schema(fields, metadata={METADATA: str(TABLES_VERSION)})
+
+
+def write_parquet(table: Table, source: Path, target: Path) -> None:
+    """Writes the rows of a file of JSON lines, a piece of a few MB at a time. Raises OSError where the disk refuses."""
+    import pyarrow.json
+    import pyarrow.parquet
+
+    schema = arrow_schema(table)
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=READ_BYTES)
+    parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    with (
+        pyarrow.json.open_json(source, read_options=reading, parse_options=parsing) as rows,
+        pyarrow.parquet.ParquetWriter(target, schema, compression="zstd") as writer,
+    ):
+        for batch in rows:
+            writer.write_batch(batch.cast(schema))
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

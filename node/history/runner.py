@@ -1,0 +1,135 @@
+"""Runs ranges on this machine one after the other, or on the workers of a Dask cluster."""
+
+import logging
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
+
+from rollup_node.node.history.manifest import ManifestRow
+from rollup_node.node.history.range_task import RangeFailed, RangeTask, run_range
+from rollup_node.node.options.errors import shown
+from rollup_node.node.system.exit_codes import SetupError, one_line
+from rollup_node.node.system.version import version
+
+CONNECT_SECONDS = 10.0
+INSTALL = "install it with: pip install 'rollup-node[history]'"
+
+
+class Outcome(NamedTuple):
+    """What became of a task: its manifest, or why it failed."""
+
+    task: RangeTask
+    row: ManifestRow | None
+    error: str = ""
+
+
+class Executor(Protocol):
+    """Where ranges run. `workers` is how many run at a time."""
+
+    workers: int
+
+    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+        """Runs all tasks; their outcomes in the order in which they end."""
+
+
+def outcome(task: RangeTask, run: Callable[[RangeTask], ManifestRow] = run_range) -> Outcome:
+    """Runs a task in this process."""
+    try:
+        return Outcome(task, run(task))
+    except RangeFailed as error:
+        return Outcome(task, None, str(error))
+
+
+class LocalExecutor:
+    """One range at a time, without Dask."""
+
+    workers = 1
+
+    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+        """Runs the tasks in order."""
+        return map(outcome, tasks)
+
+
+class DaskExecutor:
+    """As many ranges at a time as the cluster has threads. Ranges that fail do not end the others; those of a worker
+    that dies are run again by another."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        versions = client.run(version)
+        wrong = sorted({each for each in versions.values() if each != version()})
+        if wrong:
+            raise SetupError(
+                f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
+            )
+        self.workers = sum(client.nthreads().values())
+        if not self.workers:
+            raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
+
+    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+        """Runs the tasks, the first ones first."""
+        from distributed import as_completed
+
+        futures = {
+            self._client.submit(outcome, task, pure=False, priority=-index): task for index, task in enumerate(tasks)
+        }
+        try:
+            for future in as_completed(futures, loop=self._client.loop):
+                yield result_of(future, futures[future])
+        finally:
+            # Where the scheduler is gone there is nothing to cancel.
+            with suppress(Exception, CancelledError):
+                self._client.cancel(list(futures))
+
+
+def result_of(future: Any, task: RangeTask) -> Outcome:
+    """The outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
+    try:
+        found: Outcome = future.result()
+        return found
+    except (Exception, CancelledError) as error:
+        first = next(iter(str(error).splitlines()), "")
+        return Outcome(task, None, f"lost by the cluster: {one_line(first) or type(error).__name__}")
+
+
+@contextmanager
+def executor(workers: int, scheduler: str | None) -> Iterator[Executor]:
+    """The executor for these flags. Raises SetupError where Dask is not installed, the scheduler is unreachable or has
+    no workers, and where a worker has another version."""
+    if scheduler is None and workers == 1:
+        yield LocalExecutor()
+        return
+    try:
+        import distributed
+    except ModuleNotFoundError as error:
+        raise SetupError(f"more than one worker needs the package {error.name}: {INSTALL}") from None
+    _silence()
+    quiet: dict[str, Any] = {"silence_logs": "ERROR", "dashboard_address": None}
+    if scheduler is not None:
+        with _client(distributed, scheduler) as client:
+            yield DaskExecutor(client)
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", memory_limit=0, **quiet
+        ) as cluster,
+        _client(distributed, cluster) as client,
+    ):
+        client.wait_for_workers(workers)
+        yield DaskExecutor(client)
+
+
+def _silence() -> None:
+    """Leaves out the tracebacks that Dask logs: what it loses is reported as the outcome of a range."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _client(distributed: Any, address: Any) -> Any:
+    try:
+        return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        text = one_line(str(error)) or type(error).__name__
+        raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {shown(str(address))}: {text}") from None

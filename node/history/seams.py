@@ -1,0 +1,86 @@
+"""Whether ranges fit together: the end state of one is the start state of the next. Works on manifests alone."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from rollup_node.node.history.manifest import ManifestRow, State
+from rollup_node.node.history.ranges import L1Range
+
+FIELDS = {
+    "l1": "last L1 block",
+    "safe": "safe head",
+    "origin": "L1 origin of the safe head",
+    "system_config": "system config",
+    "channels": "open channels",
+}
+
+
+class OpenSeam(NamedTuple):
+    """A seam that does not close: the range after it, and what differs."""
+
+    after: L1Range
+    range: L1Range
+    differs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"L1 {self.after.last}/{self.range.first}: {', '.join(self.differs)} differ"
+
+
+def differences(end: State, start: State) -> tuple[str, ...]:
+    """What differs between the end of a range and the start of the next; empty where the seam closes."""
+    if end.digest == start.digest:
+        return ()
+    return tuple(text for name, text in FIELDS.items() if getattr(end, name) != getattr(start, name))
+
+
+def open_seams(rows: Iterable[ManifestRow]) -> Iterator[OpenSeam]:
+    """The seams between adjacent ranges that do not close, in order of L1."""
+    ordered = sorted(rows, key=lambda row: row.first)
+    for before, row in pairwise(ordered):
+        differs = differences(before.end, row.start) if before.last + 1 == row.first else ()
+        if differs:
+            yield OpenSeam(before.range, row.range, differs)
+
+
+class Progress(NamedTuple):
+    """The ranges of a plan that are complete, and those that are to be run."""
+
+    done: dict[L1Range, ManifestRow]
+    missing: tuple[L1Range, ...]
+
+
+def progress(plan: Sequence[L1Range], rows: Mapping[str, ManifestRow], config: str) -> Progress:
+    """Compares a plan with the manifests by name; those of another configuration or length count as missing."""
+    done = {}
+    for each in plan:
+        row = rows.get(each.name)
+        if row is not None and row.range == each and row.config == config:
+            done[each] = row
+    return Progress(done, tuple(each for each in plan if each not in done))
+
+
+def problems(plan: Sequence[L1Range], rows: Mapping[str, ManifestRow], config: str) -> list[str]:
+    """Everything that keeps the manifests from being one gapless history of the plan, a line each."""
+    done, missing = progress(plan, rows, config)
+    found = [f"L1 blocks {each}: not derived" for each in missing]
+    for row in done.values():
+        found += [f"L1 blocks {row.range}: {text}" for text in _row_problems(row)]
+    found += [f"seam {seam}" for seam in open_seams(done.values())]
+    return found
+
+
+def _row_problems(row: ManifestRow) -> Iterator[str]:
+    """What contradicts itself within a manifest."""
+    start, end = row.start, row.end
+    if start.l1.number != row.first - 1:
+        yield f"the start state is that of L1 block {start.l1.number}"
+    if end.l1.number != row.last:
+        yield f"the end state is that of L1 block {end.l1.number}"
+    if end.safe.number - start.safe.number != row.l2_blocks:
+        yield f"{row.l2_blocks} L2 blocks lead from {start.safe.number} to {end.safe.number}"
+    listed = sum(file.rows for file in row.files if file.table == "l2_blocks")
+    if listed != row.l2_blocks:
+        yield f"the files have {listed} L2 blocks, the range {row.l2_blocks}"
+    if end.safe.hash is None:
+        yield f"the L2 source gave no hash of block {end.safe.number}, so this end is compared by number only"

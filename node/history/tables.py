@@ -1,0 +1,93 @@
+"""The tables of a history: their columns in order, by name and type."""
+
+from enum import StrEnum
+from typing import Literal
+
+Kind = Literal["int", "text", "texts", "bool"]
+
+
+class Table(StrEnum):
+    """The tables, by the name of their folder."""
+
+    L1_INPUTS = "l1_inputs"
+    FRAMES = "frames"
+    CHANNELS = "channels"
+    BATCHES = "batches"
+    L2_BLOCKS = "l2_blocks"
+    DROPS = "drops"
+    SAFE_HEADS = "safe_heads"
+
+
+_L1: dict[str, Kind] = {"l1_number": "int", "l1_hash": "text", "l1_time": "int"}
+_L2: dict[str, Kind] = {
+    "number": "int",
+    "hash": "text",
+    "parent_hash": "text",
+    "time": "int",
+    "origin_number": "int",
+    "origin_hash": "text",
+    "sequence_number": "int",
+    "transactions": "int",
+    "bytes": "int",
+    "channel": "text",
+}
+
+COLUMNS: dict[Table, dict[str, Kind]] = {
+    Table.L1_INPUTS: _L1
+    | {
+        "index": "int",
+        "transaction": "text",
+        "type": "int",
+        "sender": "text",
+        "is_batcher": "bool",
+        "bytes": "int",
+        "blobs": "texts",
+    },
+    Table.FRAMES: _L1
+    | {
+        "transaction": "text",
+        "blob": "text",
+        "item": "int",
+        "index": "int",
+        "channel": "text",
+        "number": "int",
+        "bytes": "int",
+        "is_last": "bool",
+    },
+    Table.CHANNELS: _L1
+    | {
+        "channel": "text",
+        "opened": "int",
+        "bytes": "int",
+        "frames": "int",
+        "transactions": "texts",
+    },
+    Table.BATCHES: _L1
+    | {
+        "channel": "text",
+        "index": "int",
+        "kind": "text",
+        "first_block": "int",
+        "first_time": "int",
+        "blocks": "int",
+        "transactions": "int",
+        "parent": "text",
+    },
+    Table.L2_BLOCKS: _L2 | _L1 | {"l1_transaction": "text"},
+    Table.DROPS: _L1
+    | {"index": "int", "effect": "text", "rule": "text", "reason": "text", "text": "text", "values": "text"},
+    Table.SAFE_HEADS: _L1 | {"l2_number": "int", "l2_hash": "text"},
+}
+"""`text` columns hold hashes, addresses and ids as hex with 0x, and are null where there is none; times are seconds."""
+
+
+def day_of(timestamp: int) -> str:
+    """The UTC day of an L1 block, as the name of a partition: `1970-01-02`."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(min(timestamp, 253_402_300_799), UTC).strftime("%Y-%m-%d")
+
+
+def partition(table: Table, timestamp: int) -> str:
+    """The folder of a table's rows at an L1 block of this time."""
+    return f"{table.value}/day={day_of(timestamp)}"

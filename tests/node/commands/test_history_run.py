@@ -1,0 +1,225 @@
+"""`rollup-node history run` over a prepared course: on one worker and on two, killed and resumed; and recorded data."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.node.history.tables import Table
+from tests.support.course_servers import ServedCourse, course_servers
+
+SIZE = 10
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCourse]:
+    with course_servers(tmp_path_factory.mktemp("course")) as served:
+        yield served
+
+
+def _command(course: ServedCourse, out: Path, *more: str) -> list[str]:
+    words = ("history", "run", *course.options, *course.source, "--out", str(out), "--range-size", str(SIZE))
+    flags = ("--from-l1", str(course.first), "--to-l1", str(course.last), "--timeout", "30s", "--jsonl")
+    return [sys.executable, "-m", "rollup_node.node", *words, *flags, *more]
+
+
+def _run(course: ServedCourse, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = _command(course, out, *more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=58, check=False)
+
+
+def _rows(out: Path, table: Table) -> list[dict[str, Any]]:
+    files = sorted((out / table.value).glob("day=*/range-*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def _tables(out: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for table in Table
+        for path in (out / table.value).rglob("*.jsonl")
+    }
+
+
+@pytest.fixture(scope="module")
+def history(course: ServedCourse, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The history of the course, by one worker. With a warm-up of one L1 block the second range starts from a block
+    whose batch it has not read: its seam is repaired."""
+    out = tmp_path_factory.mktemp("history") / "out"
+    done = _run(course, out, "--warmup", "1")
+    assert done.returncode == 0, done.stderr
+    seam = f"seam L1 {course.first + SIZE - 1}/{course.first + SIZE}: "
+    (repaired,) = [line for line in done.stderr.splitlines() if seam in line]
+    assert repaired.endswith(": it closes")
+    assert done.stderr.splitlines()[-1] == "rollup-node: 2 ranges derived, 0 were complete, 0 missing"
+    return out
+
+
+def test_the_tables_are_the_chain(course: ServedCourse, history: Path) -> None:
+    blocks = _rows(history, Table.L2_BLOCKS)
+    assert [block["hash"] for block in blocks] == course.facts.l2_hashes[1:]
+    assert [block["parent_hash"] for block in blocks] == course.facts.l2_hashes[:-1]
+    channels, frames = _rows(history, Table.CHANNELS), _rows(history, Table.FRAMES)
+    for channel in channels:
+        own = [frame for frame in frames if frame["channel"] == channel["channel"]]
+        assert len(own) == channel["frames"] and sum(frame["bytes"] for frame in own) == channel["bytes"]
+        assert list(dict.fromkeys(frame["transaction"] for frame in own)) == channel["transactions"]
+    batches = _rows(history, Table.BATCHES)
+    assert sum(batch["blocks"] for batch in batches) == len(blocks)
+    known = {batch["channel"]: batch["l1_hash"] for batch in batches}
+    assert all(known[block["channel"]] == block["l1_hash"] for block in blocks)
+    heads = _rows(history, Table.SAFE_HEADS)
+    assert heads[-1]["l2_hash"] == course.facts.l2_hashes[-1]
+    assert {head["l1_hash"] for head in heads} <= set(course.facts.l1_hashes)
+    assert len(_rows(history, Table.L1_INPUTS)) == len({frame["transaction"] for frame in frames})
+
+
+def test_what_is_complete_is_proved_and_not_run_again(
+    course: ServedCourse, history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["history", "verify", "--out", str(history)]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"rollup-node: proved: 2 of 2 ranges, L1 blocks {course.first} to {course.last}\n"
+    assert out.startswith("trusted: that the L2 source executed its blocks rightly")
+    before = _tables(history)
+    assert cli.main(_command(course, history, "--warmup", "1")[3:]) == 0
+    assert capsys.readouterr().err.endswith("0 ranges derived, 2 were complete, 0 missing\n")
+    assert _tables(history) == before
+
+
+def test_two_workers_write_the_same_even_when_a_range_is_killed(
+    course: ServedCourse, history: Path, tmp_path: Path
+) -> None:
+    """With another warm-up too, from which no seam has to be repaired: the tables do not depend on it."""
+    pytest.importorskip("distributed")
+    out = tmp_path / "out"
+    with subprocess.Popen(_command(course, out, "--warmup", "20", "--workers", "2"), stderr=subprocess.PIPE) as run:
+        killed = _range_process(out, run)
+        os.kill(killed, signal.SIGKILL)
+        assert run.stderr is not None
+        text = run.stderr.read().decode()
+        assert run.wait(50) == 0 and "seam" not in text, text
+    assert _tables(out) == _tables(history)
+
+
+def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> int:
+    """The id of a process that derives a range of this folder, once there is one."""
+    wanted = str(out).encode() + b"/.partial/"
+    while run.poll() is None:
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = entry.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"range" in words and any(word.startswith(wanted) for word in words):
+                return int(entry.parent.name)
+        time.sleep(0.05)
+    raise AssertionError("no range was started")
+
+
+def test_an_interrupted_run_is_resumed(course: ServedCourse, history: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(history, out)
+    (out / "manifest" / f"range-{course.first:012d}.json").unlink()
+    with subprocess.Popen(_command(course, out, "--warmup", "1"), stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        child = _range_process(out, run)
+        run.send_signal(signal.SIGINT)
+        assert "interrupted: the same command continues" in run.stderr.read()
+        assert run.wait(30) == 130
+    assert not Path(f"/proc/{child}").exists()
+    assert len(list((out / "manifest").iterdir())) == 1
+    done = _run(course, out, "--warmup", "1")
+    assert done.returncode == 0 and "1 ranges derived, 1 were complete, 0 missing" in done.stderr
+    assert _tables(out) == _tables(history)
+
+
+def test_plan_gives_hours_by_the_rate_of_what_is_done(
+    course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = _command(course, tmp_path / "none", "--warmup", "1")[3:]
+    assert cli.main(["history", "plan", *words[2:]]) == 0
+    out = capsys.readouterr().out
+    assert "2 ranges of 10 L1 blocks, 0 of them complete" in out and "hours: unknown until a range is complete" in out
+    assert not (tmp_path / "none").exists()
+    known = _command(course, history, "--warmup", "1")[3:]
+    assert cli.main(["history", "plan", *known[2:]]) == 0
+    out = capsys.readouterr().out
+    assert "2 of them complete" in out and "256 workers: 0.0 hours" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("--to-l1", "99999999"), "--to-l1 99999999 is beyond L1's head, 20000020"),
+        (("--to-l1", "1"), "--to-l1 1 is before --from-l1 20000001"),
+        (("--from-l1", "20000000"), "--from-l1 20000000 is not after the chain's L1 genesis, 20000000"),
+        (("--network", "op-sepoli"), "op-sepoli"),
+        (("--warmup", "2"), "holds another run (warmup differ): name another folder"),
+        (("--l2-blocks", "/dev/null"), "give the L2 source: either --l2 URL or --l2-blocks FILE"),
+        (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler: cannot reach a Dask scheduler"),
+        (("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"), "leave it out with --scheduler"),
+        (("--workers", "0"), "'0' is not a number from 1 to 1024"),
+        (("--rate", "x"), "'x' is not a number from 1 to"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_overwritten(
+    course: ServedCourse,
+    history: Path,
+    more: tuple[str, ...],
+    text: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "cannot reach" in text:
+        pytest.importorskip("distributed")
+        monkeypatch.setattr("rollup_node.node.history.runner.CONNECT_SECONDS", 0.3)
+    before = {path: path.stat().st_mtime_ns for path in history.rglob("*")}
+    assert cli.main([*_command(course, history, "--warmup", "1")[3:], *more]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and text in err and len(err.splitlines()) == 1
+    assert {path: path.stat().st_mtime_ns for path in history.rglob("*")} == before
+
+
+def test_an_l2_source_of_another_chain(
+    course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = _command(course, tmp_path / "out")[3:]
+    words[words.index("--l2") + 1] = course.urls.l1
+    assert cli.main(words) == 1
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1 and "chain" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_recorded_op_sepolia(shared_data: Path, tmp_path: Path) -> None:
+    """The last L1 block ends a channel of seven spans, of which the last makes five blocks safe."""
+    folder = shared_data / "op_sepolia_replay"
+    serve = [sys.executable, "-m", "rollup_node.tools.recorded", str(folder)]
+    flags = ("--from-l1", "6582950", "--to-l1", "6582952", "--warmup", "55", "--safe-head", "16491244", "--jsonl")
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        words = ("--network", "op-sepolia", "--l1", url, "--l1.beacon", url, "--out", str(tmp_path / "out"))
+        blocks = ("--l2-blocks", str(folder / "l2_blocks.json"), "--timeout", "30s")
+        command = [sys.executable, "-m", "rollup_node.node", "history", "run", *flags, *words, *blocks]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+        server.terminate()
+    assert done.returncode == 0, done.stderr
+    known = {int(block["number"]): block["hash"] for block in json.loads((folder / "l2_blocks.json").read_text())}
+    rows = _rows(tmp_path / "out", Table.L2_BLOCKS)
+    assert [row["number"] for row in rows] == list(range(16491245, 16491250))
+    assert [row["hash"] for row in rows] == [known.get(row["number"]) for row in rows]
+    spans = json.loads((folder / "expected.json").read_text())["spans"]
+    expected = [span for span in spans if span["inclusion"] == 6582952]
+    assert len(_rows(tmp_path / "out", Table.BATCHES)) == len(expected) == 7
+    assert [drop["rule"] for drop in _rows(tmp_path / "out", Table.DROPS)] == ["PX5"] * 6

@@ -1,0 +1,66 @@
+"""`rollup-node history status` and `verify` over folders that tests wrote."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry
+from rollup_node.node.history.ranges import RunConfig
+from tests.support.history_values import row
+
+CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
+RUN = RunFile(CONFIG, "local", 129)
+
+
+def _history(path: Path, *firsts: int, salt: str = "") -> HistoryFolder:
+    folder = HistoryFolder(path)
+    folder.open(RUN)
+    for first in firsts:
+        each = row(first, first + 9, CONFIG.digest, salt if first != firsts[0] else "")
+        source = folder.partial(each.range) / "rows"
+        source.write_text("x")
+        name = each.files[0].path
+        folder.publish(
+            msgspec.structs.replace(each, files=(file_entry(source, name, "l2_blocks", 20),)), {name: source}
+        )
+    return folder
+
+
+def test_a_history_with_a_gap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _history(tmp_path / "out", 100, 120)
+    assert cli.main(["history", "status", "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "local: L1 blocks 100 to 129, 2 of 3 ranges done",
+        "L1 blocks 20 of 30, L2 blocks 40",
+        "10.0 L1 blocks/s a worker",
+        "missing: L1 blocks 110 to 119",
+    ]
+    assert cli.main(["history", "verify", "--out", str(tmp_path / "out")]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "L1 blocks 110 to 119: not derived"
+    assert err == "rollup-node: NOT proved: 2 of 3 ranges, L1 blocks 100 to 129\n"
+
+
+def test_a_whole_history_is_proved_until_a_byte_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _history(tmp_path / "out", 100, 110, 120)
+    assert cli.main(["history", "verify", "--out", str(folder.path)]) == 0
+    assert "proved: 3 of 3" in capsys.readouterr().err
+    next((folder.path / "l2_blocks").rglob("*110.jsonl")).write_text("y")
+    assert cli.main(["history", "verify", "--out", str(folder.path)]) == 1
+    assert "L1 blocks 110 to 119: l2_blocks/day=2024-01-01/range-000000000110.jsonl: " in capsys.readouterr().out
+
+
+def test_an_open_seam(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _history(tmp_path / "out", 100, 110, salt="5")
+    assert cli.main(["history", "status", "--out", str(folder.path)]) == 0
+    text = "open seam L1 109/110: L1 origin of the safe head differ: run again"
+    assert text in capsys.readouterr().out.splitlines()
+
+
+def test_a_folder_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("status", "verify"):
+        assert cli.main(["history", name, "--out", str(tmp_path)]) == 1
+        err = capsys.readouterr().err
+        assert "there is no history in" in err and len(err.splitlines()) == 1

@@ -1,0 +1,76 @@
+"""The derivation process of a range: where it begins and ends, and a disk that refuses."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.ipc.bus.in_process import in_process_buses
+from rollup_node.node.history.derivation_stage import RESULT, RangeConfig, RangeDerivationStage, RangeResult, build
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.stages.messages.engine import PipelineStart
+from rollup_node.stages.messages.l1 import L1BlockResponse
+from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.topology import CHANNELS
+from tests.conformance.kit.chain import L1Blocks
+from tests.support.chain_fixture import L1_CHAIN
+from tests.support.plain_rollup import PLAIN_ROLLUP
+
+ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+
+
+def _stage(folder: Path, first: int, last: int) -> RangeDerivationStage:
+    """The stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
+    chain = L1Blocks()
+    for _ in range(6):
+        chain.add()
+    base = chain.blocks[0]
+    config = RangeConfig(
+        DerivationConfig(PLAIN_ROLLUP, L1_CHAIN, inline_decoding=True),
+        base.header.number + first,
+        base.header.number + last,
+        str(folder),
+    )
+    buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
+    stage = build(config, buses["derivation"], Meter("derivation"))
+    system = PLAIN_ROLLUP.genesis.system_config
+    safe = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, base.header.timestamp, base.ref.id, 0)
+    stage._on_engine(PipelineStart(1, safe, system, base.ref.id, system))
+    for block in chain.blocks:
+        stage._on_l1(L1BlockResponse(block))
+    return stage
+
+
+def _steps(stage: RangeDerivationStage) -> int:
+    """Steps the stage until it ends; its exit code."""
+
+    async def steps() -> None:
+        for _ in range(20):
+            await stage._step()
+
+    with pytest.raises(ExitRequested) as end:
+        asyncio.run(steps())
+    return end.value.code
+
+
+def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(tmp_path: Path) -> None:
+    stage = _stage(tmp_path, 2, 4)
+    assert _steps(stage) == 0
+    result = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult)
+    chain = L1Blocks()
+    for _ in range(6):
+        chain.add()
+    assert result.start.l1.hash == f"0x{chain.blocks[1].header.hash.hex()}"
+    assert result.end.l1.hash == f"0x{chain.blocks[4].header.hash.hex()}"
+    assert (result.l2_blocks, result.rows, result.start.safe) == (0, {}, result.end.safe)
+    assert stage.deriver.origin == chain.blocks[4].ref
+
+
+def test_a_disk_that_refuses_ends_it_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stage = _stage(tmp_path, 2, 4)
+    (tmp_path / RESULT).mkdir()
+    assert _steps(stage) == EXIT_REPORTED
+    assert "cannot write the rows of L1 blocks" in capsys.readouterr().err

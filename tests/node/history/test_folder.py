@@ -1,0 +1,83 @@
+"""The output folder: what a crash leaves, and what is refused."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry
+from rollup_node.node.history.manifest import ManifestRow
+from rollup_node.node.history.ranges import L1Range, RunConfig
+from rollup_node.node.system.exit_codes import SetupError
+from tests.support.history_values import row
+
+CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
+RUN = RunFile(CONFIG, "local", 119)
+NAME = "l2_blocks/day=2024-01-01/range-000000000100.jsonl"
+
+
+def _publish(folder: HistoryFolder, text: str, each: ManifestRow) -> ManifestRow:
+    source = folder.partial(each.range) / "rows"
+    source.write_text(text)
+    whole = msgspec.structs.replace(each, files=(file_entry(source, NAME, "l2_blocks", 20),))
+    folder.publish(whole, {NAME: source})
+    return whole
+
+
+def test_a_run_is_continued_and_another_one_is_refused(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    assert folder.run_file() is None
+    folder.open(RUN)
+    assert folder.existing() == RUN and RUN.plan == (L1Range(100, 109), L1Range(110, 119))
+    before = (folder.path / "run.json").read_bytes()
+    with pytest.raises(SetupError, match=r"holds another run \(size differ\): name another folder"):
+        folder.open(msgspec.structs.replace(RUN, config=msgspec.structs.replace(CONFIG, size=20)))
+    assert (folder.path / "run.json").read_bytes() == before
+    folder.open(msgspec.structs.replace(RUN, last=125))
+    assert folder.existing().last == 125
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(SetupError, match="is not empty and holds no history"):
+        HistoryFolder(tmp_path).open(RUN)
+    with pytest.raises(SetupError, match="is not empty and holds no history"):
+        HistoryFolder(tmp_path / "thesis.txt").run_file()
+    with pytest.raises(SetupError, match="there is no history in"):
+        HistoryFolder(tmp_path / "nowhere").existing()
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(SetupError, match="is unreadable"):
+        HistoryFolder(tmp_path).run_file()
+
+
+def test_a_range_is_published_with_its_manifest_last_and_replaced_whole(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    folder.open(RUN)
+    first = _publish(folder, "a\n", row(100, 109))
+    assert folder.manifests() == {"range-000000000100": first}
+    assert list(folder.file_problems(first)) == []
+    stale = folder.path / "drops" / "day=2024-01-02" / "range-000000000100.jsonl"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("old")
+    assert list(folder.file_problems(first)) == [f"{stale}: in no manifest"]
+    second = _publish(folder, "bb\n", row(100, 109))
+    assert list(folder.file_problems(second)) == [] and not stale.exists()
+    assert list(folder.file_problems(first)) != []
+    left = folder.path / ".partial" / "range-000000000100.elsewhere.1"
+    left.mkdir()
+    folder.partial(first.range)
+    assert not left.exists()
+
+
+def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    folder.open(RUN)
+    whole = _publish(folder, "a\n", row(100, 109))
+    (folder.path / NAME).write_text("b\n")
+    (problem,) = folder.file_problems(whole)
+    assert problem.startswith(f"{NAME}: 2 bytes with SHA-256 ")
+    (folder.path / NAME).unlink()
+    assert list(folder.file_problems(whole)) == [f"{NAME}: No such file or directory"]
+    (folder.path / "manifest" / "range-000000000100.json").write_text("{")
+    with pytest.raises(SetupError, match="remove it to run its range again"):
+        folder.manifests()

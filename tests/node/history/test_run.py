@@ -1,0 +1,99 @@
+"""A run over simulated ranges: what is skipped, what fails, and how seams are repaired."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.manifest import Block, ManifestRow
+from rollup_node.node.history.range_task import RangeTask
+from rollup_node.node.history.ranges import L1Range, RunConfig
+from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
+from rollup_node.node.history.runner import Outcome
+from tests.support.history_values import row
+
+CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
+RUN = RunFile(CONFIG, "local", 139)
+
+
+class SimulatedRanges:
+    """Runs ranges in no time. Those that start at `early` begin with another safe head unless they are given one, those
+    of `broken` fail, and those of `deaf` start from where they like."""
+
+    workers = 1
+
+    def __init__(self, folder: HistoryFolder, **kinds: set[int]) -> None:
+        self.tasks: list[RangeTask] = []
+        self._folder = folder
+        self._early, self._broken = kinds.get("early", set()), kinds.get("broken", set())
+        self._deaf = kinds.get("deaf", set())
+
+    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+        for task in tasks:
+            self.tasks.append(task)
+            if task.first in self._broken:
+                yield Outcome(task, None, "L1 is gone")
+                continue
+            made = self._row(task)
+            self._folder.publish(made, {})
+            yield Outcome(task, made)
+
+    def _row(self, task: RangeTask) -> ManifestRow:
+        made = row(task.first, task.last, task.config)
+        is_other = task.safe_head is None and task.first in self._early
+        if is_other or task.first in self._deaf:
+            start = msgspec.structs.replace(made.start, safe=Block(made.start.safe.number + 1, "0x"))
+            made = msgspec.structs.replace(made, start=start)
+        return msgspec.structs.replace(made, repaired=task.repaired)
+
+
+def _run(folder: HistoryFolder, run: RunFile = RUN, **kinds: set[int]) -> tuple[RunReport, list[RangeTask]]:
+    folder.open(run)
+    ranges = SimulatedRanges(folder, **kinds)
+    return HistoryRun(folder, run, ranges, ("--l1", "x"), "v1", 50, lambda outcome: None).run(), ranges.tasks
+
+
+def test_a_run_is_resumed(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    report, tasks = _run(folder, broken={120})
+    assert (report.derived, report.skipped) == (3, 0)
+    assert report.failed == ("L1 blocks 120 to 129: L1 is gone",)
+    assert [task.first for task in tasks] == [100, 110, 120, 130]
+    report, tasks = _run(folder)
+    assert report == RunReport(1, 3, (), (), ()) and [task.first for task in tasks] == [120]
+    assert _run(folder)[1] == []
+
+
+def test_a_seam_is_repaired_from_the_end_of_the_range_before(tmp_path: Path) -> None:
+    report, tasks = _run(HistoryFolder(tmp_path / "out"), early={120})
+    assert report.failed == ()
+    assert report.repaired == ("seam L1 119/120: safe head differ; run again from the end of L1 block 119: it closes",)
+    assert (tasks[-1].first, tasks[-1].safe_head) == (120, 238) and tasks[-1].repaired
+
+
+def test_a_seam_that_stays_open_is_reported_and_not_run_for_ever(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    report, tasks = _run(folder, deaf={120})
+    assert report.open_seams == ("seam L1 119/120: safe head differ after a second run",)
+    report, tasks = _run(folder, deaf={120})
+    assert tasks == [] and len(report.open_seams) == 1
+
+
+def test_ranges_in_order_start_from_the_end_before_and_end_at_a_failure(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, in_order=True, safe_head=198)
+    run = msgspec.structs.replace(RUN, config=config)
+    report, tasks = _run(HistoryFolder(tmp_path / "out"), run, broken={120})
+    assert [(task.first, task.safe_head) for task in tasks] == [(100, 198), (110, 218), (120, 238)]
+    assert (report.derived, len(report.failed)) == (2, 1)
+
+
+def test_a_longer_run_keeps_what_is_there() -> None:
+    assert with_last(RUN, None) == RUN == with_last(RUN, msgspec.structs.replace(RUN, last=120))
+    assert with_last(RUN, msgspec.structs.replace(RUN, last=200)).last == 200
+
+
+def test_the_rate_is_that_of_one_worker() -> None:
+    rows = {L1Range(100, 109): row(100, 109), L1Range(110, 119): row(110, 119)}
+    assert rate(rows) == pytest.approx(10.0) and rate({}) == 0.0

@@ -1,0 +1,70 @@
+"""The queries of docs/history.md run, over a few rows of each table."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.node.history.parquet_files import write_parquet
+from rollup_node.node.history.tables import COLUMNS, Table
+
+TEXT = (Path(__file__).parent.parent / "docs" / "history.md").read_text()
+L1 = {"l1_number": 5, "l1_hash": "0xaa", "l1_time": 1_724_785_044}
+TRANSACTION = "0x77"
+ROWS: dict[Table, list[dict[str, Any]]] = {
+    Table.L2_BLOCKS: [
+        {"number": number, "time": 1_724_784_900 + number, "bytes": 10 * number, "channel": "0x01"}
+        | {"l1_transaction": TRANSACTION}
+        for number in (100, 101, 102)
+    ],
+    Table.DROPS: [{"rule": "PX5", "effect": "dropped", "reason": "span_past"}] * 2,
+    Table.FRAMES: [{"transaction": TRANSACTION, "bytes": 3}, {"transaction": TRANSACTION, "bytes": 4}],
+}
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working folder is a history."""
+    pytest.importorskip("pyarrow")
+    for table, rows in ROWS.items():
+        day = tmp_path / table.value / "day=2024-08-27"
+        day.mkdir(parents=True)
+        source = tmp_path / "rows"
+        source.write_text("".join(json.dumps(L1 | row) + "\n" for row in rows))
+        write_parquet(table, source, day / "range-000000000005.parquet")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("history")
+def test_those_of_duckdb() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    found = [duckdb.sql(query).fetchall() for query in _blocks("sql")]
+    days, transactions, drops = found
+    assert [row[1:] for row in days] == [(3, 1010.0)] and str(days[0][0]) == "2024-08-27"
+    assert transactions == [(TRANSACTION, 5, 43)]
+    assert drops == [("PX5", "dropped", "span_past", 2)]
+
+
+@pytest.mark.usefixtures("history")
+def test_those_of_polars() -> None:
+    pytest.importorskip("polars")
+    results = []
+    for program in _blocks("python"):
+        names: dict[str, Any] = {}
+        exec(program, names)
+        results.append(names["result"].rows())
+    assert results == [[("0x01", 3, 44)], [(TRANSACTION, 7)]]
+
+
+def test_the_document_names_all_tables_and_columns() -> None:
+    for table, columns in COLUMNS.items():
+        (line,) = re.findall(rf"^\| `{table.value}` \|.*$", TEXT, re.MULTILINE)
+        assert all(f"`{name}`" in line for name in columns if not name.startswith("l1_") or name == "l1_transaction"), (
+            line
+        )

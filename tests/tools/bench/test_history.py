@@ -1,0 +1,48 @@
+"""The benchmark of histories runs the commands that it says, and reckons right."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.bench import history
+from rollup_node.tools.bench.history import Course, Run, measured
+from rollup_node.tools.bench.race.course_files import CourseFacts
+from rollup_node.tools.bench.race.course_size import CourseSize
+
+FACTS = CourseFacts(CourseSize(), 1000, ["0x"] * 101, ["0x"] * 601, 0, 12, {}, "")
+
+
+def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[tuple[str, ...]] = []
+
+    def run(*words: str) -> Run:
+        runs.append(words)
+        if words[0] == "replay":
+            return Run(10.0, 100.0)
+        out = Path(words[words.index("--out") + 1])
+        (out / "manifest").mkdir(parents=True)
+        (out / "manifest" / "range-1.json").write_text(json.dumps({"seconds": 18.0}))
+        return Run({"lines": 10.0, "parquet": 10.4, "one": 20.0, "many": 10.0}[out.name], 250.0)
+
+    monkeypatch.setattr(history, "_run", run)
+    figures = {figure.name: figure for figure in measured(Course(FACTS, ("--l1", "x")), tmp_path, 2)}
+    assert {name: round(figure.median, 3) for name, figure in figures.items()} == {
+        "replay": 60.0,
+        "one worker, one range": 57.692,
+        "of replay's rate": 0.962,
+        "Parquet over JSON lines": 0.04,
+        "outside of ranges": 0.1,
+        "2 workers over one": 2.0,
+        "memory of one worker": 250.0,
+    }
+    assert not any(figure.is_missed for figure in figures.values())
+    sizes = [words[words.index("--range-size") + 1] for words in runs[1:]]
+    workers = [words[words.index("--workers") + 1] for words in runs[1:]]
+    assert (sizes, workers) == (["100", "100", "50", "50"], ["1", "1", "1", "2"])
+
+
+def test_a_command_that_fails_ends_it() -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        history._run("history", "nonsense")

@@ -1,0 +1,133 @@
+"""Measures `history run` over a prepared course: one worker against `replay`, W workers against one, Parquet against
+JSON lines, and the memory of a worker. Each range takes two seconds of CPU to start and is read from some 80 L1 blocks
+before it, so that short courses miss the targets.
+
+    python -m rollup_node.tools.bench.history --workers 2
+    python -m rollup_node.tools.bench.history --course FOLDER --l1-blocks 1200
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.tools.bench.measure import Figure, show
+from rollup_node.tools.bench.race.course import prepare
+from rollup_node.tools.bench.race.course_files import CourseFacts
+from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.processes import memory_of_tree
+from rollup_node.tools.bench.race.server import Listening, Message
+
+WORKER_SHARE = 0.85
+REPLAY_SHARE = 0.9
+OVERHEAD = 0.05
+WORKER_MB = 300.0
+SAMPLE_SECONDS = 0.5
+WARMUP = 40
+"""L1 blocks: more than those of a channel of the course."""
+PER_L1_BLOCK = CourseSize().l2_blocks / CourseSize().l1_blocks
+
+
+class Course(NamedTuple):
+    """A course that is served."""
+
+    facts: CourseFacts
+    options: tuple[str, ...]
+
+
+class Run(NamedTuple):
+    """Wall-clock seconds of a command, and the peak memory of it and its descendants in MiB."""
+
+    seconds: float
+    memory: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--course", type=Path, help="the folder of the prepared course; not given: a temporary one")
+    parser.add_argument("--l1-blocks", type=int, default=CourseSize().l1_blocks, help="of the course")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    with tempfile.TemporaryDirectory(prefix="history-bench-") as temporary:
+        folder = given.course or Path(temporary) / "course"
+        size = CourseSize(l1_blocks=given.l1_blocks, l2_blocks=int(given.l1_blocks * PER_L1_BLOCK))
+        with served(folder, size) as course:
+            figures = measured(course, Path(temporary), given.workers)
+    return show("History", figures)
+
+
+@contextmanager
+def served(folder: Path, size: CourseSize) -> Iterator[Course]:
+    """Builds a course unless it is there, and serves it with all its L2 blocks."""
+    facts = prepare(folder, size)
+    command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), "--complete"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None and server.stdout is not None
+        urls = msgspec.json.decode(server.stdout.readline(), type=Message)
+        assert isinstance(urls, Listening)
+        options = ("--l1", urls.l1, "--l1.beacon", urls.beacon, "--l2", urls.engine)
+        yield Course(facts, (*options, "--rollup.config", str(folder / "rollup.json"), "--timeout", "60s"))
+        server.stdin.close()
+
+
+def measured(course: Course, folder: Path, workers: int) -> list[Figure]:
+    """The figures of a course. Raises subprocess.CalledProcessError where a command fails."""
+    blocks = len(course.facts.l2_hashes) - 1
+    replay = _run("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json")
+    whole = course.facts.l1_head - course.facts.l1_genesis
+    lines = _history(course, folder / "lines", whole, 1, "--jsonl")
+    parquet = _history(course, folder / "parquet", whole, 1)
+    part = -(-whole // workers)
+    one = _history(course, folder / "one", part, 1)
+    many = _history(course, folder / "many", part, workers)
+    in_ranges = sum(
+        json.loads(path.read_text())["seconds"] for path in (folder / "one" / "manifest").glob("range-*.json")
+    )
+    return [
+        Figure("replay", "L2 blocks/s", (blocks / replay.seconds,)),
+        Figure("one worker, one range", "L2 blocks/s", (blocks / parquet.seconds,)),
+        Figure("of replay's rate", "", (replay.seconds / parquet.seconds,), floor=REPLAY_SHARE),
+        Figure("Parquet over JSON lines", "of the time", (parquet.seconds / lines.seconds - 1,), bound=OVERHEAD),
+        Figure("outside of ranges", "of the time", (1 - in_ranges / one.seconds,)),
+        Figure(f"{workers} workers over one", "times", (one.seconds / many.seconds,), floor=WORKER_SHARE * workers),
+        Figure("memory of one worker", "MiB", (parquet.memory,), bound=WORKER_MB),
+    ]
+
+
+def _history(course: Course, out: Path, size: int, workers: int, *more: str) -> Run:
+    facts = course.facts
+    flags = ("--from-l1", str(facts.l1_genesis + 1), "--to-l1", str(facts.l1_head), "--out", str(out))
+    ranges = ("--range-size", str(size), "--workers", str(workers), "--warmup", str(WARMUP))
+    return _run("history", "run", *course.options, *flags, *ranges, *more)
+
+
+def _run(*words: str) -> Run:
+    """Runs a command of the node to its end."""
+    began, peak = time.monotonic(), 0.0
+    command = [sys.executable, "-m", "rollup_node.node", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        text: list[bytes] = []
+        reader = threading.Thread(target=lambda stream: text.append(stream.read()), args=(process.stderr,))
+        reader.start()
+        while process.poll() is None:
+            peak = max(peak, memory_of_tree(process.pid))
+            time.sleep(SAMPLE_SECONDS)
+        reader.join()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, stderr=b"".join(text))
+    return Run(time.monotonic() - began, peak)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
