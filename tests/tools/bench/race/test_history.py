@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.bench import history
-from rollup_node.tools.bench.history import Course, Run, measured
+from rollup_node.tools.bench.race import history
 from rollup_node.tools.bench.race.course_files import CourseFacts
 from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.history import Course, Run, measured
 
 FACTS = CourseFacts(CourseSize(), 1000, ["0x"] * 101, ["0x"] * 601, 0, 12, {}, "")
 

@@ -2,8 +2,8 @@
 JSON lines, and the memory of a worker. Each range takes two seconds of CPU to start and is read from some 80 L1 blocks
 before it, so that short courses miss the targets.
 
-    python -m rollup_node.tools.bench.history --workers 2
-    python -m rollup_node.tools.bench.history --course FOLDER --l1-blocks 1200
+    python -m rollup_node.tools.bench.race.history --workers 2
+    python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200
 """
 
 import argparse
