@@ -1,4 +1,4 @@
-"""Why an endpoint cannot be used, told apart by what it answered."""
+"""Why an endpoint cannot be used, by what it answered."""
 
 from email.utils import parsedate_to_datetime
 

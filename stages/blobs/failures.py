@@ -1,4 +1,4 @@
-"""Why no source has the blobs that derivation waits for, told apart by what the sources answered [BCN17]."""
+"""Why no source has the blobs that derivation waits for, by what the sources answered [BCN17]."""
 
 from collections.abc import Sequence
 from enum import Enum, auto

@@ -57,6 +57,11 @@ class ChaosSession:
             if task.done():
                 task.result()
 
+    @property
+    def faults(self) -> int:
+        """The faults after which the chain has advanced."""
+        return sum(self._injector.counts.values()) if self._injector is not None else 0
+
     async def report(self, last: int) -> ChaosReport | None:
         """Ends the faults; the report on the blocks up to `last`, the safe head; None without faults."""
         if self._watch is None or self._injector is None or self._conductor is None:

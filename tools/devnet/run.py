@@ -192,7 +192,7 @@ async def _follow(
 
     try:
         async with chaos:
-            status, first_safe = await wait_for_end(check, poll, settings, view, stop, started)
+            status, first_safe = await wait_for_end(check, poll, lambda: chaos.faults, settings, view, stop, started)
             traffic.cancel()
             report = await chaos.report(_lowest(status, "safe"))
         safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
@@ -220,6 +220,7 @@ async def _follow(
 async def wait_for_end(
     check: Callable[[], None],
     poll: Callable[[], Awaitable[NetworkStatus]],
+    faults: Callable[[], int],
     settings: DevnetSettings,
     view: View,
     stop: asyncio.Event,
@@ -227,7 +228,8 @@ async def wait_for_end(
 ) -> tuple[NetworkStatus, float | None]:
     """Polls until the end of the run; the last status, and the seconds until the verifier's first safe block.
 
-    `check` raises ProgramExited. Raises NoProgress where the safe heads stall, or are unknown after `stop`."""
+    `check` raises ProgramExited; `faults` is how many --chaos has made. Raises NoProgress where the safe heads stall,
+    or are unknown after `stop`."""
     highest, changed, first_safe, stopped = -1, time.monotonic(), None, None
     while True:
         check()
@@ -249,7 +251,9 @@ async def wait_for_end(
             stopped = stopped or now
             if now - stopped > FINAL_STATUS_SECONDS:
                 raise NoProgress("stopped without a comparison: not all nodes report their heads")
-        reached = settings.blocks is not None and safe >= settings.blocks
+        goals = [(settings.blocks, safe), (settings.chaos_faults, faults())]
+        given = [count >= goal for goal, count in goals if goal is not None]
+        reached = bool(given) and all(given)
         elapsed = settings.duration is not None and now - started >= settings.duration
         known = all(heads is not None for heads in status.nodes.values())
         if known and (reached or elapsed or stop.is_set()):

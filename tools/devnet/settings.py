@@ -62,6 +62,7 @@ class DevnetSettings:
     conductor: bool = False
     batcher: bool = True
     chaos: float | None = None
+    chaos_faults: int | None = None
     seed: int = 0
     altda: str | None = None
     scenarios: tuple[Scenario, ...] = ()
@@ -85,37 +86,9 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 def parse(argv: Sequence[str]) -> DevnetSettings:
     """Parses the flags. Raises SettingsError, or SystemExit(0) after --help."""
     given = _parser().parse_args(argv)
-    for name, value, least in (
-        ("--blocks", given.blocks, 1),
-        ("--duration", given.duration, 1),
-        ("--nodes", given.nodes, 1),
-        ("--l1-block-time", given.l1_block_time, 1),
-        ("--l2-block-time", given.l2_block_time, 1),
-    ):
-        if value is not None and not value >= least:
-            raise SettingsError(f"{name}: must be at least {least}, not {value}")
-    if given.nodes > MAX_VERIFIERS:
-        raise SettingsError(f"--nodes: must be at most {MAX_VERIFIERS}, not {given.nodes}")
+    _check_numbers(given)
     _check_log_level(given.log_level)
-    if given.l2_block_time > given.l1_block_time:
-        raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
-    if given.base_port and not 1024 <= given.base_port <= 65_500:
-        raise SettingsError(f"--base-port: must be 0 or 1024 to 65500, not {given.base_port}")
-    for name, address in (("--l1", given.l1), ("--beacon", given.beacon)):
-        if address is not None and not _is_url(address):
-            raise SettingsError(f"{name} {address}: must be {HTTP_URL.expected}")
-    if given.anvil and given.l1:
-        raise SettingsError("--anvil: --l1 gives another L1; give one of the two")
-    if given.beacon and not given.l1:
-        raise SettingsError("--beacon: give its --l1 as well")
-    if given.anvil and given.da == "blobs":
-        raise SettingsError(
-            "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
-        )
-    if given.el_sync and given.verifier_engine:
-        raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
-    if given.l1 and not given.beacon and given.da == "blobs":
-        raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
+    _check_services(given)
     _check_sequencers(given)
     return DevnetSettings(
         blocks=given.blocks,
@@ -135,20 +108,62 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         log_level=given.log_level,
         signer=given.signer,
         el_sync=given.el_sync,
-        external=ExternalServices(
-            l1=given.l1,
-            beacon=given.beacon,
-            anvil=given.anvil,
-            sequencer_engine=_engine("--sequencer-engine", given.sequencer_engine),
-            verifier_engine=_engine("--verifier-engine", given.verifier_engine),
-        ),
+        external=_external_services(given),
         sequencers=given.sequencers,
         conductor=given.conductor,
         batcher=not given.no_batcher,
         chaos=given.chaos,
+        chaos_faults=given.chaos_faults,
         seed=given.seed,
         altda=given.altda,
         scenarios=_scenarios(given),
+    )
+
+
+def _check_numbers(given: argparse.Namespace) -> None:
+    for name, value in (
+        ("--blocks", given.blocks),
+        ("--duration", given.duration),
+        ("--nodes", given.nodes),
+        ("--l1-block-time", given.l1_block_time),
+        ("--l2-block-time", given.l2_block_time),
+        ("--chaos-faults", given.chaos_faults),
+    ):
+        if value is not None and not value >= 1:
+            raise SettingsError(f"{name}: must be at least 1, not {value}")
+    if given.nodes > MAX_VERIFIERS:
+        raise SettingsError(f"--nodes: must be at most {MAX_VERIFIERS}, not {given.nodes}")
+    if given.l2_block_time > given.l1_block_time:
+        raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
+    if given.base_port and not 1024 <= given.base_port <= 65_500:
+        raise SettingsError(f"--base-port: must be 0 or 1024 to 65500, not {given.base_port}")
+
+
+def _check_services(given: argparse.Namespace) -> None:
+    for name, address in (("--l1", given.l1), ("--beacon", given.beacon)):
+        if address is not None and not _is_url(address):
+            raise SettingsError(f"{name} {address}: must be {HTTP_URL.expected}")
+    if given.anvil and given.l1:
+        raise SettingsError("--anvil: --l1 gives another L1; give one of the two")
+    if given.beacon and not given.l1:
+        raise SettingsError("--beacon: give its --l1 as well")
+    if given.anvil and given.da == "blobs":
+        raise SettingsError(
+            "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
+        )
+    if given.el_sync and given.verifier_engine:
+        raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
+    if given.l1 and not given.beacon and given.da == "blobs":
+        raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
+
+
+def _external_services(given: argparse.Namespace) -> ExternalServices:
+    return ExternalServices(
+        l1=given.l1,
+        beacon=given.beacon,
+        anvil=given.anvil,
+        sequencer_engine=_engine("--sequencer-engine", given.sequencer_engine),
+        verifier_engine=_engine("--verifier-engine", given.verifier_engine),
     )
 
 
@@ -174,6 +189,8 @@ def _check_sequencers(given: argparse.Namespace) -> None:
     if given.sequencers > 1 and not given.conductor:
         raise SettingsError("--sequencers: without a conductor each builds a chain of its own; add --conductor")
     if given.chaos is None:
+        if given.chaos_faults is not None:
+            raise SettingsError("--chaos-faults: there are no faults to count; add --chaos SECONDS")
         return
     if not LEAST_CHAOS_SECONDS <= given.chaos < float("inf"):
         raise SettingsError(f"--chaos: must be at least {LEAST_CHAOS_SECONDS:g}, not {given.chaos:g}")
@@ -307,6 +324,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--conductor", action="store_true", help="a conductor decides which sequencer leads, and fails over to another")
     add("--no-batcher", action="store_true", help="start no batcher: attach one, such as op-batcher, by network.json")
     add("--chaos", type=float, metavar="SECONDS", help=_CHAOS_HELP)
+    add("--chaos-faults", type=int, metavar="N", help="go on until --chaos has made N faults, beyond --blocks too")
     add("--faults", type=Path, metavar="FILE", help=_FAULTS_HELP)
     add("--seed", type=int, default=0, metavar="N", help="of the random pauses of --chaos, and of --faults")
     add("--anvil", metavar="BINARY", help="run this anvil as L1 instead of the embedded one (needs --da calldata)")

@@ -81,7 +81,7 @@ class AltDaResolver:
 
     def next(self) -> bytes | NeedInput | NeedChallenges | None:
         """The input, or what is needed for it; None if no input is needed, or it is skipped. Raises CriticalError if
-        it can be had neither from a DA server nor from L1: derivation cannot continue without it [AD6]."""
+        neither a DA server nor L1 has it: derivation cannot continue without it [AD6]."""
         needed = self.needed
         if needed is None:
             return None

@@ -184,7 +184,7 @@ class EngineCore:
 
     @property
     def interop(self) -> Interop:
-        """What the supervisor is told and has decided."""
+        """The events for the supervisor, and its decisions."""
         return self._state.interop
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:

@@ -28,6 +28,10 @@ LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN,
 """What the l1 process logs for its heads; here it is a health problem alone."""
 
 
+Handlers = dict[type[act.Action], Callable[[Any], None]]
+"""What performs an action, by its type."""
+
+
 class ActionHandler:
     """The ends of the channels that actions concern; `p2p` and `payloads` are None without a p2p process."""
 
@@ -50,65 +54,12 @@ class ActionHandler:
         if config.follow_url is not None:
             for result in FollowResult:
                 meter.count("follow_source_requests_total", 0, result=result.value)
-        self._handlers: dict[type[act.Action], Callable[[Any], None]] = {
-            act.SendToDerivation: lambda action: self._send(self._blocks, action),
-            act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),
-            act.SendToP2P: lambda action: self._send(self._payloads, action),
-            act.PublishBlock: self._publish_block,
-            act.RequestGap: self._request_gap,
-            act.RequestL1Blocks: lambda action: self._l1.request(action.blocks.first, action.blocks.count),
-            act.PublishStatus: lambda action: self._status.publish(action.status),
-            act.ShowProblem: self._show_problem,
-            act.WorkFailed: self._work_failed,
-            act.WorkRecovered: self._work_recovered,
-            act.ResetStarted: self._reset_started,
-            act.ResetRequested: lambda action: log.info("derivation requests a reset", reason=action.reason),
-            act.StartFound: self._start_found,
-            act.DerivationRestarted: self._derivation_restarted,
-            act.AttributesProcessed: self._attributes_processed,
-            act.UnsafeBlockReceived: self._unsafe_block_received,
-            act.UnsafeQueueChanged: self._unsafe_queue_changed,
-            act.UnsafeBlockInserted: self._unsafe_block_inserted,
-            act.UnsafeBlockDropped: self._unsafe_block_dropped,
-            act.PayloadFetched: lambda action: meter.observe("sequencer_sealing_seconds", action.seconds),
-            act.BuildFailed: lambda action: meter.count("sequencing_errors"),
-            act.BlockSequenced: self._block_sequenced,
-            act.SequencerStarted: lambda action: log.info("sequencer started", head=action.head),
-            act.SequencerStopped: lambda action: log.info("sequencer stopped", head=action.head),
-            act.StopWaitSkipped: lambda action: log.warn(
-                "stopping without the last block", code=Code.SEQUENCER_ADMIN.text, reason=action.reason
-            ),
-            act.LeaderOverridden: lambda action: log.warn(
-                "leader overridden, blocks are not committed to the conductor", code=Code.SEQUENCER_ADMIN.text
-            ),
-            act.SequencerWaits: lambda action: self._sequencer_waits.report(
-                Code.SEQUENCER_WAITS, "sequencer cannot build a block", reason=action.reason
-            ),
-            act.BlockFinalized: lambda action: log.debug("finalized L2 block", block=action.block),
-            act.ELSyncStarted: self._el_sync_started,
-            act.ELSyncSkipped: lambda action: log.info("skipping EL sync", reason=action.reason),
-            act.ELSyncFinished: self._el_sync_finished,
-            act.ELSyncProgressed: self._el_sync_progressed,
-            act.FollowSourceRead: lambda action: meter.count(
-                "follow_source_requests_total", result=action.result.value
-            ),
-            act.FollowSourceBehind: lambda action: log.warn(
-                "the follow source's safe head went back",
-                code=Code.FOLLOW_SOURCE.text,
-                source=action.block,
-                safe=action.safe,
-            ),
-            act.FollowSyncStarted: lambda action: log.info(
-                "the execution engine fetches the chain of the follow source", block=action.block
-            ),
-            act.FollowTargetDropped: lambda action: log.warn(
-                "going on without the block of the follow source",
-                code=Code.FOLLOW_SOURCE.text,
-                block=action.block,
-                reason=action.reason,
-            ),
-            act.FollowMoved: self._follow_moved,
-            act.L1FinalityRegressed: self._l1_finality_regressed,
+        self._handlers: Handlers = {
+            **self._message_handlers(),
+            **self._work_handlers(),
+            **self._block_handlers(),
+            **self._sequencer_handlers(),
+            **self._sync_handlers(),
         }
 
     def perform(self, actions: list[act.Action]) -> None:
@@ -121,6 +72,17 @@ class ActionHandler:
         self._resets.tick()
 
     # --- messages --------------------------------------------------------------------------------------------------
+
+    def _message_handlers(self) -> Handlers:
+        return {
+            act.SendToDerivation: lambda action: self._send(self._blocks, action),
+            act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),
+            act.SendToP2P: lambda action: self._send(self._payloads, action),
+            act.PublishBlock: self._publish_block,
+            act.RequestGap: self._request_gap,
+            act.RequestL1Blocks: lambda action: self._l1.request(action.blocks.first, action.blocks.count),
+            act.PublishStatus: lambda action: self._status.publish(action.status),
+        }
 
     def _send(self, server: Server | None, action: act.SendToDerivation | act.SendToP2P) -> None:
         if server is not None:
@@ -139,6 +101,18 @@ class ActionHandler:
             self._p2p.request(action.head.number, action.gap_end)
 
     # --- work and starts -------------------------------------------------------------------------------------------
+
+    def _work_handlers(self) -> Handlers:
+        return {
+            act.ShowProblem: self._show_problem,
+            act.WorkFailed: self._work_failed,
+            act.WorkRecovered: self._work_recovered,
+            act.ResetStarted: self._reset_started,
+            act.ResetRequested: lambda action: log.info("derivation requests a reset", reason=action.reason),
+            act.StartFound: self._start_found,
+            act.DerivationRestarted: self._derivation_restarted,
+            act.L1FinalityRegressed: self._l1_finality_regressed,
+        }
 
     def _work_failed(self, action: act.WorkFailed) -> None:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
@@ -182,7 +156,21 @@ class ActionHandler:
     def _derivation_restarted(self, action: act.DerivationRestarted) -> None:
         log.info("derivation restarted", safe=action.start.safe_head, base=action.start.base)
 
+    def _l1_finality_regressed(self, action: act.L1FinalityRegressed) -> None:
+        text = "ignoring a finalized L1 block below the last one"
+        log.error(text, code=Code.L1_CONTRADICTS.text, number=action.block.number)
+
     # --- blocks ----------------------------------------------------------------------------------------------------
+
+    def _block_handlers(self) -> Handlers:
+        return {
+            act.AttributesProcessed: self._attributes_processed,
+            act.UnsafeBlockReceived: self._unsafe_block_received,
+            act.UnsafeQueueChanged: self._unsafe_queue_changed,
+            act.UnsafeBlockInserted: self._unsafe_block_inserted,
+            act.UnsafeBlockDropped: self._unsafe_block_dropped,
+            act.BlockFinalized: lambda action: log.debug("finalized L2 block", block=action.block),
+        }
 
     def _attributes_processed(self, action: act.AttributesProcessed) -> None:
         found = action.processed
@@ -217,6 +205,20 @@ class ActionHandler:
         fields = {"number": found.number, "hash": to_hex(found.hash), "reason": found.reason}
         log.warn("dropping invalid unsafe block", code=Code.UNSAFE_BLOCK.text, **fields)
 
+    # --- sequencing ------------------------------------------------------------------------------------------------
+
+    def _sequencer_handlers(self) -> Handlers:
+        return {
+            act.PayloadFetched: lambda action: self._meter.observe("sequencer_sealing_seconds", action.seconds),
+            act.BuildFailed: lambda action: self._meter.count("sequencing_errors"),
+            act.BlockSequenced: self._block_sequenced,
+            act.SequencerStarted: lambda action: log.info("sequencer started", head=action.head),
+            act.SequencerStopped: lambda action: log.info("sequencer stopped", head=action.head),
+            act.StopWaitSkipped: self._stop_wait_skipped,
+            act.LeaderOverridden: self._leader_overridden,
+            act.SequencerWaits: self._sequencer_waiting,
+        }
+
     def _block_sequenced(self, action: act.BlockSequenced) -> None:
         found = action.sequenced
         ref = found.block.ref
@@ -226,7 +228,36 @@ class ActionHandler:
         self._meter.count("sequencer_sealing_total")
         log.info("sequenced block", block=ref, origin=ref.l1_origin, transactions=len(found.payload.transactions))
 
-    # --- EL sync ---------------------------------------------------------------------------------------------------
+    def _stop_wait_skipped(self, action: act.StopWaitSkipped) -> None:
+        log.warn("stopping without the last block", code=Code.SEQUENCER_ADMIN.text, reason=action.reason)
+
+    def _leader_overridden(self, _: act.LeaderOverridden) -> None:
+        text = "leader overridden, blocks are not committed to the conductor"
+        log.warn(text, code=Code.SEQUENCER_ADMIN.text)
+
+    def _sequencer_waiting(self, action: act.SequencerWaits) -> None:
+        text = "sequencer cannot build a block"
+        self._sequencer_waits.report(Code.SEQUENCER_WAITS, text, reason=action.reason)
+
+    def _count_transactions(self, payload: ExecutionPayload) -> None:
+        deposits = sum(map(is_deposit, payload.transactions))
+        self._meter.count("transactions_sequenced_total", deposits, type="deposits")
+        self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
+
+    # --- EL sync and follow source ---------------------------------------------------------------------------------
+
+    def _sync_handlers(self) -> Handlers:
+        return {
+            act.ELSyncStarted: self._el_sync_started,
+            act.ELSyncSkipped: lambda action: log.info("skipping EL sync", reason=action.reason),
+            act.ELSyncFinished: self._el_sync_finished,
+            act.ELSyncProgressed: self._el_sync_progressed,
+            act.FollowSourceRead: self._follow_source_read,
+            act.FollowSourceBehind: self._follow_source_behind,
+            act.FollowSyncStarted: self._follow_sync_started,
+            act.FollowTargetDropped: self._follow_target_dropped,
+            act.FollowMoved: self._follow_moved,
+        }
 
     def _el_sync_started(self, action: act.ELSyncStarted) -> None:
         log.info("starting EL sync", number=action.number, hash=to_hex(action.hash))
@@ -252,22 +283,25 @@ class ActionHandler:
         else:
             self._el_sync.end("the execution engine gets blocks again", block=found.current)
 
+    def _follow_source_read(self, action: act.FollowSourceRead) -> None:
+        self._meter.count("follow_source_requests_total", result=action.result.value)
+
+    def _follow_source_behind(self, action: act.FollowSourceBehind) -> None:
+        text, code = "the follow source's safe head went back", Code.FOLLOW_SOURCE.text
+        log.warn(text, code=code, source=action.block, safe=action.safe)
+
+    def _follow_sync_started(self, action: act.FollowSyncStarted) -> None:
+        log.info("the execution engine fetches the chain of the follow source", block=action.block)
+
+    def _follow_target_dropped(self, action: act.FollowTargetDropped) -> None:
+        text, code = "going on without the block of the follow source", Code.FOLLOW_SOURCE.text
+        log.warn(text, code=code, block=action.block, reason=action.reason)
+
     def _follow_moved(self, action: act.FollowMoved) -> None:
         """Blocks on top of ours are everyday without gossip."""
         reorged = action.new.number <= action.old.number
         write, code = (log.warn if reorged else log.debug), Code.FOLLOW_SOURCE.text
         write("moved to the follow source's chain", code=code, old=action.old, new=action.new)
-
-    # --- L1, counts ------------------------------------------------------------------------------------------------
-
-    def _l1_finality_regressed(self, action: act.L1FinalityRegressed) -> None:
-        text = "ignoring a finalized L1 block below the last one"
-        log.error(text, code=Code.L1_CONTRADICTS.text, number=action.block.number)
-
-    def _count_transactions(self, payload: ExecutionPayload) -> None:
-        deposits = sum(map(is_deposit, payload.transactions))
-        self._meter.count("transactions_sequenced_total", deposits, type="deposits")
-        self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
 
 
 def _code_of(failed: act.WorkFailed) -> Code:

@@ -85,9 +85,7 @@ class EngineStage:
         self._client = EngineClient(*engine)
         self._reading_client = EngineClient(*engine, self._client.record)
         self._conductor = ConductorClient(config.conductor_url, config.conductor_timeout, meter)
-        self._follow = None
-        if config.follow_url is not None:
-            self._follow = FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
+        self._follow = _follow_client(config, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._safe_heads = SafeHeadDatabase(config)
         self._loop = PeriodicTask("engine", self._step)
@@ -111,19 +109,7 @@ class EngineStage:
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
-        self._interop: InteropServer | None = None
-        if config.interop:
-            server = InteropServer(
-                config,
-                bus,
-                self._reading_client,
-                self._reader,
-                self._l1,
-                self.core.interop,
-                self._decide,
-                lambda: self.core.epoch,
-            )
-            self._interop = server
+        self._interop = self._interop_server(bus) if config.interop else None
         if self._p2p is not None:
             self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
         self._versions = ProtocolVersions(
@@ -134,6 +120,19 @@ class EngineStage:
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_derivation_status)
         self._actions.perform(self.core.take_actions())
+
+    def _interop_server(self, bus: Bus) -> InteropServer:
+        core = self.core
+        return InteropServer(
+            self.config,
+            bus,
+            self._reading_client,
+            self._reader,
+            self._l1,
+            core.interop,
+            self._decide,
+            lambda: core.epoch,
+        )
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
 
@@ -288,6 +287,12 @@ class EngineStage:
         if self._p2p is not None:
             self._p2p.repeat(0 if heads is None else heads.unsafe.number)
         return REPEAT_SECONDS
+
+
+def _follow_client(config: EngineConfig, meter: Meter) -> FollowClient | None:
+    if config.follow_url is None:
+        return None
+    return FollowClient(config.follow_url, config.follow_timeout, config.rollup, meter)
 
 
 def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:

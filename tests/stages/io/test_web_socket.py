@@ -26,6 +26,9 @@ from tests.support.web_socket_server import UNREADABLE_DATE, Answer, WebSocketSe
 
 T = TypeVar("T")
 
+SECONDS = 20.0
+"""For an answer that comes."""
+
 
 def with_client(server: WebSocketServer, use: Callable[[JsonRpcClient], Awaitable[T]], **options: Any) -> T:
     async def main() -> T:
@@ -40,9 +43,9 @@ def with_client(server: WebSocketServer, use: Callable[[JsonRpcClient], Awaitabl
     return run_within(60, main)
 
 
-async def failure_of(client: JsonRpcClient, method: str = "eth_x") -> EndpointError:
+async def failure_of(client: JsonRpcClient, method: str = "eth_x", timeout: float | None = None) -> EndpointError:
     with pytest.raises(EndpointError) as caught:
-        await client.call(method)
+        await client.call(method, timeout=timeout)
     assert str(caught.value).startswith("127.0.0.1:")
     assert "secret-key" not in str(caught.value)
     return caught.value
@@ -102,10 +105,11 @@ def test_errors_with_and_without_an_id() -> None:
                 await client.call(method)
             with pytest.raises(RpcFailure, match=method):
                 await client.batch([(method, []), (method, [])])
-        for error in await asyncio.gather(client.call("b"), client.call("b"), return_exceptions=True):
+        both = [client.call("b", timeout=0.3) for _ in range(2)]
+        for error in await asyncio.gather(*both, return_exceptions=True):
             assert isinstance(error, EndpointError)
 
-    with_client(WebSocketServer(answer=answer), use, timeout=0.3)
+    with_client(WebSocketServer(answer=answer), use)
 
 
 def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -> None:
@@ -245,18 +249,22 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
         for each in [*held, request]:
             await server.answer_properly(socket, each)
 
-    server = WebSocketServer(answer=hold)
+    server = WebSocketServer()
 
     async def use(client: JsonRpcClient) -> None:
+        # Within the short timeout nothing needs an answer, not even the handshake.
+        await client.call("eth_x", timeout=SECONDS)
+        server.answer = hold
         calls = [client.call("eth_x") for _ in range(late)]
         batches = [client.batch([("eth_y", []), ("eth_z", [])]) for _ in range(late)]
         found = await asyncio.gather(*calls, *batches, return_exceptions=True)
-        assert all("no answer within" in str(each) for each in found)
+        texts = {str(each).partition(": ")[2] for each in found}
+        assert texts == {"no answer within 0.2 s", "no answer within 0.4 s"}
         server.answer = release
-        assert await client.call("eth_x", 1) == ["eth_x", [1]]
-        assert "more than 100 answers to no request" in str(await failure_of(client))
+        assert await client.call("eth_x", 1, timeout=SECONDS) == ["eth_x", [1]]
+        assert "more than 100 answers to no request" in str(await failure_of(client, timeout=SECONDS))
 
-    with_client(server, use, timeout=1.0, max_concurrency=2 * late)
+    with_client(server, use, timeout=0.2, max_concurrency=2 * late)
     assert len(server.handshakes) == 1
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_until_end(
-    network: ScriptedNetwork, *flags: str, elapsed: float = 0.0, stopped: bool = False
+    network: ScriptedNetwork, *flags: str, elapsed: float = 0.0, stopped: bool = False, faults: Callable[[], int] = int
 ) -> tuple[NetworkStatus, float | None]:
     """The last status and the time of the first safe block; the run began `elapsed` seconds ago."""
 
@@ -46,7 +47,9 @@ def run_until_end(
             stop.set()
         started = time.monotonic() - elapsed
         async with asyncio.timeout(10):
-            return await runs.wait_for_end(network.check, network.poll, parse(flags), SilentView(), stop, started)
+            return await runs.wait_for_end(
+                network.check, network.poll, faults, parse(flags), SilentView(), stop, started
+            )
 
     return asyncio.run(scenario())
 
@@ -56,6 +59,16 @@ def test_a_run_ends_at_a_number_of_safe_blocks() -> None:
     status, first_safe = run_until_end(network, "--blocks", "5")
     assert status.nodes["verifier"] == NodeHeads(6, 5, 0) and network.polls == 5
     assert first_safe is not None
+
+
+CHAOS = ("--sequencers", "2", "--conductor", "--chaos", "2", "--chaos-faults", "3")
+
+
+@pytest.mark.parametrize(("blocks", "polls"), [((), 3), (("--blocks", "2"), 3), (("--blocks", "5"), 5)])
+def test_a_run_goes_on_until_all_its_faults_are_made(blocks: tuple[str, ...], polls: int) -> None:
+    network = ScriptedNetwork(1, 2, 3, 4, 5, 6)
+    run_until_end(network, *CHAOS, *blocks, faults=lambda: network.polls)
+    assert network.polls == polls
 
 
 def test_a_run_ends_by_duration_once_all_nodes_answer() -> None:

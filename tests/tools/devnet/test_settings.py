@@ -78,6 +78,8 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
         ("--sequencers 2", "--sequencers: without a conductor each builds a chain of its own; add --conductor"),
         ("--chaos 1 --sequencers 2 --conductor", "--chaos: must be at least 2, not 1"),
         ("--chaos nan --sequencers 2 --conductor", "--chaos: must be at least 2, not nan"),
+        ("--chaos-faults 3", "--chaos-faults: there are no faults to count; add --chaos SECONDS"),
+        ("--chaos 5 --sequencers 2 --conductor --chaos-faults 0", "--chaos-faults: must be at least 1, not 0"),
         ("--chaos 5 --conductor", "--chaos: there must be another sequencer to fail over to"),
         ("--chaos 5 --sequencers 2 --conductor --no-batcher", "--chaos: it ends with a comparison of safe blocks"),
         (

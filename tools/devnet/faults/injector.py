@@ -43,7 +43,8 @@ class NoRecovery(RuntimeError):
 
 
 class FaultInjector:
-    """Injects the faults in turn, each once the chain has advanced after the one before; `counts` says how often.
+    """Injects the faults in turn, each once the chain has advanced after the one before; `counts` are those that it has
+    advanced after.
 
     `conductor` is its URL, `every` the mean seconds between two faults, `say` shows a line to the user."""
 
@@ -76,8 +77,8 @@ class FaultInjector:
             leader = (await self._overview())["leader"]
             self._say(f"chaos: {name}; leader {leader}")
             await fault(leader)
-            self.counts[name] += 1
             await self._advance(name)
+            self.counts[name] += 1
 
     async def close(self) -> None:
         """Closes the connections."""
