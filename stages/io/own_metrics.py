@@ -60,20 +60,20 @@ OWN_METRICS: tuple[Metric, ...] = (
         _RPC,
         tuple((name,) for name in DerivationWaits.__struct_fields__),
     ),
+    Metric(
+        "l1_requests_per_block",
+        GAUGE,
+        "Calls to L1 for each L1 block that derivation read, over ten minutes",
+        (),
+        _RPC,
+        initial=UNKNOWN,
+    ),
     Metric("sequencing_window_left_blocks", GAUGE, "L1 blocks left of the window", (), _RPC, initial=UNKNOWN),
     # Endpoints, by l1 and blobs
     Metric("endpoint_in_use", GAUGE, "1 for the endpoint that is asked first", _ENDPOINT, _SOURCES),
     Metric("endpoint_usable", GAUGE, "0 while the endpoint is set aside", _ENDPOINT, _L1),
     Metric("endpoint_failures_total", COUNTER, "Failures, by what was wrong", (*_ENDPOINT, "fault"), _SOURCES),
     Metric("l1_blocks_fetched_total", COUNTER, "L1 blocks fetched and verified", (), _L1),
-    Metric(
-        "l1_requests_per_block",
-        GAUGE,
-        "Requests to L1 for each block fetched, over the last 100 blocks",
-        (),
-        _L1,
-        initial=UNKNOWN,
-    ),
     # What is dropped, refused or closed
     Metric(
         "rpc_server_connections_closed_total",

@@ -1,17 +1,14 @@
 """A prepared course in a folder, and its servers with all L2 blocks: `with course_servers(folder, size) as course`."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from rollup_node.tools.bench.race.course import prepare
 from rollup_node.tools.bench.race.course_files import CourseFacts
 from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.server import Listening, Message
+from rollup_node.tools.bench.race.node_run import ServerProcess
+from rollup_node.tools.bench.race.server import Listening
 
 SMALL = CourseSize(
     l1_blocks=20,
@@ -38,11 +35,5 @@ class ServedCourse:
 def course_servers(folder: Path, size: CourseSize = SMALL) -> Iterator[ServedCourse]:
     """Builds the course and serves it."""
     facts = prepare(folder, size)
-    command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), "--complete"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdin is not None and server.stdout is not None
-        urls = msgspec.json.decode(server.stdout.readline(), type=Message)
-        assert isinstance(urls, Listening)
-        yield ServedCourse(facts, folder / "rollup.json", urls)
-        server.stdin.close()
-        assert server.wait(20) == 0
+    with ServerProcess(folder, ["--complete"]) as server:
+        yield ServedCourse(facts, folder / "rollup.json", server.urls)

@@ -64,7 +64,7 @@ class L1Endpoint:
             on_notification=self._on_notification,
             on_exchange=self._meter.exchanged,
         )
-        self.notifications = self.requests = 0
+        self.notifications = 0
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
@@ -240,7 +240,6 @@ class L1Endpoint:
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
-        self.requests += 1
         self._meter.sent(method)
         start, error = time.monotonic(), OK
         try:
@@ -319,11 +318,6 @@ class L1Endpoints:
         return [
             f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
         ]
-
-    @property
-    def requests(self) -> int:
-        """How many requests were sent so far; a batch is one."""
-        return sum(endpoint.requests for endpoint in self.all)
 
     def counts(self) -> list[EndpointCounts]:
         """How each of them answers."""

@@ -24,7 +24,6 @@ from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
-from rollup_node.stages.l1.requests_per_block import RequestsPerBlock
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.endpoints import Endpoints
@@ -54,7 +53,6 @@ class L1Stage:
 
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
         self._config, self._meter = config, meter
-        self._cost = RequestsPerBlock()
         self._shown: dict[str, L1BlockRef] = {}
         for flag in ("true", "false"):
             meter.count("l1_source_cache_get", 0, type=BLOCKS, hit=flag)
@@ -222,8 +220,6 @@ class L1Stage:
     def _count_added(self, added: int, evicted: int) -> None:
         """Counts blocks that were added to the cache, and the ones that others gave way to."""
         self._meter.count("l1_blocks_fetched_total", added)
-        if added:
-            self._meter.set("l1_requests_per_block", self._cost.add(added, self._endpoints.requests))
         self._meter.count("l1_source_cache_add", min(added, evicted), type=BLOCKS, evicted="true")
         self._meter.count("l1_source_cache_add", max(added - evicted, 0), type=BLOCKS, evicted="false")
 

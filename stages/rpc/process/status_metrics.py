@@ -38,6 +38,7 @@ class StatusMetrics:
         self._set("sync_l1_lag_blocks", l1.lag_blocks)
         self._set("sync_blocks_per_second", progress.blocks_per_s)
         self._set("sync_eta_seconds", progress.eta_s)
+        self._set("l1_requests_per_block", status.l1_req_per_block)
         self._set("sequencing_window_left_blocks", None if window is None else window.left_blocks)
 
     def _set(self, name: str, value: float | None) -> None:

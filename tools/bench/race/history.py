@@ -18,14 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course import prepare
 from rollup_node.tools.bench.race.course_files import CourseFacts
 from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.node_run import ServerProcess
 from rollup_node.tools.bench.race.processes import memory_of_tree
-from rollup_node.tools.bench.race.server import Listening, Message
 
 WORKER_SHARE = 0.85
 REPLAY_SHARE = 0.9
@@ -70,14 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def served(folder: Path, size: CourseSize) -> Iterator[Course]:
     """Builds a course unless it is there, and serves it with all its L2 blocks."""
     facts = prepare(folder, size)
-    command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), "--complete"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdin is not None and server.stdout is not None
-        urls = msgspec.json.decode(server.stdout.readline(), type=Message)
-        assert isinstance(urls, Listening)
+    with ServerProcess(folder, ["--complete"]) as server:
+        urls = server.urls
         options = ("--l1", urls.l1, "--l1.beacon", urls.beacon, "--l2", urls.engine)
         yield Course(facts, (*options, "--rollup.config", str(folder / "rollup.json"), "--timeout", "60s"))
-        server.stdin.close()
 
 
 def measured(course: Course, folder: Path, workers: int) -> list[Figure]:

@@ -64,6 +64,7 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
             l1=change(nothing.l1, lag_blocks=55, lag_s=660),
             progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
             sequencing_window=SequencingWindow(100, 40, 60),
+            l1_req_per_block=3.1,
         )
         found = metrics_of(syncing, source)
         expected = {
@@ -78,6 +79,7 @@ def test_a_syncing_node_and_one_of_which_nothing_is_known(with_rpc: RunWithRpc) 
             "sync_l1_lag_seconds": 660,
             "sync_blocks_per_second": 2.5,
             "sync_eta_seconds": 12,
+            "l1_requests_per_block": 3.1,
             "sequencing_window_left_blocks": 60,
         }
         assert {name: found[name] for name in expected} == expected
