@@ -3,19 +3,14 @@
 import asyncio
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.node.system.exit_codes import ExitCode
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
-from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.faults.injector import NoRecovery
+from rollup_node.tools.devnet.endings import exit_code
 from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
-from rollup_node.tools.devnet.network import StartFailed
-from rollup_node.tools.devnet.run import NoProgress, RunResult, UnusableDirectory, data_directory, run
+from rollup_node.tools.devnet.run import RunResult, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
 from rollup_node.tools.faults.verdict import summary, table
 
@@ -25,30 +20,15 @@ SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "proces
 def main(argv: Sequence[str]) -> int:
     """Runs a local network; the exit code is 0 only when all output roots are equal, and the checks of --chaos hold."""
     started = time.monotonic()
-    try:
-        settings = parse(argv)
-        if settings.prepare:
-            return _prepare(settings)
-        with data_directory(settings.data_dir) as root:
-            result = asyncio.run(run(settings, root, views.choose(settings.json, settings.blocks), started))
-    except SettingsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (
-        ProgramExited,
-        StartFailed,
-        UnusableDirectory,
-        NoProgress,
-        NoRecovery,
-        EndpointError,
-        RpcFailure,
-        OSError,
-    ) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted before the output roots were compared", file=sys.stderr)
-        return ExitCode.INTERRUPTED
+    return exit_code(lambda: _run(argv, started))
+
+
+def _run(argv: Sequence[str], started: float) -> int:
+    settings = parse(argv)
+    if settings.prepare:
+        return _prepare(settings)
+    with data_directory(settings.data_dir) as root:
+        result = asyncio.run(run(settings, root, views.choose(settings.json, settings.blocks), started))
     _print(result, settings.json)
     return 0 if result.passed else 1
 

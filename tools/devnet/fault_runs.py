@@ -17,13 +17,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
-from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.network import StartFailed
-from rollup_node.tools.devnet.run import NoProgress, UnusableDirectory, data_directory, run
-from rollup_node.tools.devnet.settings import SettingsError, parse
+from rollup_node.tools.devnet.endings import exit_code
+from rollup_node.tools.devnet.run import data_directory, run
+from rollup_node.tools.devnet.settings import parse
 from rollup_node.tools.devnet.view import choose
-from rollup_node.tools.faults.scenario import Scenario, ScenarioError, parse_scenarios, select
+from rollup_node.tools.faults.scenario import Scenario, parse_scenarios, select
 from rollup_node.tools.faults.verdict import Verdict, summary, table
 
 SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
@@ -32,45 +30,31 @@ SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
 def main(argv: Sequence[str] | None = None) -> int:
     """Exits with 0 if every scenario passed and the nodes have one chain."""
     given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+    return exit_code(lambda: _list(given) if given.command == "list" else _run(given))
+
+
+def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
+    return select(parse_scenarios(given.file.read_text()), given.only)
+
+
+def _list(given: argparse.Namespace) -> int:
+    print("\n".join(f"{each.name:44} {' '.join(each.cases)}".rstrip() for each in _scenarios(given)))
+    return 0
+
+
+def _run(given: argparse.Namespace) -> int:
     started = time.monotonic()
-    try:
-        scenarios = select(parse_scenarios(given.file.read_text()), given.only)
-        if given.command == "list":
-            print("\n".join(f"{each.name:44} {' '.join(each.cases)}".rstrip() for each in scenarios))
-            return 0
-        settings = dataclasses.replace(
-            parse([*(["--data-dir", str(given.data_dir)] if given.data_dir else []), "--seed", str(given.seed)]),
-            scenarios=_order(scenarios, given.seed, given.minutes),
-            scenario_seconds=60 * given.minutes if given.minutes else None,
-            json=given.json,
-        )
-        with data_directory(settings.data_dir) as root:
-            result = asyncio.run(run(settings, root, choose(given.json, None), started))
-    except OSError as error:
-        print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    except (
-        ScenarioError,
-        SettingsError,
-        UnicodeDecodeError,
-        ProgramExited,
-        StartFailed,
-        UnusableDirectory,
-        NoProgress,
-        EndpointError,
-        RpcFailure,
-    ) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted before the output roots were compared", file=sys.stderr)
-        return 130
+    settings = dataclasses.replace(
+        parse([*(["--data-dir", str(given.data_dir)] if given.data_dir else []), "--seed", str(given.seed)]),
+        scenarios=_order(_scenarios(given), given.seed, given.minutes),
+        scenario_seconds=60 * given.minutes if given.minutes else None,
+        json=given.json,
+    )
+    with data_directory(settings.data_dir) as root:
+        result = asyncio.run(run(settings, root, choose(given.json, None), started))
     if given.json:
-        print(
-            json.dumps(
-                {"seed": given.seed, "equal": result.output_roots_equal, "scenarios": [*map(summary, result.verdicts)]}
-            )
-        )
+        found = [*map(summary, result.verdicts)]
+        print(json.dumps({"seed": given.seed, "equal": result.output_roots_equal, "scenarios": found}))
     else:
         _print(result.verdicts, given.seed)
         print("output roots equal" if result.output_roots_equal else "output roots DIFFER")
