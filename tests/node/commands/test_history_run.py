@@ -130,7 +130,9 @@ def test_an_interrupted_run_is_resumed(course: ServedCourse, history: Path, tmp_
     out = tmp_path / "out"
     shutil.copytree(history, out)
     (out / "manifest" / f"range-{course.first:012d}.json").unlink()
-    with subprocess.Popen(_command(course, out, "--warmup", "1"), stderr=subprocess.PIPE, text=True) as run:
+    # With one request a second the range is still read when it is interrupted.
+    slow = _command(course, out, "--warmup", "1", "--rate", "1")
+    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         child = _range_process(out, run)
         run.send_signal(signal.SIGINT)

@@ -83,7 +83,7 @@ class SequencerClient:
         except (CallFailed, TypeError, KeyError, ValueError):
             return None
 
-    async def _call(self, method: str, *params: Any, timeout: float = POLL_SECONDS) -> Any:
+    async def _call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
         try:
             return await self._rpc.call(method, *params, timeout=timeout)
         except (EndpointError, RpcFailure) as error:

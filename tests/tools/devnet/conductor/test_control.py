@@ -10,6 +10,7 @@ import pytest
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.tools.devnet.conductor import control as controls
+from rollup_node.tools.devnet.conductor import sequencers
 from rollup_node.tools.devnet.conductor.cluster import Cluster
 from rollup_node.tools.devnet.conductor.control import Control
 from rollup_node.tools.devnet.conductor.health import HealthChecks, SequencerReport
@@ -19,6 +20,12 @@ from tests.support.sequencer_servers import SequencerServer
 
 UNSAFE_INTERVAL = 6.0
 Scenario = Callable[["Network"], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def no_late_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sequencer that does not answer refuses at once; on a machine that is busy others may take their time."""
+    monkeypatch.setattr(sequencers, "POLL_SECONDS", 20.0)
 
 
 def recent_chain(count: int, age: float = 0.0) -> list[ExecutionPayload]:
