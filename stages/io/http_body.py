@@ -1,16 +1,17 @@
 """Reads HTTP response bodies of endpoints that may send anything: bounded in bytes, compressed or not."""
 
 import asyncio
-import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import aiohttp
+    from isal import isal_zlib
 
 CHUNK = 1 << 20
 PIECE = 256 << 10
-_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+_GZIP_OR_ZLIB = 15 | 32
+"""The size of the window, and that the header says which of both."""
 
 
 class BodyTooLargeError(Exception):
@@ -80,20 +81,25 @@ def is_compressed(encoding: str) -> bool:
     return encoding.lower() not in ("", "identity")
 
 
-def _inflater(encoding: str) -> "zlib._Decompress | None":
+def _inflater(encoding: str) -> "isal_zlib.Decompress | None":
     if not is_compressed(encoding):
         return None
     if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
         raise BodyEncodingError(f"the answer has the content encoding {encoding[:40]!r}")
-    return zlib.decompressobj(_GZIP_OR_ZLIB)
+    # Processes whose endpoints do not compress never need it.
+    from isal import isal_zlib
+
+    return isal_zlib.decompressobj(_GZIP_OR_ZLIB)
 
 
-def _inflated(inflater: "zlib._Decompress", data: bytes, limit: int) -> Iterator[bytes]:
+def _inflated(inflater: "isal_zlib.Decompress", data: bytes, limit: int) -> Iterator[bytes]:
     """The decompressed data in chunks of at most CHUNK bytes."""
+    from isal.igzip_lib import IsalError
+
     chunk = min(CHUNK, limit + 1)
     try:
         while data and not inflater.eof:
             yield inflater.decompress(data, chunk)
             data = inflater.unconsumed_tail
-    except zlib.error:
+    except IsalError:  # type: ignore[misc]  # its stub declares an instance
         raise BodyEncodingError("the compressed answer is damaged") from None

@@ -7,7 +7,7 @@
 
 The node is started as its users start it, without P2P. Its L1, Beacon API and engine are one process whose answers are
 prepared, and whose own CPU is printed. Only runs that end with the course's safe head count. With --op-node that binary
-runs in turn with this node. The default course takes some ten seconds to build and 220 MB."""
+runs in turn with this node. The default course takes some ten seconds to build and 250 MB."""
 
 import argparse
 import os

@@ -20,6 +20,7 @@ from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseWriter, read_facts
 from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.gzip_body import deflated
 from rollup_node.tools.bench.race.l1_blocks import Included, MadeL1Block, make_l1_block, next_time
 from rollup_node.tools.bench.race.l1_events import (
     BATCHER,
@@ -135,6 +136,7 @@ class _Builder:
         number = block.header.number
         for kind, body in (("full", block.full), ("hashes", block.hashes), ("receipts", block.receipts)):
             self._writer.add(f"l1/{number}/{kind}", body)
+            self._writer.add(f"l1/{number}/{kind}/deflated", deflated(body))
 
     def _add_blobs(self, slot: int, blobs: Sequence[Blob]) -> None:
         hashes = [to_hex(versioned_hash(blob.commitment)) for blob in blobs]

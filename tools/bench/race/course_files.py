@@ -13,9 +13,10 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.gzip_body import Prepared
 from rollup_node.tools.bench.timed_engine import SECRET
 
-VERSION = 2
+VERSION = 3
 """Of the files; raised when what is in them changes."""
 
 
@@ -92,6 +93,10 @@ class CourseFiles:
         """A body by its name. Raises KeyError."""
         start, size = self._index[name]
         return self._bodies[start : start + size]
+
+    def prepared(self, name: str) -> Prepared:
+        """A body of L1 by its name. Raises KeyError."""
+        return Prepared(self.body(name), self.body(f"{name}/deflated"))
 
     def close(self) -> None:
         """Closes the file of the bodies."""

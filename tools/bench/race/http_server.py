@@ -14,11 +14,12 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s" % (status.value, status.phrase.
 
 
 class Answer(NamedTuple):
-    """A response: its body in parts."""
+    """A response: its body in parts, and how they are encoded."""
 
     parts: list[bytes]
     status: int = 200
     media: bytes = JSON
+    encoding: bytes = b""
 
 
 Handler = Callable[[bytes, bytes, bytes], Answer]
@@ -70,8 +71,10 @@ class HttpConnection(asyncio.Protocol):
 
     def _answer(self, answer: Answer, is_last: bool) -> None:
         size = sum(map(len, answer.parts))
-        head = b"%s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
-        parts = [head % (_STATUS_LINES[answer.status], answer.media, size), *answer.parts]
+        head = b"%s\r\nContent-Type: %s\r\nContent-Length: %d\r\n" % (_STATUS_LINES[answer.status], answer.media, size)
+        if answer.encoding:
+            head += b"Content-Encoding: %s\r\n" % answer.encoding
+        parts = [head + b"\r\n", *answer.parts]
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._write, parts, is_last)
         else:

@@ -8,6 +8,7 @@ import orjson
 
 from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.gzip_body import Prepared
 from rollup_node.tools.bench.race.http_server import SSZ, Answer
 from rollup_node.tools.bench.race.rpc_methods import RpcMethods
 
@@ -17,8 +18,8 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
 
 
 class L1Endpoint:
-    """The methods that rollup nodes call; blocks are counted by what is asked for. The last `fresh` blocks are there
-    only after as many calls of `advance`."""
+    """The methods that rollup nodes call, with answers in gzip for clients that take it; blocks are counted by what is
+    asked for. The last `fresh` blocks are there only after as many calls of `advance`."""
 
     def __init__(self, course: CourseFiles, fresh: int = 0) -> None:
         self._course, facts = course, course.facts
@@ -54,16 +55,14 @@ class L1Endpoint:
         number = self._first if label == "earliest" else int(label, 16)
         return number if self._first <= number <= self.head else None
 
-    def _block(self, number: int | None, full: bool) -> bytes:
-        return (
-            NULL
-            if number is None or number > self.head
-            else self._course.body(f"l1/{number}/{'full' if full else 'hashes'}")
-        )
+    def _block(self, number: int | None, full: bool) -> bytes | Prepared:
+        return self._body(number, "full" if full else "hashes")
 
-    def _receipts(self, name: str) -> bytes:
-        number = self._numbers.get(name) if len(name) == 66 else self._number(name)
-        return NULL if number is None or number > self.head else self._course.body(f"l1/{number}/receipts")
+    def _receipts(self, name: str) -> bytes | Prepared:
+        return self._body(self._numbers.get(name) if len(name) == 66 else self._number(name), "receipts")
+
+    def _body(self, number: int | None, kind: str) -> bytes | Prepared:
+        return NULL if number is None or number > self.head else self._course.prepared(f"l1/{number}/{kind}")
 
 
 class BeaconApi:

@@ -1,5 +1,6 @@
 """The L1 and the Beacon API of a race."""
 
+import gzip
 from typing import Any
 
 import orjson
@@ -32,6 +33,20 @@ def test_blocks_by_number_label_and_hash(course: CourseFiles) -> None:
         "eth_getBlockByNumber full": 1,
         "eth_getBlockByHash full": 1,
     }
+
+
+def test_answers_are_compressed_for_clients_that_take_it(course: CourseFiles) -> None:
+    endpoint, facts = L1Endpoint(course), course.facts
+    calls = [("eth_getBlockByHash", [facts.l1_hashes[3], True]), ("eth_blockNumber", [])]
+    asked = orjson.dumps([{"id": 1, "method": name, "params": params} for name, params in calls])
+    plain = endpoint.rpc.respond(b"/", b"POST / HTTP/1.1", asked)
+    size = endpoint.rpc.sizes["eth_getBlockByHash full"]
+    packed = endpoint.rpc.respond(b"/", b"POST / HTTP/1.1\r\naccept-encoding: deflate, gzip", asked)
+    assert (plain.encoding, packed.encoding) == (b"", b"gzip")
+    assert gzip.decompress(b"".join(packed.parts)) == b"".join(plain.parts)
+    assert endpoint.rpc.sizes["eth_getBlockByHash full"] < 1.6 * size
+    small = orjson.dumps({"id": 1, "method": "eth_blockNumber"})
+    assert not endpoint.rpc.respond(b"/", b"POST / HTTP/1.1\r\naccept-encoding: gzip", small).encoding
 
 
 def test_fresh_blocks_come_one_by_one(course: CourseFiles) -> None:
