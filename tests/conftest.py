@@ -21,8 +21,9 @@ os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
 # Bytecode is compiled once, not by each of the workers and programs that start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Under nohup the programs of the tests would ignore SIGHUP.
+# Under nohup the programs of the tests would ignore SIGHUP, and in the background of a shell SIGINT.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # The time of an example means nothing on a machine that does other work beside the tests.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
