@@ -6,6 +6,7 @@ worker is lost. Nothing here blocks."""
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -74,7 +75,8 @@ class Bus:
         self._ends: list[ChannelEnd] = []
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._liveness_due = 0.0
+        self._liveness_due = self._due = 0.0
+        self._readable: set[ChannelEnd] = set()
         self._on_close: list[Callable[[], None]] = []
         _unclosed.add(self)
 
@@ -162,16 +164,24 @@ class Bus:
         self._on_close.append(action)
 
     def _poll(self) -> float:
+        """Receives on the ends whose sockets are readable, and on all when a tick is due: to find that nothing has come
+        costs as much as a message."""
         now = time.monotonic()
+        readable, self._readable = set(self._ends) if now >= self._due else self._readable, set()
         if now >= self._liveness_due:
             self._liveness_due = aligned_deadline(now, LIVENESS_SECONDS)
             self.transport.release_dead_readers()
         due = self._liveness_due
         for end in self._ends:
-            if end.receive():
-                self._wake.set()
+            if end in readable and end.receive():
+                self._on_readable(end)
             due = min(due, end.tick(now))
+        self._due = due
         return due
+
+    def _on_readable(self, end: ChannelEnd) -> None:
+        self._readable.add(end)
+        self._wake.set()
 
     async def _wait(self, due: float) -> None:
         alarm = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._wake.set)
@@ -183,12 +193,14 @@ class Bus:
     def _listen(self, end: ChannelEnd) -> None:
         if self._loop is not None:
             for socket in end.sockets:
-                self._loop.add_reader(socket.fileno, self._wake.set)
+                self._loop.add_reader(socket.fileno, self._on_readable, end)
 
     def _add(self, end: E) -> E:
         self._ends.append(end)
+        for socket in end.sockets:
+            socket.on_readable = partial(self._on_readable, end)
         self._listen(end)
-        self._wake.set()
+        self._on_readable(end)
         return end
 
     def _entry(self, channel: str, pattern: Pattern, *, serving: bool) -> Channel:
@@ -212,7 +224,6 @@ class Bus:
             kind,
             socket_path(self._directory, entry.name),
             bind=kind in (zmq.ROUTER, zmq.XPUB),
-            on_readable=self._wake.set,
             routing_id=self.process_id.routing_id() if kind == zmq.DEALER else b"",
             only_connected=only_connected,
         )

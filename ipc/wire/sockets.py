@@ -10,6 +10,8 @@ MAX_MESSAGE_BYTES = 256 << 20
 MAX_PATH_BYTES = 107
 _RECONNECT_MS = 20
 _NOT_SENT = (zmq.EAGAIN, zmq.EHOSTUNREACH)
+# Operators of the enums cost more than a small message.
+_NOBLOCK, _EVENTS, _POLLIN = int(zmq.NOBLOCK), int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 def socket_path(directory: Path, channel: str) -> Path:
@@ -29,8 +31,8 @@ def check_paths(directory: Path, channels: Iterable[str]) -> None:
 
 
 class ChannelSocket:
-    """One socket, bound or connected for its whole life. `on_readable` is called when a send leaves messages waiting
-    that `fileno` will not signal."""
+    """One socket, bound or connected for its whole life. Its owner sets `on_readable`, which is called when a send
+    leaves messages waiting that `fileno` will not signal."""
 
     def __init__(
         self,
@@ -39,14 +41,13 @@ class ChannelSocket:
         path: Path,
         *,
         bind: bool,
-        on_readable: Callable[[], None],
         routing_id: bytes = b"",
         queue: int = 256,
         only_connected: bool = False,
     ) -> None:
         self._socket = context.socket(kind)
         self._path = path if bind else None
-        self._on_readable = on_readable
+        self.on_readable: Callable[[], None] = lambda: None
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.SNDHWM, queue),
@@ -74,15 +75,15 @@ class ChannelSocket:
     def send(self, frames: list[bytes]) -> bool:
         """Queues the message without waiting; False when the other side is gone or its queue is full."""
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
+            self._socket.send_multipart(frames, _NOBLOCK)
         except zmq.ZMQError as error:
             if error.errno not in _NOT_SENT:
                 raise
             return False
         finally:
             # The descriptor is edge-triggered and a send consumes the edge: ask for waiting messages here.
-            if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-                self._on_readable()
+            if int(self._socket.getsockopt(_EVENTS)) & _POLLIN:
+                self.on_readable()
         return True
 
     def receive(self, handle: Callable[[list[bytes]], None]) -> bool:
@@ -90,7 +91,7 @@ class ChannelSocket:
         before waiting for `fileno`."""
         for _ in range(BATCH):
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                frames = self._socket.recv_multipart(_NOBLOCK)
             except zmq.Again:
                 return False
             handle(frames)

@@ -30,11 +30,11 @@ class SocketFactory:
             kind,
             self.path,
             bind=kind == zmq.ROUTER,
-            on_readable=self._on_readable,
             routing_id=routing_id,
             queue=queue,
             only_connected=only_connected,
         )
+        socket.on_readable = self._on_readable
         self._opened.append(socket)
         return socket
 
