@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.json_answers import RpcFailure
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
 from rollup_node.stages.protocol.foreign_json import one_line
 
@@ -16,18 +17,23 @@ NEWEST_PART = 1 / 16
 
 
 class EndpointRecord:
-    """The requests to one endpoint and how they ended. `wall` returns Unix seconds."""
+    """The requests to one endpoint and how they ended. `wall` returns Unix seconds; with `meter` they are metrics too
+    [MET28]."""
 
-    def __init__(self, kind: str, name: str, wall: Callable[[], float] = time.time) -> None:
-        self._kind, self._name, self._wall = kind, name, wall
+    def __init__(
+        self, kind: str, name: str, wall: Callable[[], float] = time.time, *, meter: Meter | None = None
+    ) -> None:
+        self._kind, self._name, self._wall, self._meter = kind, name, wall, meter
         self._requests = self._errors = self._throttled = 0
         self._latency: float | None = None
         self._error, self._error_at, self._throttled_at = "", 0, 0
         self._is_failing = False
+        self._count(0)
 
     def answered(self, seconds: float, calls: int = 1) -> None:
         """A request of so many calls was answered after `seconds`."""
         self._requests += calls
+        self._count(calls)
         self._is_failing = False
         before = seconds if self._latency is None else self._latency
         self._latency = before + (seconds - before) * NEWEST_PART
@@ -39,9 +45,12 @@ class EndpointRecord:
         self._errors += 1
         self._is_failing = True
         self._error, self._error_at = one_line(self._own_words(error))[:MAX_ERROR], int(self._wall())
-        if is_throttled(error) if throttled is None else throttled:
+        if throttled is None:
+            throttled = is_throttled(error)
+        if throttled:
             self._throttled += 1
             self._throttled_at = self._error_at
+        self._count(calls, int(throttled))
 
     def counts(self, in_use: bool, verdict: str = "") -> EndpointCounts:
         """The record as it is published; `verdict` says why the endpoint is set aside."""
@@ -59,6 +68,11 @@ class EndpointRecord:
             throttled_at=self._throttled_at,
             verdict=one_line(verdict)[:MAX_ERROR],
         )
+
+    def _count(self, calls: int, throttled: int = 0) -> None:
+        if self._meter is not None:
+            self._meter.count("endpoint_calls_total", calls, rpc=self._kind, endpoint=self._name)
+            self._meter.count("endpoint_throttled_total", throttled, rpc=self._kind, endpoint=self._name)
 
     def _own_words(self, error: Exception) -> str:
         return str(error).removeprefix(f"{self._name}: ")

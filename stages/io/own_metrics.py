@@ -70,6 +70,8 @@ OWN_METRICS: tuple[Metric, ...] = (
     ),
     Metric("sequencing_window_left_blocks", GAUGE, "L1 blocks left of the window", (), _RPC, initial=UNKNOWN),
     # Endpoints, by l1 and blobs
+    Metric("endpoint_calls_total", COUNTER, "Calls to the endpoint; each of a batch is one", _ENDPOINT, _SOURCES),
+    Metric("endpoint_throttled_total", COUNTER, "Requests refused as too many", _ENDPOINT, _SOURCES),
     Metric("endpoint_in_use", GAUGE, "1 for the endpoint that is asked first", _ENDPOINT, _SOURCES),
     Metric("endpoint_usable", GAUGE, "0 while the endpoint is set aside", _ENDPOINT, _L1),
     Metric("endpoint_failures_total", COUNTER, "Failures, by what was wrong", (*_ENDPOINT, "fault"), _SOURCES),

@@ -151,6 +151,31 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                     ),
                 ),
             ),
+            Panel(
+                "Calls in a day",
+                "none",
+                (
+                    Query(
+                        f"sum by (rpc, endpoint) (increase({_p('endpoint_calls_total')}{{}}[1d]))",
+                        "{{rpc}} {{endpoint}}",
+                    ),
+                    Query(
+                        f"sum by (rpc, endpoint) (increase({_p('endpoint_throttled_total')}{{}}[1d]))",
+                        "{{rpc}} {{endpoint}} throttled",
+                    ),
+                ),
+            ),
+            Panel(
+                "Received in a day",
+                "bytes",
+                (
+                    Query(
+                        f"sum by (rpc, method) (increase({_p('rpc_client_results_size_total')}"
+                        '{rpc!="engine-api"}[1d]))',
+                        "{{rpc}} {{method}}",
+                    ),
+                ),
+            ),
             Panel("Endpoint in use", "none", (Query(_p("endpoint_in_use{}"), "{{rpc}} {{endpoint}}"),)),
             Panel("L1 requests for each L1 block", "none", (Query(_p("l1_requests_per_block{}"), "requests"),)),
             Panel("Received", "Bps", (Query(_rate("rpc_client_results_size_total", "rpc"), "{{rpc}}"),)),

@@ -117,7 +117,7 @@ class BeaconEndpoint:
         self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
     ) -> None:
         self.name = endpoint_name(url)
-        self.record = EndpointRecord("beacon", self.name)
+        self.record = EndpointRecord(RPC, self.name, meter=meter)
         self._base, self._headers, self._timeout = URL(url), headers, config.timeout
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large

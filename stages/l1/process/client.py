@@ -68,7 +68,7 @@ class L1Endpoint:
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
-        self.record = EndpointRecord("l1", self.name)
+        self.record = EndpointRecord(RPC, self.name, meter=meter)
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._chain_checked = False

@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.endpoint_record import EndpointRecord, is_throttled
 from rollup_node.stages.io.json_answers import RpcFailure
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.endpoints import MAX_ERROR, EndpointCounts
 
 
@@ -27,6 +28,18 @@ def test_requests_errors_and_the_last_failure() -> None:
     record.answered(0.01)
     assert not record.counts(True).failing
     assert record.counts(False, "is\nbehind").verdict == "is behind"
+
+
+def test_calls_and_refusals_are_metrics_from_zero() -> None:
+    """[MET28]"""
+    meter = Meter("l1")
+    record = EndpointRecord("l1", "host:1", meter=meter)
+    assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 0.0' in meter.text()
+    record.answered(0.016, calls=20)
+    record.failed(EndpointError("host:1", "HTTP status 429", 429), 2)
+    record.failed(EndpointError("host:1", "gone"))
+    assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 23.0' in meter.text()
+    assert b'endpoint_throttled_total{endpoint="host:1",rpc="l1"} 1.0' in meter.text()
 
 
 @pytest.mark.parametrize(
