@@ -66,6 +66,12 @@ def _warn(text: str) -> None:
     print(f"{PROGRAM}: warning: {text}", file=sys.stderr)
 
 
+def check_batches_on_l1(command: ParsedCommand) -> None:
+    """Raises SetupError for a chain whose batches are not on L1."""
+    if command.chain.config.alt_da is not None:
+        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+
+
 class Outputs(NamedTuple):
     """Descriptors for results and for the one line of an error, apart from the log."""
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_endpoints, parse
-from rollup_node.node.commands.flags import FlagParser, block_number
+from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
+from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.history.folder import HistoryFolder, RunFile
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
@@ -114,8 +114,7 @@ def plan(arguments: Sequence[str]) -> int:
 
 def _parser(name: str, description: str) -> FlagParser:
     parser = FlagParser(f"history {name}", description, HELP_EPILOG)
-    parser.add_argument("--from-l1", type=block_number, required=True, metavar="A", help="first L1 block")
-    parser.add_argument("--to-l1", type=block_number, required=True, metavar="B", help="last L1 block, included")
+    parser.add_l1_range()
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the tables go; all workers need it")
     parser.add_l2_source()
     parser.add_argument(
@@ -149,20 +148,17 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     _, rest = parser.parse_known_args(list(arguments))
     command = parse(parser, arguments)
     flags, config = command.flags, command.chain.config
-    if flags.to_l1 < flags.from_l1:
-        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+    check_l1_range(flags)
     if flags.from_l1 <= config.genesis.l1.number:
         raise SetupError(f"--from-l1 {flags.from_l1} is not after the chain's L1 genesis, {config.genesis.l1.number}")
-    if (flags.l2 is None) == (flags.l2_blocks is None):
-        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
+    check_l2_source(flags)
     if flags.l2_blocks is not None and flags.safe_head is None:
         raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
     if flags.l2_blocks is not None and (flags.workers > 1 or flags.scheduler is not None):
         raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
     if flags.scheduler is not None and flags.workers > 1:
         raise SetupError("--workers is for a cluster on this machine: leave it out with --scheduler")
-    if config.alt_da is not None:
-        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+    check_batches_on_l1(command)
     if not flags.jsonl and importlib.util.find_spec("pyarrow") is None:
         raise SetupError(f"Parquet files need the package pyarrow: {INSTALL}, or give --jsonl")
     folder = HistoryFolder(Path(flags.out).absolute())
