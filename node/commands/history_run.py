@@ -63,9 +63,8 @@ def run(arguments: Sequence[str]) -> int:
     """Runs `history run`; 0 when all ranges are complete and all seams close."""
     plan = _plan("run", RUN, arguments)
     flags = plan.command.flags
-    known = plan.folder.run_file()
-    run_file = with_last(plan.run, known)
-    with executor(flags.workers, flags.scheduler) as runner:
+    with plan.folder.locked(), executor(flags.workers, flags.scheduler) as runner:
+        run_file = with_last(plan.run, plan.folder.run_file())
         plan.folder.open(run_file)
         more: tuple[str, ...] = ("--workers", "1") if runner.workers > 1 else ()
         if flags.rate is not None:

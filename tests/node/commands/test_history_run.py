@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.node.history.folder import HistoryFolder
 from rollup_node.node.history.tables import Table
 from tests.support.course_servers import ServedCourse, course_servers
 
@@ -188,6 +189,17 @@ def test_bad_input_is_one_line_and_nothing_is_overwritten(
     out, err = capsys.readouterr()
     assert out == "" and text in err and len(err.splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in history.rglob("*")} == before
+
+
+def test_a_second_run_on_the_same_folder(
+    course: ServedCourse, history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HistoryFolder(history).locked():
+        assert cli.main(_command(course, history, "--warmup", "1")[3:]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err == (
+        f'rollup-node: --out: another run writes "{history}": wait for its end, or name another folder\n'
+    )
 
 
 def test_an_l2_source_of_another_chain(
