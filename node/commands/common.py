@@ -20,7 +20,7 @@ from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import Endpoints, RetryPolicy, check_beacon, check_l1, check_l2_source
 from rollup_node.node.setup.jwt_secret import stored_jwt_secret
-from rollup_node.node.setup.plan import blobs_config, l1_config, worker_count
+from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config, worker_count
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import SetupError
@@ -85,11 +85,18 @@ class Outputs(NamedTuple):
         return cls(os.dup(1 if file is None else file.descriptor), os.dup(2))
 
 
-def run(command: ParsedCommand, specs: Sequence[ProcessSpec], inbox_hashes: bool = False) -> int:
+def run(
+    command: ParsedCommand,
+    specs: Sequence[ProcessSpec],
+    inbox_hashes: bool = False,
+    archive: ArchiveFolder | None = None,
+) -> int:
     """Runs l1, blobs and compute with the processes of the command, the last of which ends it; the exit code. With
-    `inbox_hashes` L1 blocks have the hashes of the inbox transactions."""
+    `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
+    asked."""
     values, chain = command.values, command.chain
-    l1, blobs = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes), blobs_config(values, chain)
+    l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
+    blobs = blobs_config(values, chain, archive)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
     log = build_config(LogSettings, values)
     if not values.given("log.level"):

@@ -10,7 +10,7 @@ from rollup_node.node.commands.replay_config import replay_config
 from rollup_node.node.history.derivation_stage import RangeConfig
 from rollup_node.node.history.start_stage import RangeStartConfig
 from rollup_node.node.inspect.row_formats import RowFormat
-from rollup_node.node.setup.plan import derivation_config
+from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 
@@ -28,6 +28,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--warmup", type=block_number, required=True, metavar="N", help="L1 blocks read before A")
     parser.add_argument("--floor", type=block_number, required=True, metavar="K", help="the first L1 block with a file")
     parser.add_argument("--safe-head", type=block_number, metavar="N", help="the safe head to begin with")
+    parser.add_argument("--archive", metavar="FOLDER", help="L1 data and blobs that are read before any endpoint")
+    parser.add_argument(
+        "--archive-last", type=int, default=-1, metavar="N", help="the last L1 block that is kept there"
+    )
     parser.add_l2_source()
     parser.add_timeout()
     command = parse(parser, arguments)
@@ -55,4 +59,5 @@ def main(arguments: Sequence[str]) -> int:
             ),
         ],
         inbox_hashes=True,
+        archive=None if flags.archive is None else ArchiveFolder(flags.archive, flags.archive_last),
     )

@@ -11,7 +11,7 @@ import msgspec
 from rollup_node.tools.bench.race.course import prepare
 from rollup_node.tools.bench.race.course_files import CourseFacts
 from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.server import Listening, Message
+from rollup_node.tools.bench.race.server import Listening, Message, Served
 
 SMALL = CourseSize(
     l1_blocks=20,
@@ -25,7 +25,10 @@ SMALL = CourseSize(
 
 
 class ServedCourse:
-    """What the course is, and the options of a node that reads it."""
+    """What the course is, and the options of a node that reads it. Once the servers have ended, `served` has their
+    counts of requests."""
+
+    served: Served
 
     def __init__(self, facts: CourseFacts, rollup: Path, urls: Listening) -> None:
         self.facts, self.urls = facts, urls
@@ -43,6 +46,9 @@ def course_servers(folder: Path, size: CourseSize = SMALL) -> Iterator[ServedCou
         assert server.stdin is not None and server.stdout is not None
         urls = msgspec.json.decode(server.stdout.readline(), type=Message)
         assert isinstance(urls, Listening)
-        yield ServedCourse(facts, folder / "rollup.json", urls)
+        course = ServedCourse(facts, folder / "rollup.json", urls)
+        yield course
         server.stdin.close()
-        assert server.wait(20) == 0
+        served = msgspec.json.decode(server.stdout.read().splitlines()[-1], type=Message)
+        assert isinstance(served, Served) and server.wait(20) == 0
+        course.served = served
