@@ -237,6 +237,8 @@ class ProgressBar:
             self._line(f"{name}: FAILED: {one_line(outcome.error)}")
         elif not sys.stderr.isatty():
             self._line(f"{name}: {row.l2_blocks} L2 blocks in {row.seconds:.1f} s, {self._done}/{self._total}")
+        if row is not None and row.warnings:
+            self._line(f"{name}: warned of {', '.join(row.warnings)}: {PROGRAM} explain {row.warnings[0]}")
         if sys.stderr.isatty():
             filled = BAR * self._done // self._total
             bar = "#" * filled + "." * (BAR - filled)

@@ -353,13 +353,14 @@ class Code(CodeEntry):
         EVENT,
     )
     ARCHIVE_DAMAGED = (
-        "An entry in the folder of --archive is unreadable, or not what its name says. It is fetched again, and"
-        " replaced if the folder can be written.",
+        "An entry in the archive of L1 data of `rollup-node history` is unreadable, or not what its name says. It is"
+        " fetched again, and replaced if the folder can be written.",
         "nothing; if it repeats, see whether the disk is sound and who else writes to the folder",
         EVENT,
     )
     ARCHIVE_UNWRITABLE = (
-        "What is fetched cannot be written to the folder of --archive. The work goes on without it.",
+        "What is fetched cannot be written to the archive of L1 data of `rollup-node history`. The work goes on without"
+        " it.",
         "see whether the disk is full and whether this user may write there",
     )
     L1_SUBSCRIPTION = (
