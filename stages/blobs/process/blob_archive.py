@@ -1,4 +1,4 @@
-"""Blobs in an archive, unverified, with the commitment and the proof that came with them: these make verifying cheap."""
+"""Blobs in an archive, unverified, with the commitment and the proof that came with them: these make checks cheap."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
