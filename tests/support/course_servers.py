@@ -14,13 +14,14 @@ from rollup_node.tools.bench.race.course_size import CourseSize
 from rollup_node.tools.bench.race.server import Listening, Message, Served
 
 SMALL = CourseSize(
-    l1_blocks=20,
+    l1_blocks=14,
     transactions=3,
     deposits=6,
-    l2_blocks=90,
+    l2_blocks=56,
     l2_transactions=2,
     blocks_per_channel=14,
     blocks_per_span=7,
+    sidecars=False,
 )
 
 
