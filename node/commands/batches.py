@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
-from rollup_node.node.commands.flags import FlagParser, block_number
+from rollup_node.node.commands.common import (
+    HELP_EPILOG,
+    Outputs,
+    ParsedCommand,
+    address,
+    check_batches_on_l1,
+    parse,
+    run,
+)
+from rollup_node.node.commands.flags import FlagParser, check_l1_range
 from rollup_node.node.commands.output_file import CommandOutput, open_output
 from rollup_node.node.inspect.listing_stage import ListingConfig
-from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 
 DESCRIPTION = """Lists every batch in a range of L1 blocks, in the order in which channels end: L1 block, its L1
@@ -18,17 +25,14 @@ by the updates in the range."""
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
     parser = FlagParser("batches", DESCRIPTION, HELP_EPILOG)
-    parser.add_argument("--from-l1", type=block_number, required=True, metavar="N", help="first L1 block")
-    parser.add_argument("--to-l1", type=block_number, required=True, metavar="M", help="last L1 block, included")
+    parser.add_l1_range()
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")
     parser.add_output()
     parser.add_timeout()
     command = parse(parser, arguments)
     flags = command.flags
-    if flags.to_l1 < flags.from_l1:
-        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
-    if command.chain.config.alt_da is not None:
-        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+    check_l1_range(flags)
+    check_batches_on_l1(command)
     with open_output(flags) as out:
         return out.end(_list(command, out))
 

@@ -20,7 +20,7 @@ from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import Endpoints, RetryPolicy, check_beacon, check_l1, check_l2_source
 from rollup_node.node.setup.jwt_secret import stored_jwt_secret
-from rollup_node.node.setup.plan import blobs_config, l1_config, worker_count
+from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config, worker_count
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import SetupError
@@ -66,6 +66,12 @@ def _warn(text: str) -> None:
     print(f"{PROGRAM}: warning: {text}", file=sys.stderr)
 
 
+def check_batches_on_l1(command: ParsedCommand) -> None:
+    """Raises SetupError for a chain whose batches are not on L1."""
+    if command.chain.config.alt_da is not None:
+        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+
+
 class Outputs(NamedTuple):
     """Descriptors for results and for the one line of an error, apart from the log."""
 
@@ -79,11 +85,18 @@ class Outputs(NamedTuple):
         return cls(os.dup(1 if file is None else file.descriptor), os.dup(2))
 
 
-def run(command: ParsedCommand, specs: Sequence[ProcessSpec], inbox_hashes: bool = False) -> int:
+def run(
+    command: ParsedCommand,
+    specs: Sequence[ProcessSpec],
+    inbox_hashes: bool = False,
+    archive: ArchiveFolder | None = None,
+) -> int:
     """Runs l1, blobs and compute with the processes of the command, the last of which ends it; the exit code. With
-    `inbox_hashes` L1 blocks have the hashes of the inbox transactions."""
+    `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
+    asked."""
     values, chain = command.values, command.chain
-    l1, blobs = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes), blobs_config(values, chain)
+    l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
+    blobs = blobs_config(values, chain, archive)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
     log = build_config(LogSettings, values)
     if not values.given("log.level"):

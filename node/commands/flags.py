@@ -23,6 +23,11 @@ class FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise SetupError(message)
 
+    def add_l1_range(self) -> None:
+        """Adds the flags for a range of L1 blocks."""
+        self.add_argument("--from-l1", type=block_number, required=True, metavar="A", help="first L1 block")
+        self.add_argument("--to-l1", type=block_number, required=True, metavar="B", help="last L1 block, included")
+
     def add_l2_source(self) -> None:
         """Adds the flags that choose the source of L2 blocks."""
         source = "an execution engine's JSON-RPC with the L2 blocks; its authenticated port with --l2.jwt-secret"
@@ -54,6 +59,18 @@ class FlagParser(argparse.ArgumentParser):
             what = f"unknown flag {word}" if word.startswith("-") else f"unexpected argument {word}"
             raise SetupError(f"{what}{did_you_mean(word.lstrip('-'), self.flags, prefix='--')}")
         return flags
+
+
+def check_l1_range(flags: argparse.Namespace) -> None:
+    """Raises SetupError for a range of L1 blocks that ends before it begins."""
+    if flags.to_l1 < flags.from_l1:
+        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+
+
+def check_l2_source(flags: argparse.Namespace) -> None:
+    """Raises SetupError unless exactly one source of L2 blocks is given."""
+    if (flags.l2 is None) == (flags.l2_blocks is None):
+        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
 
 
 def url(text: str) -> str:

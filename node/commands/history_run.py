@@ -8,11 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_endpoints, parse
-from rollup_node.node.commands.flags import FlagParser, block_number
+import msgspec
+
+from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
+from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.l1_view import L1View, l1_view
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
     TABLES_VERSION,
@@ -24,10 +27,10 @@ from rollup_node.node.history.ranges import (
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.node.history.runner import INSTALL, Outcome, executor
 from rollup_node.node.history.seams import progress
+from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import PROGRAM, version
-from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.rpc.duration import duration
 
 RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them
@@ -40,13 +43,6 @@ WORKERS = (1, 16, 256)
 REQUESTS = 2
 """L1 requests of a block: the block with its transactions, and its receipts."""
 BAR = 24
-
-
-class L1View(NamedTuple):
-    """L1's head, and the time of the first block of the history."""
-
-    head: int
-    time: int
 
 
 class Plan(NamedTuple):
@@ -63,9 +59,8 @@ def run(arguments: Sequence[str]) -> int:
     """Runs `history run`; 0 when all ranges are complete and all seams close."""
     plan = _plan("run", RUN, arguments)
     flags = plan.command.flags
-    known = plan.folder.run_file()
-    run_file = with_last(plan.run, known)
-    with executor(flags.workers, flags.scheduler) as runner:
+    with plan.folder.locked(), executor(flags.workers, flags.scheduler) as runner:
+        run_file = with_last(plan.run, plan.folder.run_file())
         plan.folder.open(run_file)
         more: tuple[str, ...] = ("--workers", "1") if runner.workers > 1 else ()
         if flags.rate is not None:
@@ -114,8 +109,7 @@ def plan(arguments: Sequence[str]) -> int:
 
 def _parser(name: str, description: str) -> FlagParser:
     parser = FlagParser(f"history {name}", description, HELP_EPILOG)
-    parser.add_argument("--from-l1", type=block_number, required=True, metavar="A", help="first L1 block")
-    parser.add_argument("--to-l1", type=block_number, required=True, metavar="B", help="last L1 block, included")
+    parser.add_l1_range()
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the tables go; all workers need it")
     parser.add_l2_source()
     parser.add_argument(
@@ -129,6 +123,8 @@ def _parser(name: str, description: str) -> FlagParser:
     parser.add_argument("--workers", type=_positive(MAX_WORKERS), default=1, metavar="N", help="ranges at a time")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster, such as tcp://10.0.0.1:8786")
     parser.add_argument("--rate", type=_positive(1_000_000), metavar="R", help="L1 requests a second of all workers")
+    archive = "L1 data and blobs of earlier runs and other machines: read before any endpoint is asked, and added to"
+    parser.add_argument("--archive", metavar="FOLDER", help=archive)
     parser.add_timeout()
     return parser
 
@@ -149,26 +145,25 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     _, rest = parser.parse_known_args(list(arguments))
     command = parse(parser, arguments)
     flags, config = command.flags, command.chain.config
-    if flags.to_l1 < flags.from_l1:
-        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+    check_l1_range(flags)
     if flags.from_l1 <= config.genesis.l1.number:
         raise SetupError(f"--from-l1 {flags.from_l1} is not after the chain's L1 genesis, {config.genesis.l1.number}")
-    if (flags.l2 is None) == (flags.l2_blocks is None):
-        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
+    check_l2_source(flags)
     if flags.l2_blocks is not None and flags.safe_head is None:
         raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
     if flags.l2_blocks is not None and (flags.workers > 1 or flags.scheduler is not None):
         raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
     if flags.scheduler is not None and flags.workers > 1:
         raise SetupError("--workers is for a cluster on this machine: leave it out with --scheduler")
-    if config.alt_da is not None:
-        raise SetupError(f"the batches of {command.chain.name} are kept by a DA server, and not on L1")
+    check_batches_on_l1(command)
     if not flags.jsonl and importlib.util.find_spec("pyarrow") is None:
         raise SetupError(f"Parquet files need the package pyarrow: {INSTALL}, or give --jsonl")
     folder = HistoryFolder(Path(flags.out).absolute())
     folder.run_file()
     check_endpoints(command)
-    view = asyncio.run(_l1_view(command))
+    config_of_l1 = l1_config(command.values, command.chain, runtime_config=False)
+    archive = None if flags.archive is None else os.path.abspath(flags.archive)
+    view = asyncio.run(l1_view(msgspec.structs.replace(config_of_l1, archive=archive), flags.from_l1))
     if flags.to_l1 > view.head:
         raise SetupError(f"--to-l1 {flags.to_l1} is beyond L1's head, {view.head}")
     warmup = flags.warmup or default_warmup(config, view.time)
@@ -193,7 +188,8 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     if known is not None and known.config != run_config:
         folder.open(run_file)
     floor = max(config.genesis.l1.number, flags.from_l1 - warmup)
-    return Plan(command, folder, run_file, (*_source(flags), *rest), floor)
+    arguments = (*_source(flags), *_archive(flags, view, name == "run"), *rest)
+    return Plan(command, folder, run_file, arguments, floor)
 
 
 def _source(flags: argparse.Namespace) -> tuple[str, ...]:
@@ -201,21 +197,23 @@ def _source(flags: argparse.Namespace) -> tuple[str, ...]:
     return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
-async def _l1_view(command: ParsedCommand) -> L1View:
-    """Raises SetupError where L1 does not say."""
-    url = l1_config(command.values, command.chain, runtime_config=False).endpoints[0]
-    first = command.flags.from_l1
-    client = JsonRpcClient(url)
+def _archive(flags: argparse.Namespace, view: L1View, writes: bool) -> tuple[str, ...]:
+    """The flags of ranges for the archive, whose folder is created if the command `writes`. Raises SetupError."""
+    if flags.archive is None:
+        return ()
+    path = os.path.abspath(flags.archive)
     try:
-        head = int(await client.call("eth_blockNumber"), 16)
-        block: Any = await client.call("eth_getBlockByNumber", hex(min(first, head)), False)
-        return L1View(head, int(block["timestamp"], 16))
-    except (EndpointError, RpcFailure) as error:
-        raise SetupError(f"--l1: {error}") from None
-    except (KeyError, TypeError, ValueError):
-        raise SetupError("--l1: unexpected answer to eth_blockNumber or eth_getBlockByNumber") from None
-    finally:
-        await client.close()
+        if writes:
+            os.makedirs(path, exist_ok=True)
+        elif os.path.exists(path):
+            os.listdir(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SetupError(f"--archive: {shown(path)} is not a folder that can be used: {reason}") from None
+    if writes and view.finalized < 0:
+        text = "--archive: L1 does not say which blocks are final, so that no L1 block is kept there"
+        print(f"{PROGRAM}: warning: {text}", file=sys.stderr)
+    return ("--archive", path, "--archive-last", str(view.finalized))
 
 
 # --- output --------------------------------------------------------------------------------------------------------
@@ -239,6 +237,8 @@ class ProgressBar:
             self._line(f"{name}: FAILED: {one_line(outcome.error)}")
         elif not sys.stderr.isatty():
             self._line(f"{name}: {row.l2_blocks} L2 blocks in {row.seconds:.1f} s, {self._done}/{self._total}")
+        if row is not None and row.warnings:
+            self._line(f"{name}: warned of {', '.join(row.warnings)}: {PROGRAM} explain {row.warnings[0]}")
         if sys.stderr.isatty():
             filled = BAR * self._done // self._total
             bar = "#" * filled + "." * (BAR - filled)

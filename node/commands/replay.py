@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from rollup_node.node.commands.common import HELP_EPILOG, Outputs, ParsedCommand, l2_secret, parse, run
-from rollup_node.node.commands.flags import FlagParser, block_number
+from rollup_node.node.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.node.commands.output_file import CommandOutput, open_output
-from rollup_node.node.inspect.replay_stage import ReplayConfig
+from rollup_node.node.commands.replay_config import replay_config
 from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
@@ -29,29 +29,17 @@ def main(arguments: Sequence[str]) -> int:
     flags = command.flags
     if flags.to_l2 <= flags.from_l2:
         raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")
-    if (flags.l2 is None) == (flags.l2_blocks is None):
-        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
-    jwt_secret = l2_secret(command)
+    check_l2_source(flags)
+    # Before the output file is opened.
+    l2_secret(command)
     with open_output(flags) as out:
-        return out.end(_replay(command, out, jwt_secret))
+        return out.end(_replay(command, out))
 
 
-def _replay(command: ParsedCommand, out: CommandOutput, jwt_secret: bytes | None) -> int:
-    flags, chain, outputs = command.flags, command.chain, Outputs.open(out.file)
-    derivation = derivation_config(command.values, chain, ahead=0)
-    replay = ReplayConfig(
-        rollup=chain.config,
-        first=flags.from_l2,
-        last=flags.to_l2,
-        url=flags.l2,
-        blocks=flags.l2_blocks,
-        base=flags.from_l1,
-        form=out.form,
-        output=outputs.results,
-        errors=outputs.errors,
-        timeout=flags.timeout,
-        jwt_secret=jwt_secret,
-    )
+def _replay(command: ParsedCommand, out: CommandOutput) -> int:
+    flags, outputs = command.flags, Outputs.open(out.file)
+    derivation = derivation_config(command.values, command.chain, ahead=0)
+    replay = replay_config(command, outputs, flags.from_l2, flags.to_l2, out.form, flags.from_l1)
     return run(
         command,
         [

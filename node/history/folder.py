@@ -1,9 +1,11 @@
 """The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/`
 with a file for each complete range, which is written last."""
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from rollup_node.node.system.exit_codes import SetupError
 RUN_FILE = "run.json"
 MANIFESTS = "manifest"
 PARTIAL = ".partial"
+LOCK = ".lock"
 MAX_RUN_BYTES = 1 << 20
 BLOCK = 1 << 20
 
@@ -58,13 +61,40 @@ class HistoryFolder:
         except (OSError, ValueError) as error:
             raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
         try:
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            if self.path.exists() and not self._is_unused():
                 raise SetupError(
                     f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder"
                 )
         except OSError as error:
             raise SetupError(f"--out: cannot read {shown(str(self.path))}: {error.strerror}") from None
         return None
+
+    def _is_unused(self) -> bool:
+        return self.path.is_dir() and all(each.name == LOCK for each in self.path.iterdir())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other runs out of the folder, which is created if it does not exist; the lock ends with the process.
+        Raises SetupError where another run has it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(self.path))}: {error.strerror}") from None
+        try:
+            self._lock(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"--out: another run writes {shown(str(self.path))}: wait for its end, or name another folder"
+            raise SetupError(text) from None
+        except OSError as error:
+            raise SetupError(f"--out: cannot lock {shown(str(self.path))}: {error.strerror}") from None
 
     def existing(self) -> RunFile:
         """What the folder holds. Raises SetupError where that is nothing."""

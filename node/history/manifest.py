@@ -59,7 +59,8 @@ class TableFile(msgspec.Struct, frozen=True):
 class ManifestRow(msgspec.Struct, frozen=True):
     """A range that is complete. `config` is the digest of the run's configuration. `l2_blocks` counts the L2
     blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
-    of the range before, if the range was run again from there; `seconds` the time that it took."""
+    of the range before, if the range was run again from there; `seconds` the time that it took, `warnings` the codes
+    of what its processes warned of."""
 
     config: str
     version: str
@@ -71,6 +72,7 @@ class ManifestRow(msgspec.Struct, frozen=True):
     files: tuple[TableFile, ...]
     seconds: float
     repaired: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def range(self) -> L1Range:

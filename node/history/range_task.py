@@ -1,6 +1,7 @@
 """One range: a subprocess of the node's own stages, whose rows become the files of the range."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,12 +18,18 @@ from rollup_node.node.history.ranges import L1Range
 from rollup_node.node.history.tables import Table
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import version
+from rollup_node.stages.messages.codes import Code
 
 ATTEMPTS = 3
 """How often a range is begun whose processes are killed."""
+ERRORS = "errors"
+"""The file with what the processes of a range write to standard error."""
 ERROR_BYTES = 8_192
 STOP_SECONDS = 10.0
 ERROR = "rollup-node: "
+LOG_BYTES = 1 << 20
+"""The part of the log in which codes are searched."""
+_CODE = re.compile(rb'\bcode"?[=:] ?"?([A-Z][A-Z0-9-]+)')
 NO_ERROR = (f"{ERROR} ", f"{ERROR}warning: ", f"{ERROR}waiting")
 
 
@@ -75,6 +82,7 @@ def run_range(task: RangeTask) -> ManifestRow:
             files=tuple(entries),
             seconds=round(time.monotonic() - began, 3),
             repaired=task.repaired,
+            warnings=_codes(partial / ERRORS),
         )
         folder.publish(row, files)
         return row
@@ -104,7 +112,7 @@ def _derive(task: RangeTask, rows: Path) -> RangeResult:
     for attempt in range(1, ATTEMPTS + 1):
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
-        code, text = _run(_command(task, rows), rows.parent / "errors")
+        code, text = _run(_command(task, rows), rows.parent / ERRORS)
         if code == 0 and (rows / RESULT).exists():
             return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult)
         if code == 1 or attempt == ATTEMPTS:
@@ -137,6 +145,13 @@ def _run(command: list[str], errors: Path) -> tuple[int, str]:
         lines = file.read().decode(errors="replace").splitlines()
     errors_found = [line for line in lines if line.startswith(ERROR) and not line.startswith(NO_ERROR)]
     return code, one_line(errors_found[-1].removeprefix(ERROR)) if errors_found else ""
+
+
+def _codes(log: Path) -> tuple[str, ...]:
+    """The codes of the warnings in a log, sorted."""
+    with log.open("rb") as file:
+        found = {each.decode() for each in _CODE.findall(file.read(LOG_BYTES))}
+    return tuple(sorted(found & {code.text for code in Code}))
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -160,7 +161,21 @@ def _offset_el_safe(values: Values) -> float:
     return float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0
 
 
-def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool, inbox_hashes: bool = False) -> L1Config:
+class ArchiveFolder(NamedTuple):
+    """A folder of L1 data that is read before an endpoint is asked; L1 blocks up to number `last` are kept there."""
+
+    path: str
+    last: int
+
+
+def l1_config(
+    values: Values,
+    chain: ChosenChain,
+    *,
+    runtime_config: bool,
+    inbox_hashes: bool = False,
+    archive: ArchiveFolder | None = None,
+) -> L1Config:
     """The configuration of the l1 process; with `runtime_config` it reads the runtime config from L1, and so it does
     for the protocol versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
@@ -171,13 +186,16 @@ def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool, inbox
         runtime_config=runtime_config or versions,
         protocol_versions=versions,
         inbox_hashes=inbox_hashes,
+        archive=None if archive is None else archive.path,
+        archive_last=-1 if archive is None else archive.last,
     )
 
 
-def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
+def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | None = None) -> BlobsConfig:
     """The configuration of the blobs process."""
     da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
-    return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server)
+    folder = None if archive is None else archive.path
+    return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server, archive=folder)
 
 
 def derivation_config(

@@ -18,7 +18,8 @@ class DaServerConfig(msgspec.Struct, frozen=True):
 class BlobsConfig(msgspec.Struct, frozen=True):
     """The options of `l1.beacon*`. `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set,
     replaces the slot duration of the endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of
-    decoded blobs. `da_server` is that of a chain with Alt-DA."""
+    decoded blobs. `da_server` is that of a chain with Alt-DA. `archive` is a folder of blobs that is read before an
+    endpoint is asked, None for none."""
 
     beacon: str | None
     rollup: RollupConfig
@@ -29,3 +30,4 @@ class BlobsConfig(msgspec.Struct, frozen=True):
     timeout: float = 30.0
     cache_bytes: int = 32 << 20
     da_server: DaServerConfig | None = None
+    archive: str | None = None

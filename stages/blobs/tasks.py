@@ -1,6 +1,7 @@
 """Tasks of blobs for compute workers: verify which offered blobs are the wanted ones, and decode those."""
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 
 import msgspec
 
@@ -19,10 +20,12 @@ class VerifyBlobs(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlobs
 
 
 class BlobsVerified(msgspec.Struct, frozen=True, array_like=True, tag="BlobsVerified"):
-    """The wanted blobs that are authentic, decoded; `problems` describes the other offered ones."""
+    """The wanted blobs that are authentic, decoded, with the SHA-256 of each blob; `problems` describes the other
+    offered ones."""
 
     contents: tuple[BlobContent, ...]
     problems: tuple[str, ...]
+    digests: tuple[bytes, ...] = ()
 
 
 Task = VerifyBlobs
@@ -50,7 +53,7 @@ def run(task: Task) -> Result:
             else:
                 problems.append(f"a blob has the hash 0x{blob_hash.hex()}, which was not requested")
     contents = tuple(_decode(blob_hash, blob) for blob_hash, blob in authentic.items())
-    return BlobsVerified(contents, tuple(problems))
+    return BlobsVerified(contents, tuple(problems), tuple(sha256(blob).digest() for blob in authentic.values()))
 
 
 Verification = tuple[dict[Hash, bytes], list[bytes]]

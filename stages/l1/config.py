@@ -13,7 +13,8 @@ class L1Config(msgspec.Struct, frozen=True):
     `cache_bytes` bounds the same cache. `window`: L1 blocks fetched ahead of derivation. `runtime_config`: read the
     unsafe block signer from L1 at the start and every `runtime_config_interval`, 0 or less for at the start alone; with
     `protocol_versions` the versions that L1 signals, too. `inbox_hashes`: inbox transactions get their hashes, for
-    commands that show them.
+    commands that show them. `archive`: a folder of blocks and receipts that is read before an endpoint is asked, None
+    for none; blocks up to number `archive_last` are kept there.
     """
 
     endpoints: tuple[str, ...]
@@ -34,3 +35,5 @@ class L1Config(msgspec.Struct, frozen=True):
     runtime_config_interval: float = 600.0
     protocol_versions: bool = False
     inbox_hashes: bool = False
+    archive: str | None = None
+    archive_last: int = -1

@@ -352,6 +352,17 @@ class Code(CodeEntry):
         "nothing; if it repeats with great depth, see whether a load balancer in --l1 mixes nodes of different states",
         EVENT,
     )
+    ARCHIVE_DAMAGED = (
+        "An entry in the archive of L1 data of `rollup-node history` is unreadable, or not what its name says. It is"
+        " fetched again, and replaced if the folder can be written.",
+        "nothing; if it repeats, see whether the disk is sound and who else writes to the folder",
+        EVENT,
+    )
+    ARCHIVE_UNWRITABLE = (
+        "What is fetched cannot be written to the archive of L1 data of `rollup-node history`. The work goes on without"
+        " it.",
+        "see whether the disk is full and whether this user may write there",
+    )
     L1_SUBSCRIPTION = (
         "The L1 endpoint's WebSocket does not notify of new heads. The head is polled instead.",
         "nothing, or give an endpoint that supports eth_subscribe",

@@ -8,21 +8,25 @@ from rollup_node.tools.bench.race.course import prepare
 from rollup_node.tools.bench.race.course_files import CourseFacts
 from rollup_node.tools.bench.race.course_size import CourseSize
 from rollup_node.tools.bench.race.node_run import ServerProcess
-from rollup_node.tools.bench.race.server import Listening
+from rollup_node.tools.bench.race.server import Listening, Served
 
 SMALL = CourseSize(
-    l1_blocks=20,
+    l1_blocks=14,
     transactions=3,
     deposits=6,
-    l2_blocks=90,
+    l2_blocks=56,
     l2_transactions=2,
     blocks_per_channel=14,
     blocks_per_span=7,
+    sidecars=0,
 )
 
 
 class ServedCourse:
-    """What the course is, and the options of a node that reads it."""
+    """What the course is, and the options of a node that reads it. Once the servers have ended, `served` has their
+    counts of requests."""
+
+    served: Served
 
     def __init__(self, facts: CourseFacts, rollup: Path, urls: Listening) -> None:
         self.facts, self.urls = facts, urls
@@ -36,4 +40,7 @@ def course_servers(folder: Path, size: CourseSize = SMALL) -> Iterator[ServedCou
     """Builds the course and serves it."""
     facts = prepare(folder, size)
     with ServerProcess(folder, ["--complete"]) as server:
-        yield ServedCourse(facts, folder / "rollup.json", server.urls)
+        course = ServedCourse(facts, folder / "rollup.json", server.urls)
+        yield course
+    assert server.served is not None
+    course.served = server.served

@@ -11,6 +11,7 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure, classify
+from rollup_node.stages.blobs.process.blob_archive import BlobArchive
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
 from rollup_node.stages.blobs.process.input_server import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
@@ -54,6 +55,7 @@ class BlobsStage:
         self.periodic_tasks: Sequence[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
         self._verifier = BlobVerifier(self._workers)
+        self._archive = None if config.archive is None else BlobArchive(config.archive)
         self._publisher = bus.publish("status.blobs")
         self._counts = PacedPublisher(self._publisher.set)
         self._server = bus.serve("blobs.contents", self._on_request)
@@ -154,15 +156,8 @@ class BlobsStage:
         """Fetches and verifies once; authentic blobs are kept even if others are missing."""
         error: Exception | SourceFailure | None = None
         try:
-            slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
-            offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
-            wanted = tuple(ref.hash for ref in pending.missing)
-            verified = await self._verifier.verify(wanted, offer.blobs, pending.urgent)
-            pending.add(verified.contents)
-            self._cache(verified.contents)
-            if pending.missing:
-                error = _lacking(offer, len(wanted), verified, pending)
-                self._endpoints.failed(offer, error.failed)
+            await self._read_archive(pending)
+            error = await self._fetch_missing(pending) if pending.missing else None
         except _FetchErrors as failure:
             error = failure
         finally:
@@ -171,6 +166,32 @@ class BlobsStage:
         if error is not None:
             self._failed(pending, error)
         self._respond(pending)
+
+    async def _read_archive(self, pending: PendingRequest) -> None:
+        """Takes the blobs that the archive has."""
+        found = {} if self._archive is None else await self._archive.read(pending.missing)
+        if self._archive is None or not found:
+            return
+        verified = await self._verifier.verify(tuple(found), tuple(found.values()), pending.urgent)
+        pending.add(verified.contents)
+        self._cache(verified.contents)
+        self._archive.damaged(found.keys() - pending.contents.keys(), verified.problems)
+
+    async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
+        """Fetches what is missing of a request from an endpoint; why something still is."""
+        slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
+        offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
+        wanted = tuple(ref.hash for ref in pending.missing)
+        verified = await self._verifier.verify(wanted, offer.blobs, pending.urgent)
+        pending.add(verified.contents)
+        self._cache(verified.contents)
+        if self._archive is not None:
+            await self._archive.keep(offer.blobs, verified)
+        if not pending.missing:
+            return None
+        error = _lacking(offer, len(wanted), verified, pending)
+        self._endpoints.failed(offer, error.failed)
+        return error
 
     def _cache(self, contents: Sequence[BlobContent]) -> None:
         """Keeps blobs, and counts those that others gave way to."""

@@ -18,6 +18,7 @@ from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
+from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
@@ -70,12 +71,13 @@ class L1Stage:
         self._counts = PacedPublisher(self._publisher.set)
         newest = NewestBlock[L1Endpoint](config.poll_interval, self._is_awaited)
         self._workers = bus.dispatch("work.l1")
-        self._fetcher = BlockFetcher(config, self._endpoints, newest, self._workers, self._blocks.wake.set)
+        archive = None if config.archive is None else BlockArchive(config.archive, config)
+        self._fetcher = BlockFetcher(config, self._endpoints, newest, self._workers, self._blocks.wake.set, archive)
         self._poller = HeadPoller(
             config, self._endpoints, self._tracker, newest, meter, self._on_new_head, self._on_finality_polled
         )
         refs = PeriodicTask("references", self._step_refs)
-        self._refs = RefsReader(config, self._endpoints, refs.wake.set)
+        self._refs = RefsReader(config, self._endpoints, refs.wake.set, archive)
         self._checks = EndpointChecks(self._endpoints, self._tracker, config, self._publish_health)
         checks = PeriodicTask("endpoints", self._checks.step)
         self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.commands.flags import FlagParser, block_number, chain_id, readable_file, timestamp, url
+from rollup_node.node.commands.flags import (
+    FlagParser,
+    block_number,
+    chain_id,
+    check_l1_range,
+    check_l2_source,
+    readable_file,
+    timestamp,
+    url,
+)
 from rollup_node.node.system.exit_codes import SetupError
 
 
@@ -79,3 +88,20 @@ def test_the_output_flags(parser: FlagParser) -> None:
     parser.add_output()
     flags = parser.parse_all(["--out", "a.csv", "--overwrite"])
     assert (flags.out, flags.overwrite, flags.json) == ("a.csv", True, False)
+
+
+def test_a_range_of_l1_blocks_does_not_end_before_it_begins() -> None:
+    parser = FlagParser("test", "A test.")
+    parser.add_l1_range()
+    check_l1_range(parser.parse_all(["--from-l1", "5", "--to-l1", "5"]))
+    with pytest.raises(SetupError, match="--to-l1 4 is before --from-l1 5"):
+        check_l1_range(parser.parse_all(["--from-l1", "5", "--to-l1", "4"]))
+
+
+def test_one_l2_source_is_given() -> None:
+    parser = FlagParser("test", "A test.")
+    parser.add_l2_source()
+    check_l2_source(parser.parse_all(["--l2", "http://a"]))
+    for words in ([], ["--l2", "http://a", "--l2-blocks", "/dev/null"]):
+        with pytest.raises(SetupError, match="give the L2 source: "):
+            check_l2_source(parser.parse_all(words))

@@ -1,28 +1,37 @@
-"""`rollup-node history run` over a prepared course: on one worker and on two, killed and resumed; and recorded data."""
+"""`rollup-node history run` over a prepared course: on one worker and on two, killed and resumed, with an archive; and
+recorded data."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.node.history.folder import HistoryFolder
 from rollup_node.node.history.tables import Table
 from tests.support.course_servers import ServedCourse, course_servers
 
-SIZE = 10
+SIZE = 7
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCourse]:
-    with course_servers(tmp_path_factory.mktemp("course")) as served:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Has the course in `course` and the archive of L1 data in `archive`."""
+    return tmp_path_factory.mktemp("history")
+
+
+@pytest.fixture(scope="module")
+def course(folder: Path) -> Iterator[ServedCourse]:
+    with course_servers(folder / "course") as served:
         yield served
 
 
@@ -32,9 +41,12 @@ def _command(course: ServedCourse, out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "rollup_node.node", *words, *flags, *more]
 
 
-def _run(course: ServedCourse, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = _command(course, out, *more)
-    return subprocess.run(command, capture_output=True, text=True, timeout=58, check=False)
+def _run(words: list[str]) -> list[str]:
+    """Runs a command that ends with 0 in this process; what it wrote to standard error."""
+    with redirect_stderr(StringIO()) as written:
+        code = cli.main(words)
+    assert code == 0, written.getvalue()
+    return written.getvalue().splitlines()
 
 
 def _rows(out: Path, table: Table) -> list[dict[str, Any]]:
@@ -51,16 +63,25 @@ def _tables(out: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def history(course: ServedCourse, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The history of the course, by one worker. With a warm-up of one L1 block the second range starts from a block
-    whose batch it has not read: its seam is repaired."""
-    out = tmp_path_factory.mktemp("history") / "out"
-    done = _run(course, out, "--warmup", "1")
-    assert done.returncode == 0, done.stderr
+def history(course: ServedCourse, folder: Path) -> Path:
+    """The history of the course, by one worker that is interrupted once. With a warm-up of one L1 block the second
+    range starts from a block whose batch it has not read: its seam is repaired."""
+    out = folder / "out"
+    words = ("--warmup", "1", "--archive", str(folder / "archive"))
+    # With one request a second the range is still read when it is interrupted.
+    slow = _command(course, out, *words, "--rate", "1")
+    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        child = _range_process(out, run)
+        run.send_signal(signal.SIGINT)
+        assert "interrupted: the same command continues" in run.stderr.read()
+        assert run.wait(30) == 130
+    assert not Path(f"/proc/{child}").exists() and not (out / "manifest").exists()
+    lines = _run(_command(course, out, *words)[3:])
     seam = f"seam L1 {course.first + SIZE - 1}/{course.first + SIZE}: "
-    (repaired,) = [line for line in done.stderr.splitlines() if seam in line]
+    (repaired,) = [line for line in lines if seam in line]
     assert repaired.endswith(": it closes")
-    assert done.stderr.splitlines()[-1] == "rollup-node: 2 ranges derived, 0 were complete, 0 missing"
+    assert lines[-1] == "rollup-node: 2 ranges derived, 0 were complete, 0 missing"
     return out
 
 
@@ -96,19 +117,27 @@ def test_what_is_complete_is_proved_and_not_run_again(
     assert _tables(history) == before
 
 
-def test_two_workers_write_the_same_even_when_a_range_is_killed(
-    course: ServedCourse, history: Path, tmp_path: Path
-) -> None:
-    """With another warm-up too, from which no seam has to be repaired: the tables do not depend on it."""
+def test_two_workers_write_the_same_even_when_a_range_is_killed(history: Path, folder: Path, tmp_path: Path) -> None:
+    """With another warm-up too, from which no seam has to be repaired: the tables do not depend on it. The archive has
+    what the first run has fetched, so that L1 is asked for its heads only, with the finalized one by its number."""
     pytest.importorskip("distributed")
     out = tmp_path / "out"
-    with subprocess.Popen(_command(course, out, "--warmup", "20", "--workers", "2"), stderr=subprocess.PIPE) as run:
+    words = ("--warmup", str(SIZE), "--workers", "2", "--archive", str(folder / "archive"))
+    with (
+        course_servers(folder / "course") as course,
+        subprocess.Popen(_command(course, out, *words), stderr=subprocess.PIPE) as run,
+    ):
         killed = _range_process(out, run)
         os.kill(killed, signal.SIGKILL)
         assert run.stderr is not None
         text = run.stderr.read().decode()
         assert run.wait(50) == 0 and "seam" not in text, text
     assert _tables(out) == _tables(history)
+    asked = set(course.served.l1_calls)
+    assert "eth_getBlockByNumber latest header" in asked
+    assert asked.isdisjoint({"eth_getBlockByNumber full", "eth_getBlockReceipts"})
+    assert course.served.l1_calls["eth_getBlockByNumber header"] <= 3, "once for each attempt of a range"
+    assert not any("blobs" in route for route in course.served.beacon_calls)
 
 
 def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> int:
@@ -126,32 +155,15 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
     raise AssertionError("no range was started")
 
 
-def test_an_interrupted_run_is_resumed(course: ServedCourse, history: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(history, out)
-    (out / "manifest" / f"range-{course.first:012d}.json").unlink()
-    # With one request a second the range is still read when it is interrupted.
-    slow = _command(course, out, "--warmup", "1", "--rate", "1")
-    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stderr is not None
-        child = _range_process(out, run)
-        run.send_signal(signal.SIGINT)
-        assert "interrupted: the same command continues" in run.stderr.read()
-        assert run.wait(30) == 130
-    assert not Path(f"/proc/{child}").exists()
-    assert len(list((out / "manifest").iterdir())) == 1
-    done = _run(course, out, "--warmup", "1")
-    assert done.returncode == 0 and "1 ranges derived, 1 were complete, 0 missing" in done.stderr
-    assert _tables(out) == _tables(history)
-
-
 def test_plan_gives_hours_by_the_rate_of_what_is_done(
     course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = _command(course, tmp_path / "none", "--warmup", "1")[3:]
     assert cli.main(["history", "plan", *words[2:]]) == 0
     out = capsys.readouterr().out
-    assert "2 ranges of 10 L1 blocks, 0 of them complete" in out and "hours: unknown until a range is complete" in out
+    assert (
+        f"2 ranges of {SIZE} L1 blocks, 0 of them complete" in out and "hours: unknown until a range is complete" in out
+    )
     assert not (tmp_path / "none").exists()
     known = _command(course, history, "--warmup", "1")[3:]
     assert cli.main(["history", "plan", *known[2:]]) == 0
@@ -162,7 +174,7 @@ def test_plan_gives_hours_by_the_rate_of_what_is_done(
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        (("--to-l1", "99999999"), "--to-l1 99999999 is beyond L1's head, 20000020"),
+        (("--to-l1", "99999999"), "--to-l1 99999999 is beyond L1's head, 20000014"),
         (("--to-l1", "1"), "--to-l1 1 is before --from-l1 20000001"),
         (("--from-l1", "20000000"), "--from-l1 20000000 is not after the chain's L1 genesis, 20000000"),
         (("--network", "op-sepoli"), "op-sepoli"),
@@ -192,6 +204,17 @@ def test_bad_input_is_one_line_and_nothing_is_overwritten(
     assert {path: path.stat().st_mtime_ns for path in history.rglob("*")} == before
 
 
+def test_a_second_run_on_the_same_folder(
+    course: ServedCourse, history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HistoryFolder(history).locked():
+        assert cli.main(_command(course, history, "--warmup", "1")[3:]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err == (
+        f'rollup-node: --out: another run writes "{history}": wait for its end, or name another folder\n'
+    )
+
+
 def test_an_l2_source_of_another_chain(
     course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -213,10 +236,10 @@ def test_recorded_op_sepolia(shared_data: Path, tmp_path: Path) -> None:
         url = server.stdout.readline().split()[-1]
         words = ("--network", "op-sepolia", "--l1", url, "--l1.beacon", url, "--out", str(tmp_path / "out"))
         blocks = ("--l2-blocks", str(folder / "l2_blocks.json"), "--timeout", "30s")
-        command = [sys.executable, "-m", "rollup_node.node", "history", "run", *flags, *words, *blocks]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
-        server.terminate()
-    assert done.returncode == 0, done.stderr
+        try:
+            _run(["history", "run", *flags, *words, *blocks])
+        finally:
+            server.terminate()
     known = {int(block["number"]): block["hash"] for block in json.loads((folder / "l2_blocks.json").read_text())}
     rows = _rows(tmp_path / "out", Table.L2_BLOCKS)
     assert [row["number"] for row in rows] == list(range(16491245, 16491250))

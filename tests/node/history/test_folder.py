@@ -37,6 +37,17 @@ def test_a_run_is_continued_and_another_one_is_refused(tmp_path: Path) -> None:
     assert folder.existing().last == 125
 
 
+def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    with folder.locked():
+        assert folder.run_file() is None
+        with pytest.raises(SetupError, match="another run writes"), HistoryFolder(tmp_path / "out").locked():
+            pass
+        folder.open(RUN)
+    with folder.locked():
+        assert folder.existing() == RUN
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(SetupError, match="is not empty and holds no history"):

@@ -43,6 +43,11 @@ rows = pathlib.Path(sys.argv[1])
 """
 
 
+WARNS = """
+import sys
+print("t=1 lvl=warn process=l1 msg=x code=ARCHIVE-DAMAGED entry=a code=NONSENSE", file=sys.stderr)
+print('{"lvl": "warn", "code": "L1-THROTTLED"}', file=sys.stderr)
+"""
 KILLED = "import os; os.kill(os.getpid(), 9)"
 
 
@@ -56,6 +61,11 @@ def test_the_rows_of_a_range_become_its_files(tmp_path: Path, monkeypatch: pytes
     assert folder.manifests() == {"range-000000000100": done} and list(folder.file_problems(done)) == []
     assert [file.path for file in done.files] == [f"{NAME}/range-000000000100.jsonl"]
     assert list((tmp_path / ".partial").iterdir()) == []
+
+
+def test_warnings_of_a_range_stand_in_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _programs(monkeypatch, WARNS + _writes())
+    assert run_range(_task(tmp_path)).warnings == ("ARCHIVE-DAMAGED", "L1-THROTTLED")
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ class _Builder:
             return []
         blocks, self._pending = self._pending, []
         span = self._size.blocks_per_span
-        blobs = blobs_of_channel(blocks, GENESIS_TIME, self._batched_origin, span)
+        blobs = blobs_of_channel(blocks, GENESIS_TIME, self._batched_origin, span, self._size.sidecars > 0)
         self._batched_origin = blocks[-1].epoch.number
         self._add_blobs(GENESIS_SLOT + number - L1_GENESIS, blobs)
         transactions = batcher_transactions(self._config.batch_inbox, self._nonce, blobs)
@@ -144,9 +144,9 @@ class _Builder:
         for index, (name, blob) in enumerate(zip(hashes, blobs, strict=True)):
             content, commitment = to_hex(blob.content), to_hex(blob.commitment)
             sidecar = {"index": str(index), "blob": content, "kzg_commitment": commitment}
-            sidecar["kzg_proof"] = to_hex(blob.proof)
             self._writer.add(f"blob/{name}", orjson.dumps(content))
-            self._writer.add(f"sidecar/{name}", orjson.dumps(sidecar))
+            if blob.proof:
+                self._writer.add(f"sidecar/{name}", orjson.dumps({**sidecar, "kzg_proof": to_hex(blob.proof)}))
         commitments = [to_hex(blob.commitment) for blob in blobs]
         body = orjson.dumps({"data": {"message": {"body": {"blob_kzg_commitments": commitments}}}})
         self._writer.add(f"blinded/{slot}", body)

@@ -5,7 +5,8 @@ import msgspec
 
 class CourseSize(msgspec.Struct, frozen=True):
     """The blocks of a course: `l1_blocks` after the L1 genesis block with `transactions` each, which hold the batches
-    of `l2_blocks` with `l2_transactions` signed transactions each. `deposits` are those of the whole course."""
+    of `l2_blocks` with `l2_transactions` signed transactions each. `deposits` are those of the whole course. With
+    `sidecars` 0 the Beacon API has no blob sidecars, whose KZG proofs take seconds to begin with."""
 
     l1_blocks: int = 300
     transactions: int = 150
@@ -14,3 +15,4 @@ class CourseSize(msgspec.Struct, frozen=True):
     l2_transactions: int = 10
     blocks_per_channel: int = 200
     blocks_per_span: int = 100
+    sidecars: int = 1

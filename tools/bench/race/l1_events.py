@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import ckzg
 import msgspec
 
-from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
+from rollup_node.stages.blobs.kzg import blob_to_commitment, load_setup, versioned_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
@@ -48,9 +48,14 @@ def gas_limit_change(config: RollupConfig, gas_limit: int) -> Included:
 
 
 def blobs_of_channel(
-    blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_number: int, blocks_per_span: int
+    blocks: Sequence[BatchBlock],
+    genesis_time: int,
+    parent_origin_number: int,
+    blocks_per_span: int,
+    proofs: bool = True,
 ) -> list[Blob]:
-    """The blobs of one brotli channel with span batches of consecutive L2 blocks, a frame each.
+    """The blobs of one brotli channel with span batches of consecutive L2 blocks, a frame each; without `proofs` theirs
+    are empty.
 
     `parent_origin_number` is the L1 origin number of the block before the first; `genesis_time` of L2 in seconds."""
     spans: list[bytes] = []
@@ -60,11 +65,14 @@ def blobs_of_channel(
         parent_origin_number = span[-1].epoch.number
     body = channel_body(spans, Compression.BROTLI)
     pieces = frames(blocks[0].timestamp.to_bytes(16, "big"), body, MAX_BLOB_DATA - 1)
-    return [_blob(batcher_data([piece])) for piece in pieces]
+    return [_blob(batcher_data([piece]), proofs) for piece in pieces]
 
 
-def _blob(data: bytes) -> Blob:
-    setup, content = load_setup(), encode_blob(data)
+def _blob(data: bytes, proof: bool) -> Blob:
+    content = encode_blob(data)
+    if not proof:
+        return Blob(content, blob_to_commitment(content), b"")
+    setup = load_setup()
     commitment = bytes(ckzg.blob_to_kzg_commitment(content, setup))
     return Blob(content, commitment, bytes(ckzg.compute_blob_kzg_proof(content, commitment, setup)))
 

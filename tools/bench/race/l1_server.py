@@ -19,11 +19,12 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 32, 64
 
 class L1Endpoint:
     """The methods that rollup nodes call, with answers in gzip for clients that take it; blocks are counted by what is
-    asked for. The last `fresh` blocks are there only after as many calls of `advance`."""
+    asked for. The last `fresh` blocks are there only after as many calls of `advance`. With `final` the head is
+    finalized."""
 
-    def __init__(self, course: CourseFiles, fresh: int = 0) -> None:
+    def __init__(self, course: CourseFiles, fresh: int = 0, final: bool = False) -> None:
         self._course, facts = course, course.facts
-        self.fresh = fresh
+        self.fresh, self._final = fresh, final
         self._first, self.head = facts.l1_genesis, facts.l1_head - fresh
         self._numbers = {name: self._first + index for index, name in enumerate(facts.l1_hashes)}
         self._proof = facts.signer_proof.encode()
@@ -51,7 +52,7 @@ class L1Endpoint:
     def _number(self, label: str) -> int | None:
         distances = {"latest": 0, "pending": 0, "safe": SAFE_DISTANCE, "finalized": FINALIZED_DISTANCE}
         if label in distances:
-            return max(self._first, self.head - distances[label])
+            return max(self._first, self.head - (0 if self._final else distances[label]))
         number = self._first if label == "earliest" else int(label, 16)
         return number if self._first <= number <= self.head else None
 

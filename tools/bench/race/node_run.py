@@ -20,7 +20,7 @@ import msgspec
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.processes import CpuUsage, cpu_usage, memory_of_tree
 from rollup_node.tools.bench.race.programs import Place, RaceProgram
-from rollup_node.tools.bench.race.server import Listening, Message, Mismatch
+from rollup_node.tools.bench.race.server import Listening, Message, Mismatch, Served
 
 T = TypeVar("T")
 
@@ -34,11 +34,13 @@ class RaceError(Exception):
 
 
 class ServerProcess:
-    """The server process of a run for the life of a `with` block, with further arguments, and its messages."""
+    """The server process of a run for the life of a `with` block, with further arguments, and its messages; `served` is
+    there at the end, with --complete."""
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self._command = [sys.executable, "-m", "rollup_node.tools.bench.race.server", str(folder), *arguments]
         self._received = b""
+        self.served: Served | None = None
 
     def __enter__(self) -> "ServerProcess":
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -53,7 +55,10 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         self._selector.close()
-        self._process.communicate(timeout=STOP_SECONDS)
+        rest = self._process.communicate(timeout=STOP_SECONDS)[0]
+        last = (self._received + rest).splitlines()[-1:]
+        found: Message | None = msgspec.json.decode(last[0], type=Message) if last else None
+        self.served = found if isinstance(found, Served) else None
 
     def wait(self, seconds: float) -> Message | None:
         """The next message, None when there is none for so long. Raises RaceError when the process has ended."""

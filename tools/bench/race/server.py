@@ -1,6 +1,6 @@
 """The server process of a race, on three free ports: L1, Beacon API, engine. It says as JSON, a line each, where it
 listens, when the first attributes come, and what it counted when the course's last block became safe. It ends with its
-standard input.
+standard input, with --complete after a line with all requests.
 
     python -m rollup_node.tools.bench.race.server FOLDER --latency 50
 """
@@ -71,7 +71,14 @@ class Mismatch(msgspec.Struct, tag=True):
     text: str
 
 
-Message = Listening | FirstAttributes | NewHead | Mismatch | LastSafe
+class Served(msgspec.Struct, tag=True):
+    """What L1 and the Beacon API were asked for until the end, by method and route."""
+
+    l1_calls: dict[str, int]
+    beacon_calls: dict[str, int]
+
+
+Message = Listening | FirstAttributes | NewHead | Mismatch | LastSafe | Served
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--latency", type=float, default=0.0, help="of L1 and Beacon API, in milliseconds")
     parser.add_argument("--fresh", type=int, default=0, help="L1 blocks that come one by one after the first request")
     parser.add_argument("--interval", type=float, default=12.0, help="seconds between two of them")
-    parser.add_argument("--complete", action="store_true", help="the engine has all L2 blocks from the start")
+    parser.add_argument("--complete", action="store_true", help="the engine has all L2 blocks, and L1 is final")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     asyncio.run(_serve(CourseFiles(given.folder), given))
     return 0
@@ -103,11 +110,13 @@ async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
     await asyncio.to_thread(sys.stdin.buffer.read)
     for server in servers:
         server.close()
+    if given.complete:
+        _say(race.served())
 
 
 class _Race:
     def __init__(self, course: CourseFiles, given: argparse.Namespace) -> None:
-        self._endpoint, self._interval = L1Endpoint(course, given.fresh), given.interval
+        self._endpoint, self._interval = L1Endpoint(course, given.fresh, given.complete), given.interval
         self._l1 = self._endpoint.rpc
         self.beacon = BeaconApi(course)
         self.engine = Engine(
@@ -135,6 +144,10 @@ class _Race:
     def _first_attributes(self) -> None:
         self._cpu = time.process_time()
         _say(FirstAttributes(time.monotonic(), self._first_request))
+
+    def served(self) -> Served:
+        """What was asked for so far."""
+        return Served(dict(self._l1.calls), dict(self.beacon.calls))
 
     def _last_safe(self) -> None:
         _say(

@@ -1,0 +1,60 @@
+"""The blobs process with an archive: what is there is asked of nobody, what is damaged is fetched again."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.stages.blobs.beacon_api import OfferedBlob
+from rollup_node.stages.blobs.process import blob_archive
+from rollup_node.stages.blobs.process.blob_archive import BlobArchive
+from rollup_node.stages.blobs.tasks import VerifyBlobs, run
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
+from rollup_node.stages.protocol.archive_names import blob_name
+from rollup_node.stages.protocol.types import BlobRef
+from tests.stages.blobs.process.test_stage import RecordedBlobs, running_blobs
+from tests.support.fake_beacon import FakeBeacon
+from tests.support.stage_runner import run_within
+
+
+def test_blobs_are_kept_with_their_evidence(tmp_path: Path, recorded_blobs: RecordedBlobs) -> None:
+    """Evidence of another blob is left out."""
+    first, second = recorded_blobs[:2]
+    offered = (OfferedBlob(first.blob, first.commitment, None), OfferedBlob(second.blob, first.commitment, None))
+    verified = run(VerifyBlobs((first.hash, second.hash), offered))
+    found: dict[bytes, OfferedBlob] = {}
+
+    async def main() -> None:
+        archive = BlobArchive(str(tmp_path))
+        await archive.keep(offered, verified)
+        refs = [BlobRef(index, each.hash) for index, each in enumerate(recorded_blobs[:3])]
+        found.update(await archive.read(refs))
+
+    run_within(20, main)
+    assert found == {first.hash: offered[0], second.hash: OfferedBlob(second.blob, None, None)}
+
+
+@pytest.mark.parametrize("damage", ["other", "short"])
+def test_what_is_there_is_not_asked_for(tmp_path: Path, recorded_blobs: RecordedBlobs, damage: str) -> None:
+    lines: list[Record] = []
+    log.configure("blobs", Level.WARN, lines.append)
+
+    async def fetch(*indices: int) -> list[str]:
+        beacon = FakeBeacon(recorded_blobs)
+        async with running_blobs([beacon], archive=str(tmp_path)) as blobs:
+            await blobs.receives(list(indices))
+        return beacon.requested
+
+    async def main() -> None:
+        assert "blobs" in await fetch(0, 1)
+        assert await fetch(1, 0) == [] and lines == []
+        entry = tmp_path / blob_name(recorded_blobs[1].hash)
+        good = entry.read_bytes()
+        entry.write_bytes(recorded_blobs[2].blob if damage == "other" else good[:-1])
+        assert "blobs" in await fetch(0, 1)
+        (line,) = lines
+        assert line.component == blob_archive.log.component and line.fields["code"] == "ARCHIVE-DAMAGED"
+        assert line.fields["entry"] == str(entry)
+        assert await fetch(0, 1) == []
+
+    run_within(50, main)
