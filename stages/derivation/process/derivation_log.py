@@ -1,7 +1,7 @@
 """What the derivation process reports: log lines and metrics of what happens, drops for `explain`, health problems."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter
 
@@ -126,7 +126,7 @@ class DerivationLog:
         else:
             kind = self._in_block[key] = self._kinds.get(key) or self._new_kind(dropped)
             kind.origin = dropped.origin
-            self._write(kind, str(dropped), **dropped.reason.values)
+            self._write(kind, str(dropped), dropped.reason.values)
         for counter in kind.counters:
             counter.inc()
         kind.count += 1
@@ -149,13 +149,14 @@ class DerivationLog:
         for (effect, _), kind in self._in_block.items():
             if kind.repeats:
                 text = "more was dropped for the same reason"
-                self._write(kind, text, effect=effect.value, reason=kind.label, count=kind.repeats)
+                self._write(kind, text, {"effect": effect.value, "reason": kind.label, "count": kind.repeats})
             kind.repeats = 0
         self._in_block.clear()
 
-    def _write(self, kind: _Kind, text: str, **values: int | str) -> None:
+    def _write(self, kind: _Kind, text: str, values: Mapping[str, int | str]) -> None:
         write = self._log.warn if kind.is_warning and self._may_warn() else self._log.debug
-        write(text, code=Code.INPUT_DROPPED.text, at=kind.origin, **values)
+        # A field of a reason may have any name.
+        write(text, **{**values, "code": Code.INPUT_DROPPED.text, "at": kind.origin})
 
     def _may_warn(self) -> bool:
         """Whether another warning of a drop fits into this minute."""

@@ -1,7 +1,7 @@
 """Log lines, metrics and health problems of derivation."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import pytest
 
@@ -17,9 +17,10 @@ from rollup_node.stages.derivation.process.derivation_log import (
 )
 from rollup_node.stages.derivation.reasons.channels import ChannelTimedOut, FrameDuplicate
 from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted
-from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanOriginUnknown, SpanPast
+from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.io.log import Level, Logger
 from rollup_node.stages.io.metrics import Meter
@@ -66,6 +67,19 @@ def test_added_frames_are_counted(logged: Logged) -> None:
     for total in (0, 3, 3, 5):
         logged.log.frames_added(total)
     assert "frame_added_total 5.0" in logged.meter.text().decode()
+
+
+@pytest.mark.parametrize("declared", REASONS, ids=lambda declared: declared.name)
+def test_every_reason_can_be_logged(logged: Logged, declared: type[Reason]) -> None:
+    hints = get_type_hints(declared)
+    examples: dict[Any, int | str | bytes] = {int: 7, str: "text", bytes: b"\x07"}
+    reason = declared(**{field: examples[hints[field]] for field in declared.__struct_fields__})
+    for effect in DropEffect:
+        logged.log.dropped(Dropped(effect, reason, None))
+    for _, line, fields in logged.lines.lines:
+        assert str(reason) in line and fields["code"] == "INPUT-DROPPED"
+        assert set(declared.__struct_fields__).isdisjoint({"code", "at"}), "they would be hidden in the log"
+        assert {each: fields[each] for each in declared.__struct_fields__} == reason.values
 
 
 def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
