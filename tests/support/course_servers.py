@@ -19,6 +19,8 @@ SMALL = CourseSize(
     blocks_per_channel=14,
     blocks_per_span=7,
     sidecars=0,
+    garbage=2,
+    fork_blocks=11,
 )
 
 

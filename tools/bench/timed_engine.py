@@ -74,7 +74,7 @@ def genesis_payload(timestamp: int) -> ExecutionPayload:
 def sealed(
     config: RollupConfig, parent: BlockId, attributes: PayloadAttributes, transactions: tuple[bytes, ...]
 ) -> ExecutionPayload:
-    """The block of attributes with further transactions; all forks are active."""
+    """The block of attributes with further transactions; Ecotone is active."""
     assert config.chain_op_config is not None
     payload = ExecutionPayload(
         parent_hash=parent.hash,
@@ -94,7 +94,7 @@ def sealed(
         withdrawals=attributes.withdrawals,
         blob_gas_used=0,
         excess_blob_gas=0,
-        withdrawals_root=ZERO_HASH,
+        withdrawals_root=ZERO_HASH if config.schedule().l2(attributes.timestamp).withdrawals_root else None,
         parent_beacon_root=attributes.parent_beacon_root,
     )
     return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))

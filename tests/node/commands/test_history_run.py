@@ -94,14 +94,37 @@ def test_the_tables_are_the_chain(course: ServedCourse, history: Path) -> None:
         own = [frame for frame in frames if frame["channel"] == channel["channel"]]
         assert len(own) == channel["frames"] and sum(frame["bytes"] for frame in own) == channel["bytes"]
         assert list(dict.fromkeys(frame["transaction"] for frame in own)) == channel["transactions"]
-    batches = _rows(history, Table.BATCHES)
+    batches = [batch for batch in _rows(history, Table.BATCHES) if batch["channel"] in {b["channel"] for b in blocks}]
     assert sum(batch["blocks"] for batch in batches) == len(blocks)
     known = {batch["channel"]: batch["l1_hash"] for batch in batches}
     assert all(known[block["channel"]] == block["l1_hash"] for block in blocks)
     heads = _rows(history, Table.SAFE_HEADS)
     assert heads[-1]["l2_hash"] == course.facts.l2_hashes[-1]
     assert {head["l1_hash"] for head in heads} <= set(course.facts.l1_hashes)
-    assert len(_rows(history, Table.L1_INPUTS)) == len({frame["transaction"] for frame in frames})
+    inputs = _rows(history, Table.L1_INPUTS)
+    assert {frame["transaction"] for frame in frames} < {each["transaction"] for each in inputs if each["is_batcher"]}
+
+
+def test_what_else_the_inbox_gets_is_dropped_by_name(course: ServedCourse, history: Path) -> None:
+    """Four forks activate on the way, after the second of which stages are replaced and other rules hold."""
+    drops = {(drop["effect"], drop["reason"]) for drop in _rows(history, Table.DROPS)}
+    assert drops == {
+        ("ignored", "frames_version_unknown"),
+        ("ignored", "frame_truncated"),
+        ("ignored", "frame_without_channel"),
+        ("ignored", "sender_not_batcher"),
+        ("ended", "stream_damaged"),
+        ("ended", "batch_type_unknown"),
+        ("past", "span_past"),
+        ("dropped", "parent_hash_mismatch"),
+        ("dropped", "staging_channel_replaced"),
+        ("discarded", "stages_replaced"),
+        ("flushed", "parent_hash_mismatch"),
+        ("flushed", "timestamp_ahead"),
+    }
+    strangers = [each for each in _rows(history, Table.L1_INPUTS) if not each["is_batcher"]]
+    refused = [drop for drop in _rows(history, Table.DROPS) if drop["reason"] == "sender_not_batcher"]
+    assert len(strangers) == len(refused) > 0
 
 
 def test_what_is_complete_is_proved_and_not_run_again(

@@ -20,6 +20,7 @@ from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseWriter, read_facts
 from rollup_node.tools.bench.race.course_size import CourseSize
+from rollup_node.tools.bench.race.garbage import Garbage
 from rollup_node.tools.bench.race.gzip_body import deflated
 from rollup_node.tools.bench.race.l1_blocks import Included, MadeL1Block, make_l1_block, next_time
 from rollup_node.tools.bench.race.l1_events import (
@@ -28,6 +29,7 @@ from rollup_node.tools.bench.race.l1_events import (
     blobs_of_channel,
     deposit,
     gas_limit_change,
+    span_batches,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
 from rollup_node.tools.bench.synthetic_chain import (
@@ -46,6 +48,7 @@ GAS_LIMIT, CHANGED_GAS_LIMIT = 60_000_000, 45_000_000
 SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
 """Of the unsafe block signer in the SystemConfig contract, which op-node reads at its start."""
 
+LATER_FORKS = ("granite", "holocene", "isthmus", "jovian")
 BLOCKS_WITH_DEPOSITS = 4
 """One L1 block in so many has deposits, of those that are L1 origins."""
 
@@ -70,7 +73,9 @@ class _Builder:
         self._state_root = root
         self._origin = make_l1_block(None, L1_GENESIS, GENESIS_TIME, root, size.transactions, ())
         genesis = genesis_payload(GENESIS_TIME)
-        self._config = course_config(BlockId(L1_GENESIS, self._origin.header.hash), BlockId(0, genesis.block_hash))
+        self._config = course_config(
+            BlockId(L1_GENESIS, self._origin.header.hash), BlockId(0, genesis.block_hash), size
+        )
         self._l2 = L2Chain(self._config, genesis)
         self._l1_hashes = [to_hex(self._origin.header.hash)]
         self._l2_hashes = [to_hex(genesis.block_hash)]
@@ -78,6 +83,7 @@ class _Builder:
         self._pending: list[BatchBlock] = []
         self._batched_origin = L1_GENESIS
         self._nonce = 0
+        self._garbage = Garbage(self._config.batch_inbox)
         self._add_l1(self._origin)
         self._add_block(0, genesis)
 
@@ -85,10 +91,16 @@ class _Builder:
         """Writes all bodies; returns the facts, which are written as well."""
         self._extend_l2()
         for index in range(1, self._size.l1_blocks + 1):
-            special = [*self._events(index), *self._batches(L1_GENESIS + index)]
+            number = L1_GENESIS + index
+            special = [
+                *self._events(index),
+                *self._add_garbage(number),
+                *self._batches(number),
+                *self._add_garbage(-number),
+            ]
             parent = self._origin.header
             time, size = next_time(parent), self._size.transactions
-            self._origin = make_l1_block(parent, L1_GENESIS + index, time, self._state_root, size, special)
+            self._origin = make_l1_block(parent, number, time, self._state_root, size, special)
             self._l1_hashes.append(to_hex(self._origin.header.hash))
             self._add_l1(self._origin)
             self._extend_l2()
@@ -124,11 +136,19 @@ class _Builder:
         if not self._pending or not (is_last or len(self._pending) >= self._size.blocks_per_channel):
             return []
         blocks, self._pending = self._pending, []
-        span = self._size.blocks_per_span
-        blobs = blobs_of_channel(blocks, GENESIS_TIME, self._batched_origin, span, self._size.sidecars > 0)
+        spans = span_batches(blocks, GENESIS_TIME, self._batched_origin, self._size.blocks_per_span)
+        blobs = blobs_of_channel(blocks[0].timestamp.to_bytes(16, "big"), spans, self._size.sidecars > 0)
+        self._garbage.spans = spans
         self._batched_origin = blocks[-1].epoch.number
         self._add_blobs(GENESIS_SLOT + number - L1_GENESIS, blobs)
         transactions = batcher_transactions(self._config.batch_inbox, self._nonce, blobs)
+        self._nonce += len(transactions)
+        return transactions
+
+    def _add_garbage(self, seed: int) -> list[Included]:
+        """The garbage before or behind the batches of an L1 block."""
+        self._garbage.pending = self._pending[0] if self._pending else None
+        transactions = [*self._garbage.transactions(seed, self._size.garbage, self._nonce)]
         self._nonce += len(transactions)
         return transactions
 
@@ -156,7 +176,9 @@ class _Builder:
     def _extend_l2(self) -> None:
         """Adds the L2 blocks whose L1 origin is the newest L1 block."""
         while self._l2.head.number < self._size.l2_blocks and self._l2.next_time < next_time(self._origin.header):
-            self._add_l2(self._l2.extend(self._origin, self._size.l2_transactions))
+            # The sequencer puts no transactions into a fork's first block.
+            is_first = self._l2.next_time in self._config.fork_times.values()
+            self._add_l2(self._l2.extend(self._origin, 0 if is_first else self._size.l2_transactions))
 
     def _add_l2(self, block: MadeL2Block) -> None:
         self._pending.append(block.batch)
@@ -172,15 +194,18 @@ class _Builder:
         self._writer.add(f"l2/{number}/block", block_json(payload))
 
 
-def course_config(l1: BlockId, l2: BlockId) -> RollupConfig:
-    """The rollup config of a course with these genesis blocks."""
+def course_config(l1: BlockId, l2: BlockId, size: CourseSize) -> RollupConfig:
+    """The rollup config of a course of that size with these genesis blocks."""
     base = synthetic_chain.config()
+    later = size.fork_blocks * BLOCK_TIME
+    forks = {name: GENESIS_TIME + later * at for at, name in enumerate(LATER_FORKS, 1)} if later else {}
     system = SystemConfig(BATCHER.address, bytes(32), packed_scalar(5000, 800_000), GAS_LIMIT)
     return msgspec.structs.replace(
         base,
         genesis=Genesis(l1, l2, GENESIS_TIME, system),
         l2_chain_id=L2_CHAIN_ID,
         batch_inbox=synthetic_chain.INBOX,
+        fork_times=base.fork_times | forks,
     )
 
 

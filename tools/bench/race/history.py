@@ -77,13 +77,13 @@ def served(folder: Path, size: CourseSize) -> Iterator[Course]:
 def measured(course: Course, folder: Path, workers: int) -> list[Figure]:
     """The figures of a course. Raises subprocess.CalledProcessError where a command fails."""
     blocks = len(course.facts.l2_hashes) - 1
-    replay = _run("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json")
+    replay = run_command("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json")
     whole = course.facts.l1_head - course.facts.l1_genesis
-    lines = _history(course, folder / "lines", whole, 1, "--jsonl")
-    parquet = _history(course, folder / "parquet", whole, 1)
+    lines = history(course, folder / "lines", whole, 1, "--jsonl")
+    parquet = history(course, folder / "parquet", whole, 1)
     part = -(-whole // workers)
-    one = _history(course, folder / "one", part, 1)
-    many = _history(course, folder / "many", part, workers)
+    one = history(course, folder / "one", part, 1)
+    many = history(course, folder / "many", part, workers)
     in_ranges = sum(
         json.loads(path.read_text())["seconds"] for path in (folder / "one" / "manifest").glob("range-*.json")
     )
@@ -98,15 +98,16 @@ def measured(course: Course, folder: Path, workers: int) -> list[Figure]:
     ]
 
 
-def _history(course: Course, out: Path, size: int, workers: int, *more: str) -> Run:
+def history(course: Course, out: Path, size: int, workers: int, *more: str) -> Run:
+    """Runs the history of a course in ranges of so many L1 blocks."""
     facts = course.facts
     flags = ("--from-l1", str(facts.l1_genesis + 1), "--to-l1", str(facts.l1_head), "--out", str(out))
     ranges = ("--range-size", str(size), "--workers", str(workers), "--warmup", str(WARMUP))
-    return _run("history", "run", *course.options, *flags, *ranges, *more)
+    return run_command("history", "run", *course.options, *flags, *ranges, *more)
 
 
-def _run(*words: str) -> Run:
-    """Runs a command of the node to its end."""
+def run_command(*words: str) -> Run:
+    """Runs a command of the node to its end. Raises subprocess.CalledProcessError where it fails."""
     began, peak = time.monotonic(), 0.0
     command = [sys.executable, "-m", "rollup_node.node", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

@@ -47,15 +47,10 @@ def gas_limit_change(config: RollupConfig, gas_limit: int) -> Included:
     return Included(_call(config.l1_system_config, 0, b"\xb4\x0a\x81\x7c" + _word(gas_limit)), ACCOUNTS[0], (log,))
 
 
-def blobs_of_channel(
-    blocks: Sequence[BatchBlock],
-    genesis_time: int,
-    parent_origin_number: int,
-    blocks_per_span: int,
-    proofs: bool = True,
-) -> list[Blob]:
-    """The blobs of one brotli channel with span batches of consecutive L2 blocks, a frame each; without `proofs` theirs
-    are empty.
+def span_batches(
+    blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_number: int, blocks_per_span: int
+) -> list[bytes]:
+    """Consecutive L2 blocks as span batches.
 
     `parent_origin_number` is the L1 origin number of the block before the first; `genesis_time` of L2 in seconds."""
     spans: list[bytes] = []
@@ -63,8 +58,13 @@ def blobs_of_channel(
         span = blocks[first : first + blocks_per_span]
         spans.append(span_batch(span, genesis_time, parent_origin_number))
         parent_origin_number = span[-1].epoch.number
+    return spans
+
+
+def blobs_of_channel(channel_id: bytes, spans: Sequence[bytes], proofs: bool = True) -> list[Blob]:
+    """The blobs of one brotli channel of these batches, a frame each; without `proofs` theirs are empty."""
     body = channel_body(spans, Compression.BROTLI)
-    pieces = frames(blocks[0].timestamp.to_bytes(16, "big"), body, MAX_BLOB_DATA - 1)
+    pieces = frames(channel_id, body, MAX_BLOB_DATA - 1)
     return [_blob(batcher_data([piece]), proofs) for piece in pieces]
 
 

@@ -16,6 +16,8 @@ SMALL = CourseSize(
     l2_transactions=4,
     blocks_per_channel=24,
     blocks_per_span=12,
+    garbage=2,
+    fork_blocks=8,
 )
 
 

@@ -6,6 +6,7 @@ from rollup_node.stages.protocol.block_refs import l2_ref_from_json, payload_fro
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.types import BlockId, Log
 from rollup_node.tools.bench.race.course import course_config
+from rollup_node.tools.bench.race.course_size import CourseSize
 from rollup_node.tools.bench.race.l1_blocks import make_l1_block
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, block_json, signed_transactions, wanted_logs
 from rollup_node.tools.bench.synthetic_chain import GENESIS_TIME, L1_GENESIS
@@ -16,7 +17,7 @@ ORIGIN = make_l1_block(None, L1_GENESIS, GENESIS_TIME, bytes(32), 2, [])
 
 def test_blocks_follow_one_another() -> None:
     genesis = genesis_payload(GENESIS_TIME)
-    config = course_config(BlockId(L1_GENESIS, ORIGIN.header.hash), BlockId(0, genesis.block_hash))
+    config = course_config(BlockId(L1_GENESIS, ORIGIN.header.hash), BlockId(0, genesis.block_hash), CourseSize())
     chain = L2Chain(config, genesis)
     assert chain.next_time == GENESIS_TIME + 2
     first, second = chain.extend(ORIGIN, 3), chain.extend(ORIGIN, 0)
