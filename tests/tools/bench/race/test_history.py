@@ -26,7 +26,7 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
         (out / "manifest" / "range-1.json").write_text(json.dumps({"seconds": 18.0}))
         return Run({"lines": 10.0, "parquet": 10.4, "one": 20.0, "many": 10.0}[out.name], 250.0)
 
-    monkeypatch.setattr(history, "_run", run)
+    monkeypatch.setattr(history, "run_command", run)
     figures = {figure.name: figure for figure in measured(Course(FACTS, ("--l1", "x")), tmp_path, 2)}
     assert {name: round(figure.median, 3) for name, figure in figures.items()} == {
         "replay": 60.0,
@@ -45,4 +45,4 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_command_that_fails_ends_it() -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        history._run("history", "nonsense")
+        history.run_command("history", "nonsense")
