@@ -38,7 +38,7 @@ class Network(Protocol):
     def safe(self, node: str) -> int | None:
         """The last known safe head of a node; None if it does not answer."""
 
-    def signal(self, process: Process, number: signal.Signals) -> None:
+    def send(self, process: Process, number: signal.Signals) -> None:
         """Sends a signal to a process if it still runs."""
 
     async def end(self, node: str, number: signal.Signals) -> str:
@@ -152,12 +152,12 @@ class Lane:
                 await asyncio.sleep(action.seconds)
             finally:
                 await network.set_fault(node, "")
-        elif action.kind in (Kind.LEAVE, Kind.JOIN) or action.target == SUPERVISOR and action.kind is Kind.KILL:
+        elif action.kind in (Kind.LEAVE, Kind.JOIN) or (action.target == SUPERVISOR and action.kind is Kind.KILL):
             return await self._absence(action)
         elif action.target not in before:
             return f"there is no process {action.target}"
         elif action.kind is Kind.KILL:
-            network.signal(before[action.target], signal.SIGKILL)
+            network.send(before[action.target], signal.SIGKILL)
         elif action.kind is Kind.STOP:
             await self._stopped(before[action.target], action.seconds)
         else:
@@ -177,15 +177,15 @@ class Lane:
         return problem
 
     async def _stopped(self, process: Process, seconds: float) -> None:
-        self._network.signal(process, signal.SIGSTOP)
+        self._network.send(process, signal.SIGSTOP)
         try:
             await asyncio.sleep(seconds)
         finally:
-            self._network.signal(process, signal.SIGCONT)
+            self._network.send(process, signal.SIGCONT)
 
     async def _hang(self, role: str, process: Process) -> str:
         """Stops a process until there is another one in its place."""
-        self._network.signal(process, signal.SIGSTOP)
+        self._network.send(process, signal.SIGSTOP)
         deadline = _now() + HANG_SECONDS
         try:
             while self._processes().get(role, process) == process:
@@ -193,7 +193,7 @@ class Lane:
                     return f"the hanging process {role} was not replaced within {HANG_SECONDS:.0f} s"
                 await asyncio.sleep(POLL_SECONDS)
         finally:
-            self._network.signal(process, signal.SIGCONT)
+            self._network.send(process, signal.SIGCONT)
         return ""
 
     # --- what follows ----------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class SoakPrograms:
         """The last known safe head of a node; None if it does not answer."""
         return self.heads[node]
 
-    def signal(self, process: Process, number: signal.Signals) -> None:
+    def send(self, process: Process, number: signal.Signals) -> None:
         """Sends a signal to a process if it still runs."""
         found = read_stat(process.pid)
         if found is not None and found.start_ticks == process.ticks:
