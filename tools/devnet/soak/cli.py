@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
+from rollup_node.tools.devnet.settings import SettingsError
 from rollup_node.tools.devnet.soak.programs import usable_faults
 from rollup_node.tools.devnet.soak.report import Line, ReportError, Totals, add_up, encode, table
 from rollup_node.tools.devnet.soak.run import SoakSettings, soak
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         given = _parser().parse_args(argv)
         return _soak(given) if given.command == "soak" else _report(given)
-    except (SoakError, ReportError, UnusableDirectory, PortInUse) as error:
+    except (SoakError, ReportError, SettingsError, UnusableDirectory, PortInUse) as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:
         print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
@@ -55,6 +56,7 @@ def _soak(given: argparse.Namespace) -> int:
     name = f"{len(before.runs) + 1}"
     scenarios = usable_faults(parse_scenarios(SCENARIOS.read_text()))
     settings = SoakSettings(name, seconds, seed, given.nodes, given.pause, scenarios, given.log_level)
+    settings.devnet()  # its flags are right
     print(f"run {name}: {given.nodes} nodes for {seconds / 60:.0f} minutes, seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="rollup-soak-") as folder:
         report = given.report or Path(folder) / "report.jsonl"
