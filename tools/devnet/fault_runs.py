@@ -4,8 +4,8 @@
     tools/chaos run --minutes 10 --seed 7
     tools/chaos run --only l1-status --only reorg
     tools/chaos run --file my-scenarios.toml --json
-    tools/chaos soak --hours 1 --report soak.jsonl
-    tools/chaos report soak.jsonl
+    tools/chaos soak --help
+    tools/chaos report --help
 
 The order of the scenarios and what is random in each follow from the seed; `run --seed S --only NAME` replays one."""
 
@@ -24,7 +24,6 @@ from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.network import StartFailed
 from rollup_node.tools.devnet.run import NoProgress, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import SettingsError, parse
-from rollup_node.tools.devnet.soak import cli as soak
 from rollup_node.tools.devnet.view import choose
 from rollup_node.tools.faults.scenario import Scenario, ScenarioError, parse_scenarios, select
 from rollup_node.tools.faults.verdict import Verdict, summary, table
@@ -34,10 +33,7 @@ SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exits with 0 if every scenario passed and the nodes have one chain."""
-    words = sys.argv[1:] if argv is None else argv
-    if words and words[0] in soak.COMMANDS:
-        return soak.main(words)
-    given = _parser().parse_args(words)
+    given = _parser().parse_args(sys.argv[1:] if argv is None else argv)
     started = time.monotonic()
     try:
         scenarios = select(parse_scenarios(given.file.read_text()), given.only)

@@ -22,7 +22,6 @@ from rollup_node.tools.faults.scenario import parse_scenarios
 SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
 BEGIN, END = "<!-- soak: begin (generated) -->", "<!-- soak: end -->"
 LEAST_NODES, MOST_NODES = 3, 5
-COMMANDS = ("soak", "report")
 
 
 class SoakError(Exception):

@@ -1,12 +1,12 @@
 """The commands `tools/chaos soak` and `tools/chaos report`."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.fault_runs import main
 from rollup_node.tools.devnet.soak import cli
-from rollup_node.tools.devnet.soak.cli import BEGIN, END, SoakError, appended, read, with_table
+from rollup_node.tools.devnet.soak.cli import BEGIN, END, SoakError, appended, main, read, with_table
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode
 from rollup_node.tools.devnet.soak.run import SoakSettings
 from rollup_node.tools.devnet.soak.schedule import Kind
@@ -76,7 +76,7 @@ def test_three_runs_add_up(
 ) -> None:
     given: list[SoakSettings] = []
 
-    async def soak(settings: SoakSettings, root: Path, write: cli.Callable[[Line], None], say: object) -> RunEnded:
+    async def soak(settings: SoakSettings, root: Path, write: Callable[[Line], None], say: object) -> RunEnded:
         given.append(settings)
         write(started(settings.run))
         write(kill(settings.run))

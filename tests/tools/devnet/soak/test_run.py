@@ -61,8 +61,14 @@ def actions(*args: Any, **kwargs: Any) -> Iterator[Action]:
 
 def play(root: Path, case: str) -> None:
     """Runs a soak in this process, which adopts orphans from then on, and checks its report."""
+
+    async def compare(nodes: dict[str, Any], last: int) -> Comparison:
+        assert list(nodes) == list(NODES) and last > 5
+        return Comparison(last + 1, 3 if case == "difference" else None)
+
     for name, value in {
         "SoakPrograms": Programs,
+        "compare_output_roots": compare,
         "node_actions": actions,
         "l1_actions": lambda *args: iter([Action(Kind.REORG, 0.3, amount=2), Action(Kind.REORG, 100.0)]),
         "TICK_SECONDS": 0.05,
@@ -74,11 +80,6 @@ def play(root: Path, case: str) -> None:
     }.items():
         setattr(runs, name, value)
 
-    async def compare(nodes: dict[str, Any], last: int) -> Comparison:
-        assert list(nodes) == list(NODES) and last > 5
-        return Comparison(last + 1, 3 if case == "difference" else None)
-
-    runs.compare_output_roots = compare  # type: ignore[assignment]
     lines: list[Line] = []
     children = ChildPrograms()
 
