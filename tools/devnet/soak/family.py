@@ -13,6 +13,7 @@ from rollup_node.node.system.procfs import read_proportional_memory
 PR_SET_CHILD_SUBREAPER = 36
 LISTENING = "0A"
 CHUNK = 1 << 20
+SHARED_FOLDER = b"/dev/shm/"
 PATIENCE = 3
 """A zombie or an orphan that so many checks in a row find is left behind."""
 
@@ -142,12 +143,16 @@ def listening(ports: Iterable[int]) -> list[int]:
     return sorted(wanted & found)
 
 
-def shared_memory() -> set[str]:
-    """The files in /dev/shm of the kinds that Python programs create."""
-    kinds = ("rollup", "psm_", "pym-", "sem.")
-    with suppress(OSError):
-        return {name for name in os.listdir("/dev/shm") if name.startswith(kinds)}
-    return set()
+def shared_files(pids: Iterable[int]) -> set[str]:
+    """The files in /dev/shm that processes have mapped."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError):
+            for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+                _, mark, name = line.partition(SHARED_FOLDER)
+                if mark:
+                    found.add((mark + name).decode(errors="replace"))
+    return found
 
 
 class LineCount:

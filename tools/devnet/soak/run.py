@@ -18,7 +18,7 @@ from rollup_node.tools.devnet.compare import compare_output_roots
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER, DevnetSettings, parse
-from rollup_node.tools.devnet.soak.family import adopt_orphans, listening, shared_memory, sockets_below, title
+from rollup_node.tools.devnet.soak.family import adopt_orphans, listening, sockets_below, title
 from rollup_node.tools.devnet.soak.lanes import L1, Disturbed, Done, Lane
 from rollup_node.tools.devnet.soak.programs import SoakPrograms, faults_of
 from rollup_node.tools.devnet.soak.report import (
@@ -93,7 +93,6 @@ class Soak:
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._blocks, self._equal = 0, False
-        self._shared_memory = shared_memory()
 
     @property
     def _elapsed(self) -> float:
@@ -285,8 +284,8 @@ class Soak:
             self._problem(f"socket {path} is left behind")
         for port in listening(self._network.reserved_ports()):
             self._problem(f"port {port} is still listened at")
-        for name in sorted(shared_memory() - self._shared_memory):
-            self._problem(f"/dev/shm/{name} is left behind")
+        for path in self._watch.left_files():
+            self._problem(f"{path} is left behind")
 
 
 async def soak(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 
-from rollup_node.tools.devnet.soak.family import Family, LineCount, Usage, usage
+from rollup_node.tools.devnet.soak.family import Family, LineCount, Usage, shared_files, usage
 from rollup_node.tools.devnet.soak.lanes import Process
 from rollup_node.tools.devnet.soak.report import Minute, NodeTrend
 from rollup_node.tools.devnet.soak.schedule import ROLES
@@ -20,6 +20,7 @@ MAX_LINES = 1500
 """Lines of log that a node may write in a minute of kills and faults."""
 
 MAX_LOADS = 4096
+MAX_SHARED_FILES = 4096
 
 
 class NodeWatch:
@@ -88,6 +89,7 @@ class Watch:
         self.nodes = {node: NodeWatch(log) for node, log in logs.items()} | {TOOL: NodeWatch(None)}
         self._family = Family()
         self._loads: list[float] = []
+        self._shared_files: set[str] = set()
 
     def sample(self) -> None:
         """Reads what complete nodes use, and what is left behind."""
@@ -96,8 +98,11 @@ class Watch:
                 each.sample([os.getpid()])
                 continue
             processes = self._processes(node)
+            pids = [process.pid for process in processes.values()]
+            if len(self._shared_files) < MAX_SHARED_FILES:
+                self._shared_files |= shared_files(pids)
             if set(ROLES) <= set(processes):
-                each.sample(process.pid for process in processes.values())
+                each.sample(pids)
         if len(self._loads) < MAX_LOADS:
             self._loads.append(os.getloadavg()[0])
         for text in self._family.check(self._known()):
@@ -115,3 +120,7 @@ class Watch:
     def left(self) -> list[int]:
         """The pids of processes below the tool."""
         return self._family.left()
+
+    def left_files(self) -> list[str]:
+        """The files in /dev/shm that processes of the nodes had mapped, and that still exist."""
+        return sorted(path for path in self._shared_files if os.path.exists(path))

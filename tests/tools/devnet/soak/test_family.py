@@ -1,12 +1,14 @@
 """What the kernel says of processes: run by a program of its own, which adopts orphans."""
 
+import mmap
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
-from rollup_node.tools.devnet.soak.family import LineCount, listening, shared_memory, sockets_below, title, usage
+from rollup_node.tools.devnet.soak.family import LineCount, listening, shared_files, sockets_below, title, usage
 
 PROGRAM = """
 import os, subprocess, sys, time
@@ -86,7 +88,15 @@ def test_sockets_and_ports(tmp_path: Path) -> None:
         assert listening([port, 1]) == [port]
     assert listening([port]) == []
     assert sockets_below(tmp_path) == [str(tmp_path / "s")]  # the file of the closed socket
-    assert isinstance(shared_memory(), set)
+
+
+def test_shared_memory_that_is_mapped() -> None:
+    with NamedTemporaryFile(dir="/dev/shm", prefix="rollup-soak-") as file:
+        file.truncate(4096)
+        assert file.name not in shared_files([os.getpid()])
+        with mmap.mmap(file.fileno(), 4096):
+            assert file.name in shared_files([os.getpid(), 1 << 30])
+        assert file.name not in shared_files([os.getpid()])
 
 
 def test_lines_that_are_appended(tmp_path: Path) -> None:

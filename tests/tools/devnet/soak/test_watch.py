@@ -72,6 +72,9 @@ def test_nodes_that_start_do_not_count_and_what_is_left_is_a_problem(
     minutes = {each.node: each for each in watch.minute("1", 60.0)}
     assert minutes["verifier"].processes == len(ROLES) and minutes["verifier"].lines == 1
     assert minutes[TOOL].processes == 1
+    monkeypatch.setattr(watches, "shared_files", lambda pids: {str(log), str(tmp_path / "gone")})
+    assert watch.left_files() == []
     del processes["rpc"]
     watch.sample()
     assert {each.node: each.processes for each in watch.minute("1", 120.0)} == {"verifier": 0, TOOL: 1}
+    assert watch.left_files() == [str(log)]
