@@ -95,15 +95,28 @@ class ChildPrograms:
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
         """Kills a program at once, without a chance to clean up, and starts it again at the end of the context."""
-        child = next(child for child in self._children if child.name == name)
-        child.is_stopped = True
-        child.process.kill()
-        child.process.wait()
+        self.suspend(name, signal.SIGKILL).wait()
         try:
             yield
         finally:
+            self.resume(name)
+
+    def suspend(self, name: str, number: signal.Signals) -> subprocess.Popen[bytes]:
+        """Sends a signal that ends a program, which is not started again before `resume`; the process to wait for."""
+        child = self._child(name)
+        child.is_stopped = True
+        child.process.send_signal(number)
+        return child.process
+
+    def resume(self, name: str) -> None:
+        """Starts a suspended program again; nothing once all are being stopped."""
+        if self._children:
+            child = self._child(name)
             child.is_stopped = False
             self._restart(child)
+
+    def _child(self, name: str) -> ChildProgram:
+        return next(child for child in self._children if child.name == name)
 
     def _restart(self, child: ChildProgram) -> None:
         if child not in self._children:  # all are being stopped

@@ -4,6 +4,8 @@
     tools/chaos run --minutes 10 --seed 7
     tools/chaos run --only l1-status --only reorg
     tools/chaos run --file my-scenarios.toml --json
+    tools/chaos soak --help
+    tools/chaos report --help
 
 The order of the scenarios and what is random in each follow from the seed; `run --seed S --only NAME` replays one."""
 

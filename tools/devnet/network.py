@@ -87,11 +87,19 @@ class NetworkPrograms:
         self.conductor = url(ports.conductor) if settings.conductor else None
         self.through: dict[str, str] = {}
         """The URLs of the fault proxies before the endpoints of the verifier, by the option of the node."""
+        self.proxies: dict[str, dict[str, str]] = {}
+        """The URLs of the fault proxies of a soak before the endpoints of each node, by the option of the node."""
 
     @property
     def sequencer_p2p_ports(self) -> dict[str, int]:
         """The P2P ports of the sequencers."""
         return {name: self._ports.nodes[name].p2p for name in self._settings.sequencer_names}
+
+    def reserved_ports(self) -> list[int]:
+        """All TCP ports of the network's programs."""
+        found = self._ports
+        nodes = [port for each in found.nodes.values() for port in vars(each).values()]
+        return [found.l1, found.beacon, found.signer, found.conductor, found.da_server, *found.status.values(), *nodes]
 
     def _embedded(self, name: str) -> tuple[str, str]:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
@@ -248,7 +256,7 @@ class NetworkPrograms:
             arguments = ["--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt)]
             arguments += ["--http", str(ports.engine), "--auth", str(ports.engine_auth)]
             arguments += ["--el-sync-from", self.engines[SEQUENCER][0]] if self._syncs(name) else []
-            again = self._settings.conductor or bool(self._settings.scenarios)
+            again = self._settings.conductor or bool(self._settings.scenarios) or self._settings.keeps_engines
             arguments += ["--data-dir", str(self.files.engine_data(name))] if again else []
             command = python("rollup_node.tools.devnet.engine", *arguments)
             self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"), is_restarted=again)
@@ -317,8 +325,8 @@ class NetworkPrograms:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
             if self.conductor is not None:
                 options |= {"conductor.enabled": "true", "conductor.rpc": f"{self.conductor}/{name}"}
-        if name == VERIFIER:
-            options |= {flag: address for flag, address in self.through.items() if flag in options}
+        through = self.proxies.get(name, {}) | (self.through if name == VERIFIER else {})
+        options |= {flag: address for flag, address in through.items() if flag in options}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
 
     def _batcher_command(self) -> list[str]:

@@ -38,7 +38,8 @@ class ExternalServices:
 
 @dataclass(frozen=True)
 class DevnetSettings:
-    """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`."""
+    """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`; with
+    `keeps_engines` the embedded engines keep their chains, so that they can be restarted."""
 
     blocks: int | None
     duration: float | None
@@ -67,6 +68,7 @@ class DevnetSettings:
     altda: str | None = None
     scenarios: tuple[Scenario, ...] = ()
     scenario_seconds: float | None = None
+    keeps_engines: bool = False
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:

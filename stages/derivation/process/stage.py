@@ -135,7 +135,10 @@ class DerivationStage:
         self._task.wake.set()
 
     def _on_blobs_not_found(self, block_hash: Hash, now: float) -> None:
-        """Resets only when the blobs stay missing: a beacon node may still be importing the block [T8]."""
+        """Resets only when the blobs stay missing: a beacon node may still be importing the block [T8]. Those of later
+        blocks, which are fetched ahead, are not waited for yet."""
+        if not isinstance(self._unmet, NeedBlobs) or self._unmet.block.hash != block_hash:
+            return
         if self._blobs_not_found[0] != block_hash:
             self._blobs_not_found = block_hash, now
         elif now - self._blobs_not_found[1] > BLOBS_NOT_FOUND_SECONDS:

@@ -19,13 +19,14 @@ from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
+from rollup_node.stages.derivation.process import stage as stages
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, Message
-from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import (
     DerivationStatus,
     DerivationWaits,
@@ -56,7 +57,8 @@ State = TypeVar("State", bound=Message)
 
 
 class StageHarness:
-    """The stage with simulated l1, blobs and engine processes. A request for which `is_lost` holds is not answered."""
+    """The stage with simulated l1, blobs and engine processes. A request for which `is_lost` holds is not answered,
+    blobs without `has_blobs` are not found."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class StageHarness:
         self.recording = recording
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
         self.is_lost: Callable[[Message], bool] = lambda message: False
+        self.has_blobs: Callable[[BlobsRequest], bool] = lambda request: True
         self.derived: list[AttributesReady] = []
         self.reset = 1
         self.head = FIRST_L2
@@ -107,7 +110,9 @@ class StageHarness:
 
     def _on_blobs(self, peer: ProcessId, request: BlobsRequest) -> None:
         self.requests.append(request)
-        if not self.is_lost(request):
+        if not self.has_blobs(request):
+            self._blobs.send(peer, BlobsUnavailable(request.block.hash, True, "none"))
+        elif not self.is_lost(request):
             self._blobs.send(peer, BlobsResponse(request.block.hash, self.recording.contents(request.blobs)))
 
     def _on_engine(self, peer: ProcessId, message: Message) -> None:
@@ -140,6 +145,10 @@ class StageHarness:
             config = self.recording.config_of(block.ref.number)
             result = AttributesResult(self.reset, message.sequence, AttributesOutcome.ACCEPTED, block.ref, config)
             self._engine.send(peer, result)
+
+    def starts(self) -> list[StartRequest]:
+        """The requests for a start; those with a reason are resets."""
+        return [each for each in self.requests if isinstance(each, StartRequest)]
 
     def state(self, kind: type[State]) -> State | None:
         """The last state of a kind that was published."""
@@ -188,6 +197,28 @@ class StageHarness:
         for derived in self.derived[:4]:
             block = self.recording.l2_blocks[derived.parent.number + 1]
             assert derived.attributes.transactions == block.content.transactions
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_blobs_that_stay_missing_are_a_reset_also_while_those_of_later_blocks_are_missing(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    """[T8]"""
+    monkeypatch.setattr(stages, "BLOBS_NOT_FOUND_SECONDS", 1.2)
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path)
+        harness.has_blobs = lambda request: not missing and request.urgent
+        async with harness.running():
+            if missing:
+                await harness.until(lambda: any(each.reason for each in harness.starts()))
+                assert "no source has the blobs of L1 block" in str(harness.starts()[-1].reason)
+                assert any(map(_is_ahead, harness.requests))
+            else:
+                await harness.until(lambda: len(harness.derived) == 5)
+                assert not any(each.reason for each in harness.starts())
+
+    asyncio.run(play())
 
 
 def _is_ahead(message: Message) -> bool:

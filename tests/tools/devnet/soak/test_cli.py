@@ -1,0 +1,101 @@
+"""The commands `tools/chaos soak` and `tools/chaos report`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.devnet.soak import cli
+from rollup_node.tools.devnet.soak.cli import BEGIN, END, SoakError, appended, main, read, with_table
+from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode
+from rollup_node.tools.devnet.soak.run import SoakSettings
+from rollup_node.tools.devnet.soak.schedule import Kind
+
+
+def started(run: str) -> RunStarted:
+    return RunStarted(run, 1.8e9, 5, 4, "0123456789", "2 cores", 9.0)
+
+
+def kill(run: str) -> ActionDone:
+    return ActionDone(run, 1.0, "verifier", Kind.KILL, "rpc", 0.0, 0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["soak"], "--hours or --minutes: give a time above 0"),
+        (["soak", "--minutes", "-1"], "--hours or --minutes: give a time above 0"),
+        (["soak", "--hours", "nan"], "--hours or --minutes: give a time above 0"),
+        (["soak", "--minutes", "1", "--nodes", "2"], "--nodes: must be 3 to 5, not 2"),
+        (["soak", "--minutes", "1", "--pause", "1"], "--pause: must be 4 to 3600 seconds, not 1"),
+        (["soak", "--minutes", "1", "--log-level", "loud"], "--log-level loud: must be "),
+        (["report", "/missing"], "/missing: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_used(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    assert f"error: {error}" in capsys.readouterr().err
+
+
+def test_a_report_goes_on_after_a_killed_run(tmp_path: Path) -> None:
+    path = tmp_path / "soak.jsonl"
+    path.write_bytes(encode(started("1")) + encode(kill("1")) + encode(kill("1"))[:20])
+    with appended(path) as write:
+        write(started("2"))
+        write(kill("2"))
+    found = read(path)
+    assert list(found.runs) == ["1", "2"] and found.kills["rpc"] == 2
+
+
+def test_the_report_is_printed_and_written_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page = tmp_path / "soak.jsonl", tmp_path / "page.md"
+    path.write_bytes(encode(started("1")) + encode(kill("1")))
+    page.write_text(f"# Title\n{BEGIN}\nold\n{END}\ntext\n")
+    assert main(["report", str(path), "--page", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "| Kills | 1: rpc 1 |" in printed
+    assert page.read_text() == f"# Title\n{BEGIN}\n{printed}{END}\ntext\n"
+    assert with_table(page.read_text(), printed.splitlines()) == page.read_text()
+    with pytest.raises(SoakError, match="--page: it has no lines"):
+        with_table("# Title\n", [])
+    page.write_text("# Title\n")
+    assert main(["report", str(path), "--page", str(page)]) == 1
+    path.write_text("nonsense\n")
+    assert main(["report", str(path)]) == 1
+    assert f"error: {path}: line 1: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("problems", "equal", "code"), [((), True, 0), (("x",), True, 1), ((), False, 1)])
+def test_three_runs_add_up(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problems: tuple[str, ...],
+    equal: bool,
+    code: int,
+) -> None:
+    given: list[SoakSettings] = []
+
+    async def soak(settings: SoakSettings, root: Path, write: Callable[[Line], None], say: object) -> RunEnded:
+        given.append(settings)
+        write(started(settings.run))
+        write(kill(settings.run))
+        end = RunEnded(settings.run, settings.seconds, 10, equal, 1.0, {}, problems)
+        write(end)
+        return end
+
+    monkeypatch.setattr(cli, "soak", soak)
+    report = tmp_path / "soak.jsonl"
+    for words in (["--hours", "1"], ["--hours", "1", "--seed", "7"], ["--hours", "0.5", "--minutes", "30"]):
+        assert main(["soak", *words, "--report", str(report)]) == code
+    assert [each.run for each in given] == ["1", "2", "3"] and given[1].seed == 7 and given[0].seed != given[2].seed
+    printed = capsys.readouterr().out
+    assert "| Time | 3.00 hours in 3 runs |" in printed and "| Kills | 3: rpc 3 |" in printed
+    assert ("the same schedule: tools/chaos soak --seed 7 --nodes 4 --pause 9" in printed) == bool(code)
+
+
+def test_the_page_of_the_repository_has_the_table() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "chaos.md").read_text()
+    body = text.partition(BEGIN)[2].partition(END)[0]
+    assert with_table(text, body.strip("\n").splitlines()) == text
+    assert body.startswith("\n| | |\n") and "| Kills | " in body

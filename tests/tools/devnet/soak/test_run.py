@@ -1,0 +1,164 @@
+"""A soak from its start to its verdict, on a network of numbers."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rollup_node.tools.devnet.child_programs import ChildPrograms
+from rollup_node.tools.devnet.compare import Comparison
+from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.soak import run as runs
+from rollup_node.tools.devnet.soak.report import ActionDone, Line, Minute, RunEnded, RunStarted
+from rollup_node.tools.devnet.soak.run import Soak, SoakSettings, commit_of_checkout, machine_text
+from rollup_node.tools.devnet.soak.schedule import Action, Kind
+from tests.support.soak_network import SoakNetwork
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.tools.devnet.soak.test_run import play
+play(Path(sys.argv[2]), sys.argv[3])
+"""
+NODES = ("sequencer", "verifier", "verifier-2")
+
+
+class Programs(SoakNetwork):
+    """The network of numbers with what a soak needs besides."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*NODES)
+        self.heads: dict[str, int | None] = {}
+
+    def safe(self, node: str) -> int | None:
+        found = super().safe(node)
+        # Ten blocks a second, as a test has little time.
+        now = asyncio.get_running_loop().time()
+        return None if found is None or self._began is None else 5 + int(10 * (now - self._began))
+
+    async def start_proxies(self) -> None:
+        self.calls.append("proxies")
+
+    async def follow_heads(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+
+def actions(*args: Any, **kwargs: Any) -> Iterator[Action]:
+    """A kill and a stop, then nothing for long."""
+    first = Action(Kind.KILL, 0.05, "rpc"), Action(Kind.STOP, 0.05, "p2p", 0.1)
+    return chain(first, repeat(Action(Kind.KILL, 100.0, "rpc")))
+
+
+def play(root: Path, case: str) -> None:
+    """Runs a soak in this process, which adopts orphans from then on, and checks its report."""
+
+    async def compare(nodes: dict[str, Any], last: int) -> Comparison:
+        assert list(nodes) == list(NODES) and last > 5
+        return Comparison(last + 1, 3 if case == "difference" else None)
+
+    for name, value in {
+        "SoakPrograms": Programs,
+        "compare_output_roots": compare,
+        "node_actions": actions,
+        "l1_actions": lambda *args: iter([Action(Kind.REORG, 0.3, amount=2), Action(Kind.REORG, 100.0)]),
+        "TICK_SECONDS": 0.05,
+        "SAMPLE_SECONDS": 0.1,
+        "MINUTE": 0.5,
+        "LEFT_SECONDS": 0.3,
+        "JsonRpcClient": lambda url: SimpleNamespace(close=_nothing),
+        "Traffic": lambda *args: SimpleNamespace(send_round=_nothing),
+    }.items():
+        setattr(runs, name, value)
+
+    lines: list[Line] = []
+    children = ChildPrograms()
+
+    async def start() -> None:
+        if case == "exit":
+            children.start("verifier node", [sys.executable, "-c", "exit(3)"], root / "log")
+        if case == "left":
+            children.start("node", ["/bin/sh", "-c", "sleep 30 & exec sleep 31"], root / "log")
+
+    network = SimpleNamespace(
+        files=NetworkFiles(root),
+        children=children,
+        start=start,
+        l1="l1",
+        engines={"sequencer": ("engine", "auth")},
+        nodes=dict.fromkeys(NODES, "url"),
+        reserved_ports=list,
+    )
+    settings = SoakSettings("1", 2.5, 1, 3, 9.0, ())
+    ended = asyncio.run(Soak(settings, network, lines.append, lambda text: None).run())  # type: ignore[arg-type]
+    CHECKS[case](lines, ended)
+    print("as it should be")
+
+
+async def _nothing() -> None:
+    await asyncio.sleep(0)
+
+
+def _passes(lines: list[Line], ended: RunEnded) -> None:
+    assert ended.problems == () and ended.equal and ended.blocks > 5, ended
+    assert isinstance(lines[0], RunStarted) and lines[-1] == ended
+    done = [each for each in lines if isinstance(each, ActionDone)]
+    assert sorted((each.node, each.kind.value) for each in done) == sorted(
+        [("l1", "reorg"), *((node, kind) for node in NODES for kind in ("kill", "stop"))]
+    )
+    assert all(each.recovery is not None and each.problem == "" for each in done)
+    minutes = [each for each in lines if isinstance(each, Minute)]
+    assert {each.node for each in minutes} == {*NODES, "soak"} and set(ended.trends) == {*NODES, "soak"}
+
+
+def _differs(lines: list[Line], ended: RunEnded) -> None:
+    assert not ended.equal and len(ended.problems) == 1
+    assert ended.problems[0].endswith("the output roots of block 3 differ")
+
+
+def _exits(lines: list[Line], ended: RunEnded) -> None:
+    assert not ended.equal and "verifier node exited (exit code 3)" in ended.problems[0]
+
+
+def _leaves(lines: list[Line], ended: RunEnded) -> None:
+    assert ended.equal and len(ended.problems) == 1
+    assert "sleep 30) is left behind" in ended.problems[0], ended.problems
+
+
+CHECKS: dict[str, Callable[[list[Line], RunEnded], None]] = {
+    "passes": _passes,
+    "difference": _differs,
+    "exit": _exits,
+    "left": _leaves,
+}
+
+
+@pytest.mark.parametrize("case", CHECKS)
+def test_a_soak(tmp_path: Path, case: str) -> None:
+    root = Path(__file__).parents[4]
+    command = [sys.executable, "-c", PROGRAM, str(root), str(tmp_path), case]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=55)
+    assert result.stdout.splitlines()[-1:] == ["as it should be"], result.stderr
+
+
+def test_the_network_of_a_soak() -> None:
+    devnet = SoakSettings("1", 60.0, 1, 5, 9.0, ()).devnet()
+    assert devnet.nodes == ("sequencer", "verifier", "verifier-2", "verifier-3", "verifier-4")
+    assert devnet.keeps_engines and (devnet.l1_block_time, devnet.l2_block_time) == (4, 2)
+
+
+def test_what_a_run_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert " cores, " in machine_text() and "Python 3." in machine_text()
+    found = commit_of_checkout()
+    assert found == "unknown" or len(found.rstrip("+")) == 10
+    monkeypatch.setenv("PATH", "")
+    assert commit_of_checkout() == "unknown"

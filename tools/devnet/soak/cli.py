@@ -1,0 +1,132 @@
+"""The commands `tools/chaos soak` and `tools/chaos report`."""
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rollup_node.tools.devnet.ports import PortInUse
+from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
+from rollup_node.tools.devnet.settings import SettingsError
+from rollup_node.tools.devnet.soak.programs import usable_faults
+from rollup_node.tools.devnet.soak.report import Line, ReportError, Totals, add_up, encode, table
+from rollup_node.tools.devnet.soak.run import SoakSettings, soak
+from rollup_node.tools.devnet.soak.schedule import LEAST_PAUSE
+from rollup_node.tools.faults.scenario import parse_scenarios
+
+SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
+BEGIN, END = "<!-- soak: begin (generated) -->", "<!-- soak: end -->"
+LEAST_NODES, MOST_NODES = 3, 5
+
+
+class SoakError(Exception):
+    """A flag or a file cannot be used; the text is one line for the user."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exits with 0 if the soak passed, or the report was printed."""
+    try:
+        given = _parser().parse_args(argv)
+        return _soak(given) if given.command == "soak" else _report(given)
+    except (SoakError, ReportError, SettingsError, UnusableDirectory, PortInUse) as error:
+        print(f"error: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+def _soak(given: argparse.Namespace) -> int:
+    seconds = 3600 * (given.hours or 0) + 60 * (given.minutes or 0)
+    if not 0 < seconds < float("inf"):
+        raise SoakError("--hours or --minutes: give a time above 0")
+    if not LEAST_NODES <= given.nodes <= MOST_NODES:
+        raise SoakError(f"--nodes: must be {LEAST_NODES} to {MOST_NODES}, not {given.nodes}")
+    if not LEAST_PAUSE <= given.pause <= 3600:
+        raise SoakError(f"--pause: must be {LEAST_PAUSE:g} to 3600 seconds, not {given.pause:g}")
+    seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
+    before = read(given.report) if given.report and given.report.exists() else Totals()
+    name = f"{len(before.runs) + 1}"
+    scenarios = usable_faults(parse_scenarios(SCENARIOS.read_text()))
+    settings = SoakSettings(name, seconds, seed, given.nodes, given.pause, scenarios, given.log_level)
+    settings.devnet()  # its flags are right
+    print(f"run {name}: {given.nodes} nodes for {seconds / 60:.0f} minutes, seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="rollup-soak-") as folder:
+        report = given.report or Path(folder) / "report.jsonl"
+        with appended(report) as write, data_directory(given.data_dir) as root:
+            ended = asyncio.run(soak(settings, root, write, lambda text: print(text, flush=True)))
+        print("\n".join(table(read(report))))
+    if not ended.equal or ended.problems:
+        print(
+            f"FAILED; the same schedule: tools/chaos soak --seed {seed} --nodes {given.nodes} --pause {given.pause:g}"
+        )
+        return 1
+    return 0
+
+
+def _report(given: argparse.Namespace) -> int:
+    lines = list(table(read(given.file)))
+    print("\n".join(lines))
+    if given.page is not None:
+        given.page.write_text(with_table(given.page.read_text(), lines))
+    return 0
+
+
+def read(path: Path) -> Totals:
+    """The sums of a report. Raises ReportError."""
+    try:
+        with path.open("rb") as file:
+            return add_up(file)
+    except ReportError as error:
+        raise ReportError(f"{path}: {error}; give another file, or remove the line") from None
+
+
+@contextmanager
+def appended(path: Path) -> Iterator[Callable[[Line], None]]:
+    """A function that appends lines to a report, each at once. A line that a killed run left incomplete is removed."""
+    with path.open("a+b") as file:
+        end = file.tell()
+        file.seek(0)
+        complete = sum(len(line) for line in file if line.endswith(b"\n"))
+        if complete != end:
+            file.truncate(complete)
+
+        def write(line: Line) -> None:
+            os.write(file.fileno(), encode(line))
+
+        yield write
+
+
+def with_table(page: str, lines: Sequence[str]) -> str:
+    """A page with the table between its two marks. Raises SoakError for a page without them."""
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise SoakError(f"--page: it has no lines {BEGIN} and {END}")
+    return "\n".join((head + begin, *lines, end + tail))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/chaos", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "soak", help="random kills, stops, faults, reorgs, leaves and joins", allow_abbrev=False
+    )
+    command.add_argument("--hours", type=float)
+    command.add_argument("--minutes", type=float)
+    command.add_argument("--seed", type=int, help="of the schedule; without it a random one")
+    command.add_argument("--nodes", type=int, default=4, help="3 to 5, the sequencer included")
+    command.add_argument("--pause", type=float, default=9.0, help="mean seconds between two actions on a node")
+    command.add_argument("--report", type=Path, metavar="FILE", help="append to this file, whose runs add up")
+    command.add_argument("--data-dir", type=Path, help="keep logs here")
+    command.add_argument("--log-level", default="info", help="of the nodes")
+    command = commands.add_parser("report", help="print the sums of a report", allow_abbrev=False)
+    command.add_argument("file", type=Path, metavar="FILE")
+    command.add_argument("--page", type=Path, metavar="FILE", help="write the table into this page too")
+    return parser

@@ -1,0 +1,244 @@
+"""The lanes of a soak: each takes the actions on one node, or on L1, one after another, and measures the recovery."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from rollup_node.tools.devnet.settings import SEQUENCER
+from rollup_node.tools.devnet.soak.schedule import ROLES, SUPERVISOR, Action, Kind
+
+RECOVERY_SECONDS = 60.0
+"""Within so many seconds after an action the node's safe head is above all safe heads at its end. The time in which the
+sequencer or L1 is disturbed does not count for the verifiers."""
+
+JOIN_BLOCKS_A_SECOND = 5.0
+"""A node without data has this much more time."""
+
+HANG_SECONDS = 60.0
+POLL_SECONDS = 0.25
+L1 = "l1"
+
+
+class Process(NamedTuple):
+    """A process of a node; the start in clock ticks tells it from a later one with its pid."""
+
+    pid: int
+    ticks: int
+
+
+class Network(Protocol):
+    """What a lane sees of the network, and does to it. Safe heads are block numbers."""
+
+    nodes: tuple[str, ...]
+
+    def processes(self, node: str) -> dict[str, Process]:
+        """The processes of a node by role, the supervisor included; of a node that is starting some or none."""
+
+    def safe(self, node: str) -> int | None:
+        """The last known safe head of a node; None if it does not answer."""
+
+    def send(self, process: Process, number: signal.Signals) -> None:
+        """Sends a signal to a process if it still runs."""
+
+    async def end(self, node: str, number: signal.Signals) -> str:
+        """Ends a node by a signal to its supervisor; what was wrong with its end."""
+
+    def start(self, node: str) -> None:
+        """Starts a node that was ended."""
+
+    async def set_fault(self, node: str, name: str) -> None:
+        """Lets a fault of the node's endpoints hold; none with an empty name."""
+
+    async def restart_engine(self, node: str, seconds: float, lost: int | None) -> None:
+        """Kills the engine of a node, and starts it after `seconds` without its last `lost` blocks; None for all."""
+
+    def erase(self, node: str) -> None:
+        """Removes what a node that was ended has kept."""
+
+    async def reorg(self, depth: int) -> None:
+        """Replaces the last blocks of L1."""
+
+
+class Disturbed:
+    """Whether the sequencer or L1 is disturbed, and when the last action on either ended."""
+
+    def __init__(self) -> None:
+        self.lanes: set[str] = set()
+        self.ended = float("-inf")
+
+
+class Done(NamedTuple):
+    """An action that is done: when it began, its recovery in seconds, and what was wrong."""
+
+    node: str
+    action: Action
+    began: float
+    recovery: float | None
+    problem: str
+
+
+class Lane:
+    """Takes the actions of one node, or of L1 (`L1`), until `stop` is set; `done` gets each."""
+
+    def __init__(
+        self,
+        network: Network,
+        node: str,
+        actions: Iterator[Action],
+        disturbed: Disturbed,
+        done: Callable[[Done], None],
+        stop: asyncio.Event,
+    ) -> None:
+        self._network, self._node, self._actions = network, node, actions
+        self._disturbed, self._done, self._stop = disturbed, done, stop
+        self._central = node in (SEQUENCER, L1)
+        self._last: dict[str, Process] = {}
+
+    async def run(self) -> None:
+        """Runs until `stop` is set; the action that goes on then is completed."""
+        for action in self._actions:
+            try:
+                await asyncio.wait_for(self._stop.wait(), action.pause)
+                return
+            except TimeoutError:
+                pass
+            await self._one(action)
+
+    async def _one(self, action: Action) -> None:
+        began = _now()
+        problems = self._unexpected(began, frozenset())
+        before = self._processes()
+        if self._central:
+            self._disturbed.lanes.add(self._node)
+        try:
+            problems += filter(None, [await self._act(action, before)])
+            ended = _now()
+            if self._central:
+                self._disturbed.ended = ended
+            recovery, problem = await self._recovery(action, before, ended)
+        finally:
+            self._disturbed.lanes.discard(self._node)
+        self._last = before
+        if recovery is None:
+            problems.append(problem)
+            self._last = {}
+        else:
+            problems += self._unexpected(began, _replaced(action))
+            self._last = self._processes()
+        self._done(Done(self._node, action, began, recovery, "; ".join(problems)))
+
+    def _processes(self) -> dict[str, Process]:
+        return {} if self._node == L1 else self._network.processes(self._node)
+
+    def _unexpected(self, began: float, expected: frozenset[str]) -> list[str]:
+        """The processes that are others than the last time although nobody ended them."""
+        now = self._processes()
+        others = [role for role, process in self._last.items() if role not in expected and now.get(role) != process]
+        return [f"processes ended by themselves: {', '.join(sorted(others))}"] if others else []
+
+    # --- what is done ----------------------------------------------------------------------------------------------
+
+    async def _act(self, action: Action, before: Mapping[str, Process]) -> str:
+        """Does it; what was wrong with it."""
+        network, node = self._network, self._node
+        if action.kind is Kind.REORG:
+            await network.reorg(action.amount)
+        elif action.kind is Kind.RESTART:
+            await network.restart_engine(node, action.seconds, action.amount)
+        elif action.kind is Kind.FAULT:
+            await network.set_fault(node, action.target)
+            try:
+                await asyncio.sleep(action.seconds)
+            finally:
+                await network.set_fault(node, "")
+        elif action.kind in (Kind.LEAVE, Kind.JOIN) or (action.target == SUPERVISOR and action.kind is Kind.KILL):
+            return await self._absence(action)
+        elif action.target not in before:
+            return f"there is no process {action.target}"
+        elif action.kind is Kind.KILL:
+            network.send(before[action.target], signal.SIGKILL)
+        elif action.kind is Kind.STOP:
+            await self._stopped(before[action.target], action.seconds)
+        else:
+            return await self._hang(action.target, before[action.target])
+        return ""
+
+    async def _absence(self, action: Action) -> str:
+        number = signal.SIGKILL if action.kind is Kind.KILL else signal.SIGTERM
+        problem = await self._network.end(self._node, number)
+        try:
+            if action.kind is Kind.JOIN:
+                self._network.erase(self._node)
+                await self._network.restart_engine(self._node, 0.0, None)
+            await asyncio.sleep(action.seconds)
+        finally:
+            self._network.start(self._node)
+        return problem
+
+    async def _stopped(self, process: Process, seconds: float) -> None:
+        self._network.send(process, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._network.send(process, signal.SIGCONT)
+
+    async def _hang(self, role: str, process: Process) -> str:
+        """Stops a process until there is another one in its place."""
+        self._network.send(process, signal.SIGSTOP)
+        deadline = _now() + HANG_SECONDS
+        try:
+            while self._processes().get(role, process) == process:
+                if _now() > deadline:
+                    return f"the hanging process {role} was not replaced within {HANG_SECONDS:.0f} s"
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            self._network.send(process, signal.SIGCONT)
+        return ""
+
+    # --- what follows ----------------------------------------------------------------------------------------------
+
+    async def _recovery(self, action: Action, before: Mapping[str, Process], ended: float) -> tuple[float | None, str]:
+        """The seconds from the end of the action to the recovery, or None and what is missing."""
+        target = max((self._network.safe(node) or 0 for node in self._network.nodes), default=0)
+        bound = RECOVERY_SECONDS + (target / JOIN_BLOCKS_A_SECOND if action.kind is Kind.JOIN else 0.0)
+        counted, last = 0.0, ended
+        while True:
+            missing = self._missing(action, before, target)
+            now = _now()
+            if not missing:
+                return now - ended, ""
+            if self._central:
+                counted = now - max(ended, self._disturbed.ended)
+            elif not self._disturbed.lanes:
+                counted += now - last
+            last = now
+            if counted > bound:
+                return None, f"no recovery within {bound:.0f} s: {missing}"
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _missing(self, action: Action, before: Mapping[str, Process], target: int) -> str:
+        """What is missing to the recovery; empty for nothing."""
+        for node in self._network.nodes if self._node == L1 else (self._node,):
+            safe = self._network.safe(node)
+            if safe is None or safe <= target:
+                return f"the safe head of {node} is {safe}, wanted is more than {target}"
+        if self._node == L1:
+            return ""
+        now = self._processes()
+        absent = [role for role in ROLES if role not in now]
+        if absent:
+            return f"no process {', '.join(absent)}"
+        same = [role for role in _replaced(action) if role in before and now[role] == before[role]]
+        return f"process {', '.join(sorted(same))} is the one from before" if same else ""
+
+
+def _replaced(action: Action) -> frozenset[str]:
+    """The roles whose processes an action ends."""
+    if action.kind in (Kind.LEAVE, Kind.JOIN) or (action.kind is Kind.KILL and action.target == SUPERVISOR):
+        return frozenset(ROLES)
+    return frozenset({action.target}) if action.kind in (Kind.KILL, Kind.HANG) else frozenset()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

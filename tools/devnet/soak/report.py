@@ -1,0 +1,247 @@
+"""The report of soaks: JSON lines of runs, actions and minutes, which add up to totals."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rollup_node.tools.devnet.soak.schedule import Kind
+
+MAX_PROBLEMS = 100
+MAX_RUNS = 10_000
+TENTHS = 3000
+"""Recovery times are counted in tenths of a second, those above 300 s with that."""
+
+
+class ReportError(ValueError):
+    """A file is no report; the text says where and why."""
+
+
+class RunStarted(msgspec.Struct, tag="run", frozen=True):
+    """The beginning of a run at Unix time `at`. `commit` is that of the checkout, `machine` names cores and memory."""
+
+    run: str
+    at: float
+    seed: int
+    nodes: int
+    commit: str
+    machine: str
+    pause: float
+
+
+class ActionDone(msgspec.Struct, tag="action", frozen=True):
+    """An action on a node, or on L1, at `at` seconds of the run. `recovery` is in seconds from its end, None if there
+    was none within the bound or the run ended before; `problem` is empty if all went well."""
+
+    run: str
+    at: float
+    node: str
+    kind: Kind
+    target: str
+    seconds: float
+    amount: int
+    recovery: float | None
+    problem: str = ""
+
+
+class Minute(msgspec.Struct, tag="minute", frozen=True):
+    """A minute of a node (or of the tool itself): the medians of memory in MB of PSS, descriptors and shared memory
+    segments, and the lines of log."""
+
+    run: str
+    at: float
+    node: str
+    memory: float
+    descriptors: int
+    segments: int
+    processes: int
+    lines: int
+
+
+class NodeTrend(msgspec.Struct, frozen=True):
+    """What a node used in the first and in the last quarter of a run, and its lines of log a minute."""
+
+    memory: tuple[float, float] | None
+    descriptors: tuple[float, float] | None
+    segments: tuple[float, float] | None
+    median_lines: float
+    most_lines: int
+
+
+class RunEnded(msgspec.Struct, tag="end", frozen=True):
+    """The end of a run after `seconds`. `blocks` is how many safe blocks were compared over all nodes, `equal` whether
+    their output roots are; `load` is the machine's median load."""
+
+    run: str
+    seconds: float
+    blocks: int
+    equal: bool
+    load: float
+    trends: dict[str, NodeTrend]
+    problems: tuple[str, ...]
+
+
+Line = RunStarted | ActionDone | Minute | RunEnded
+_DECODER = msgspec.json.Decoder(Line)
+
+
+@dataclass
+class RunSums:
+    """The sums of one run; `end` is None for one that did not come to its end."""
+
+    start: RunStarted
+    seconds: float = 0.0
+    kills: int = 0
+    actions: int = 0
+    end: RunEnded | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ended without a problem."""
+        return self.end is not None and self.end.equal and not self.end.problems
+
+
+@dataclass
+class Totals:
+    """The sums of all runs. `kills` counts by role, `kinds` the other actions; `tenths` counts recovery times in tenths
+    of a second; `unrecovered` those without."""
+
+    runs: dict[str, RunSums] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    tenths: Counter[int] = field(default_factory=Counter)
+    longest: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, line: Line) -> None:
+        """Adds a line. Raises ReportError for one of a run that has not begun."""
+        if isinstance(line, RunStarted):
+            if len(self.runs) == MAX_RUNS:
+                raise ReportError(f"more than {MAX_RUNS} runs")
+            self.runs[line.run] = RunSums(line)
+            return
+        run = self.runs.get(line.run)
+        if run is None:
+            raise ReportError(f"run {line.run} has no beginning")
+        if isinstance(line, RunEnded):
+            run.seconds, run.end = line.seconds, line
+            self._problems(line.problems)
+            return
+        run.seconds = max(run.seconds, line.at)
+        if isinstance(line, ActionDone):
+            self._action(run, line)
+
+    def _action(self, run: RunSums, line: ActionDone) -> None:
+        run.actions += 1
+        if line.kind is Kind.KILL:
+            run.kills += 1
+            self.kills[line.target] += 1
+        else:
+            self.kinds[line.kind.value] += 1
+        if line.recovery is not None:
+            self.tenths[min(TENTHS, round(line.recovery * 10))] += 1
+            self.longest = max(self.longest, line.recovery)
+
+    def _problems(self, found: Iterable[str]) -> None:
+        self.problems += list(found)[: MAX_PROBLEMS - len(self.problems)]
+
+    @property
+    def hours(self) -> float:
+        """The hours of all runs."""
+        return sum(run.seconds for run in self.runs.values()) / 3600
+
+    def recovery(self, part: float) -> float | None:
+        """The recovery time in seconds within which this part of the actions recovered; None without any."""
+        wanted, seen = part * self.tenths.total(), 0
+        for tenth in sorted(self.tenths):
+            seen += self.tenths[tenth]
+            if seen >= wanted:
+                return tenth / 10
+        return None
+
+
+def encode(line: Line) -> bytes:
+    """A line of the file with its end."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def add_up(lines: Iterable[bytes]) -> Totals:
+    """The sums over the lines of a report; an incomplete last line, of a run that was killed, does not count.
+
+    Raises ReportError."""
+    totals = Totals()
+    for number, text in enumerate(lines, start=1):
+        if not text.endswith(b"\n"):
+            break
+        if not text.strip():
+            continue
+        try:
+            totals.add(_DECODER.decode(text))
+        except (msgspec.DecodeError, ReportError) as error:
+            raise ReportError(f"line {number}: {error}") from None
+    return totals
+
+
+def table(totals: Totals) -> Iterator[str]:
+    """The totals as lines of Markdown."""
+    yield from _sums(totals)
+    yield ""
+    yield from _runs(totals)
+    yield ""
+    yield from _uses(totals)
+    if totals.problems:
+        yield ""
+        yield from (f"* {problem}" for problem in totals.problems)
+
+
+def _sums(totals: Totals) -> Iterator[str]:
+    kills = ", ".join(f"{role} {count}" for role, count in sorted(totals.kills.items()))
+    others = ", ".join(f"{kind} {count}" for kind, count in sorted(totals.kinds.items()))
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| Time | {totals.hours:.2f} hours in {len(totals.runs)} runs |"
+    yield f"| Kills | {totals.kills.total()}: {kills or '-'} |"
+    yield f"| Other actions | {totals.kinds.total()}: {others or '-'} |"
+    half, most = totals.recovery(0.5), totals.recovery(0.99)
+    if half is not None and most is not None:
+        times = f"median {half:.1f} s, 99 % within {most:.1f} s, longest {totals.longest:.1f} s"
+        yield f"| Recovery | {times} ({totals.tenths.total()} actions) |"
+    blocks = sum(run.end.blocks for run in totals.runs.values() if run.end is not None)
+    yield f"| Safe blocks compared | {blocks} |"
+
+
+def _runs(totals: Totals) -> Iterator[str]:
+    yield "| Run | Commit | Seed | Nodes | Minutes | Kills | Actions | Safe blocks | Result | Load | Machine |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for name, run in totals.runs.items():
+        start, end = run.start, run.end
+        blocks, load = ("-", "-") if end is None else (str(end.blocks), f"{end.load:.1f}")
+        cells: list[Any] = [name, start.commit, start.seed, start.nodes, f"{run.seconds / 60:.0f}"]
+        cells += [run.kills, run.actions, blocks, _result(run), load, start.machine]
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _result(run: RunSums) -> str:
+    if run.end is None:
+        return "did not end"
+    if not run.end.equal:
+        return "output roots differ"
+    return "equal roots" + (f", {len(run.end.problems)} problems" if run.end.problems else "")
+
+
+def _uses(totals: Totals) -> Iterator[str]:
+    yield "| Run | Node | Memory, first and last quarter | Descriptors | Shared memory segments | Lines a minute |"
+    yield "|---|---|---|---|---|---|"
+    for name, run in totals.runs.items():
+        for node, trend in run.end.trends.items() if run.end is not None else ():
+            lines = f"{trend.median_lines:.0f}, at most {trend.most_lines}"
+            yield (
+                f"| {name} | {node} | {_pair(trend.memory, ' MB')} | {_pair(trend.descriptors)} "
+                f"| {_pair(trend.segments)} | {lines} |"
+            )
+
+
+def _pair(values: tuple[float, float] | None, unit: str = "") -> str:
+    return "-" if values is None else f"{values[0]:.0f} and {values[1]:.0f}{unit}"

@@ -1,0 +1,126 @@
+"""The watch over the nodes of a soak: memory, descriptors, log lines, and what is left behind."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import median
+
+from rollup_node.tools.devnet.soak.family import Family, LineCount, Usage, shared_files, usage
+from rollup_node.tools.devnet.soak.lanes import Process
+from rollup_node.tools.devnet.soak.report import Minute, NodeTrend
+from rollup_node.tools.devnet.soak.schedule import ROLES
+from rollup_node.tools.devnet.soak.trend import Trend
+
+TOOL = "soak"
+"""The tool itself among the nodes."""
+
+MAX_GROWTH = 0.15
+SPARE_MEMORY_MB, SPARE_DESCRIPTORS, SPARE_SEGMENTS = 20.0, 10.0, 3.0
+MAX_LINES = 1500
+"""Lines of log that a node may write in a minute of kills and faults."""
+
+MAX_LOADS = 4096
+MAX_SHARED_FILES = 4096
+
+
+class NodeWatch:
+    """What a node uses, minute by minute."""
+
+    def __init__(self, log: Path | None) -> None:
+        self._log = None if log is None else LineCount(log)
+        self._samples: list[Usage] = []
+        self.memory, self.descriptors, self.segments, self.lines = Trend(), Trend(), Trend(), Trend()
+        self.most_lines = 0
+
+    def sample(self, pids: Iterable[int]) -> None:
+        """Reads what the node uses now."""
+        self._samples.append(usage(pids))
+
+    def minute(self, run: str, at: float, node: str) -> Minute:
+        """The medians since the last call; zero without a sample, of a node that was never complete meanwhile."""
+        samples, self._samples = self._samples, []
+        lines = 0 if self._log is None else self._log.more()
+        self.lines.add(lines)
+        self.most_lines = max(self.most_lines, lines)
+        if not samples:
+            return Minute(run, at, node, 0.0, 0, 0, 0, lines)
+        middle = [median(values) for values in zip(*samples, strict=True)]
+        for trend, value in zip((self.memory, self.descriptors, self.segments), middle, strict=False):
+            trend.add(value)
+        memory, descriptors, segments, processes = middle
+        return Minute(run, at, node, round(memory, 1), int(descriptors), int(segments), int(processes), lines)
+
+    def trend(self) -> NodeTrend:
+        """The figures of the whole run."""
+        pairs = [
+            None if (found := each.quarters()) is None else (round(found.first, 1), round(found.last, 1))
+            for each in (self.memory, self.descriptors, self.segments)
+        ]
+        lines = median(self.lines.values) if self.lines.values else 0.0
+        return NodeTrend(pairs[0], pairs[1], pairs[2], lines, self.most_lines)
+
+    def problems(self, node: str) -> Iterator[str]:
+        """What is not flat or not bounded."""
+        figures = (
+            ("MB of memory", self.memory, SPARE_MEMORY_MB),
+            ("descriptors", self.descriptors, SPARE_DESCRIPTORS),
+            ("shared memory segments", self.segments, SPARE_SEGMENTS),
+        )
+        for name, trend, spare in figures:
+            found = trend.quarters()
+            if found is not None and found.grows(MAX_GROWTH, spare):
+                yield f"{node}: {found.first:.0f} {name} in the first quarter, {found.last:.0f} in the last"
+        if self.most_lines > MAX_LINES:
+            yield f"{node}: {self.most_lines} lines of log in a minute, more than {MAX_LINES}"
+
+
+class Watch:
+    """The watch over all nodes and the tool itself. `processes` are those of a node, `known` the pids of the programs
+    that the tool itself has started."""
+
+    def __init__(
+        self,
+        logs: Mapping[str, Path],
+        processes: Callable[[str], dict[str, Process]],
+        known: Callable[[], Iterable[int]],
+        problem: Callable[[str], None],
+    ) -> None:
+        self._processes, self._known, self._problem = processes, known, problem
+        self.nodes = {node: NodeWatch(log) for node, log in logs.items()} | {TOOL: NodeWatch(None)}
+        self._family = Family()
+        self._loads: list[float] = []
+        self._shared_files: set[str] = set()
+
+    def sample(self) -> None:
+        """Reads what complete nodes use, and what is left behind."""
+        for node, each in self.nodes.items():
+            if node == TOOL:
+                each.sample([os.getpid()])
+                continue
+            processes = self._processes(node)
+            pids = [process.pid for process in processes.values()]
+            if len(self._shared_files) < MAX_SHARED_FILES:
+                self._shared_files |= shared_files(pids)
+            if set(ROLES) <= set(processes):
+                each.sample(pids)
+        if len(self._loads) < MAX_LOADS:
+            self._loads.append(os.getloadavg()[0])
+        for text in self._family.check(self._known()):
+            self._problem(text)
+
+    def minute(self, run: str, at: float) -> list[Minute]:
+        """The lines of the last minute."""
+        return [each.minute(run, at, node) for node, each in self.nodes.items()]
+
+    @property
+    def load(self) -> float:
+        """The median load of the machine."""
+        return median(self._loads) if self._loads else 0.0
+
+    def left(self) -> list[int]:
+        """The pids of processes below the tool."""
+        return self._family.left()
+
+    def left_files(self) -> list[str]:
+        """The files in /dev/shm that processes of the nodes had mapped, and that still exist."""
+        return sorted(path for path in self._shared_files if os.path.exists(path))
