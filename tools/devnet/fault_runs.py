@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
-    return select(parse_scenarios(given.file.read_text()), given.only)
+    return select(parse_scenarios(given.file.read_text()), given.only, given.case)
 
 
 def _list(given: argparse.Namespace) -> int:
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text)
         command.add_argument("--file", type=Path, default=SCENARIOS, help="a file of scenarios instead of our own")
         command.add_argument("--only", action="append", default=[], metavar="NAME", help="those that begin with NAME")
+        command.add_argument("--case", action="append", default=[], metavar="F", help="those of this case, such as F7")
     command.add_argument("--minutes", type=float, help="repeat them, and begin none after this time")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--data-dir", type=Path, help="keep logs here")

@@ -6,7 +6,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,8 @@ from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 POLL_SECONDS = 0.25
 START_SECONDS = 60.0
 CALL_SECONDS = 5.0
+MEET_SECONDS = 20.0
+"""A scenario whose faults have met no request goes on for at most so much longer: blobs are fetched seldom."""
 MAX_TEXT = 4 << 20
 """Bytes of log that are read of one scenario."""
 
@@ -130,14 +132,15 @@ class FaultSession:
             await proxy.set_plan(plans[role])
         events = asyncio.gather(*(self._cause(event) for event in scenario.events))
         try:
-            while time.monotonic() < began + scenario.seconds or not events.done():
+            end = began + scenario.seconds
+            while not events.done() or time.monotonic() < end + self._longer(scenario, plans.values()):
                 await self._note_reasons(seen)
                 await asyncio.sleep(POLL_SECONDS)
             await events
         finally:
             for proxy in self._proxies.values():
                 await proxy.set_plan(None)
-        seen.applied = sum(plan.applied for plan in plans.values())
+        seen.applied = _applied(plans.values())
         ended, target = time.monotonic(), (await self._safe_heads())[SEQUENCER]
         is_reorged = any(event.reorg for event in scenario.events)
         recovered = await self._until(
@@ -156,6 +159,10 @@ class FaultSession:
         lines = _read(log, offset)
         seen.lines, seen.texts = len(lines), [*lines, *seen.texts]
         return seen
+
+    @staticmethod
+    def _longer(scenario: Scenario, plans: Iterable[FaultPlan]) -> float:
+        return MEET_SECONDS if scenario.faults and not _applied(plans) else 0.0
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -223,6 +230,10 @@ class FaultSession:
         if client is None:
             client = self._clients[url] = JsonRpcClient(url, timeout=CALL_SECONDS)
         return await client.call(method, *params)
+
+
+def _applied(plans: Iterable[FaultPlan]) -> int:
+    return sum(plan.applied for plan in plans)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -192,9 +192,17 @@ def _word(value: Any) -> str:
     return re.sub(r"[^a-z0-9]+", "-", str(value).lower()).strip("-") or "any"
 
 
-def select(scenarios: Sequence[Scenario], only: Sequence[str]) -> tuple[Scenario, ...]:
-    """Those whose name begins with one of `only`; all without any. Raises ScenarioError if one selects nothing."""
+def select(scenarios: Sequence[Scenario], only: Sequence[str], cases: Sequence[str] = ()) -> tuple[Scenario, ...]:
+    """Those whose name begins with one of `only`, and those that cover one of `cases`; all without any. Raises
+    ScenarioError if one selects nothing."""
     for prefix in only:
         if not any(each.name.startswith(prefix) for each in scenarios):
             raise ScenarioError(f"no scenario's name begins with {prefix!r}")
-    return tuple(each for each in scenarios if not only or each.name.startswith(tuple(only)))
+    for case in cases:
+        if not any(case in each.cases for each in scenarios):
+            raise ScenarioError(f"no scenario covers the case {case!r}: docs/faults.md has the tests of each")
+    if not only and not cases:
+        return tuple(scenarios)
+    return tuple(
+        each for each in scenarios if each.name.startswith(tuple(only)) or not set(cases).isdisjoint(each.cases)
+    )

@@ -57,6 +57,14 @@ def test_what_is_wrong_with_a_file(text: str, error: str) -> None:
         parse_scenarios(text)
 
 
+def test_scenarios_of_a_case() -> None:
+    ours = parse_scenarios(OURS.read_text())
+    chosen = select(ours, ["reorg-1"], ["F20"])
+    assert {"reorg-1", "l1-hangs", "engine-slow"} <= {each.name for each in chosen} and len(chosen) < len(ours)
+    with pytest.raises(ScenarioError, match="no scenario covers the case 'F99'"):
+        select(ours, [], ["F99"])
+
+
 def test_a_prefix_that_selects_nothing() -> None:
     with pytest.raises(ScenarioError, match="begins with 'nothing'"):
         select(parse_scenarios(OURS.read_text()), ["l1", "nothing"])
