@@ -18,7 +18,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.reasons.singular import TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
-from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.log import Level, Logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.messages.codes import Code
@@ -154,9 +154,9 @@ class DerivationLog:
         self._in_block.clear()
 
     def _write(self, kind: _Kind, text: str, values: Mapping[str, int | str]) -> None:
-        write = self._log.warn if kind.is_warning and self._may_warn() else self._log.debug
+        level = Level.WARN if kind.is_warning and self._may_warn() else Level.DEBUG
         # A field of a reason may have any name.
-        write(text, **{**values, "code": Code.INPUT_DROPPED.text, "at": kind.origin})
+        self._log.write(level, text, {**values, "code": Code.INPUT_DROPPED.text, "at": kind.origin})
 
     def _may_warn(self) -> bool:
         """Whether another warning of a drop fits into this minute."""

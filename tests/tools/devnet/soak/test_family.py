@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from rollup_node.tools.devnet.soak.family import LineCount, listening, shared_files, sockets_below, title, usage
+from rollup_node.tools.devnet.soak.family import LineCount, listening, shared_files, sockets_below
 
 PROGRAM = """
 import os, subprocess, sys, time
@@ -47,6 +47,21 @@ assert [len(each) for each in found] == [0] * (PATIENCE - 1) + [1] and "is a zom
 careless.kill()
 print("as it should be")
 """
+USAGE = """
+import os
+from rollup_node.tools.devnet.soak.family import title, usage
+before = usage([os.getpid()])
+assert before.processes == 1 and 1 < before.memory < 10_000 and before.descriptors > before.segments, before
+descriptor = os.memfd_create("soak")
+found = usage([os.getpid()])
+assert (found.descriptors, found.segments) == (before.descriptors + 1, before.segments + 1), (before, found)
+assert usage([os.getpid(), os.getpid()]).segments == found.segments
+os.dup(descriptor)
+assert usage([os.getpid()])[1:3] == (found.descriptors + 1, found.segments)
+assert usage([1 << 30]) == (0.0, 0, 0, 0)
+assert "python" in title(os.getpid()) and title(1 << 30) == "ended"
+print("as it should be")
+"""
 
 
 def run(program: str) -> str:
@@ -63,19 +78,7 @@ def test_a_zombie_of_another_process_is_named() -> None:
 
 
 def test_what_processes_use() -> None:
-    descriptor = os.memfd_create("soak")
-    try:
-        found = usage([os.getpid()])
-        assert found.processes == 1 and 10 < found.memory < 10_000
-        assert found.segments >= 1 and found.descriptors > found.segments
-        assert usage([os.getpid(), os.getpid()]).segments == found.segments
-        again = os.dup(descriptor)
-        assert usage([os.getpid()])[1:3] == (found.descriptors + 1, found.segments)
-        os.close(again)
-    finally:
-        os.close(descriptor)
-    assert usage([1 << 30]) == (0.0, 0, 0, 0)
-    assert "python" in title(os.getpid()) and title(1 << 30) == "ended"
+    assert run(USAGE) == "as it should be"
 
 
 def test_sockets_and_ports(tmp_path: Path) -> None:
