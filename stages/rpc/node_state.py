@@ -96,8 +96,8 @@ class L1Lag:
 
 
 class SlowSync:
-    """Whether a sync does not come to an end: its safe head is no faster than the chain, and the L1 blocks that are left
-    to read do not become fewer, as they do before the first batch and between batches."""
+    """Whether a sync does not come to an end: its safe head is no faster than the chain, and the L1 blocks that are
+    left to read do not become fewer, as they do before the first batch and between batches."""
 
     def __init__(self) -> None:
         self._since: float | None = None
