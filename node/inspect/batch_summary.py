@@ -134,7 +134,8 @@ def _listed(values: Values) -> tuple[str, ...]:
 
 
 def _decoded(values: Values) -> tuple[str, ...]:
-    return (values.get("channel", UNKNOWN), *_contents(values))
+    channel = values.get("channel", UNKNOWN)[: 2 * SHORT]
+    return (shown_hashes(values.get("l1_transactions", ())), channel, *_contents(values))
 
 
 def _record(values: Values) -> Mapping[str, Any]:
@@ -169,5 +170,11 @@ LISTED = RowLayout(
     _record,
 )
 """The rows of `batches`."""
-DECODED = RowLayout((Column("CHANNEL", 32), *_CONTENTS), _decoded, batch_text, _FIELDS, _record)
-"""The rows of `decode`."""
+DECODED = RowLayout(
+    (Column("L1 TX", 12), Column("CHANNEL", 2 * SHORT), *_CONTENTS),
+    _decoded,
+    batch_text,
+    ("l1_transactions", *_FIELDS),
+    _record,
+)
+"""The rows of `decode`; L1 transactions where the files are such."""
