@@ -1,5 +1,5 @@
-"""Decodes batches from files without L1: transactions, blobs, frames, channel bodies or batches, with the parsers of the
-deriver.
+"""Decodes batches from files without L1: transactions, blobs, frames, channel bodies or batches, with the deriver's
+parsers.
 
 Batches are decoded, not checked against a chain. Rules that depend on time are applied in their widest form unless fork
 times are given. Then the time of the L1 block in which a channel ended decides or, where it is not given, the first
