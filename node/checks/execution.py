@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.node.checks.finding import Finding, error, ok, warning
+from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
@@ -16,6 +16,9 @@ PRUNED_HISTORY = 4444
 BLOCK_NOT_FOUND = ("block not found", "unknown block", "header not found")
 OLD_HEAD = 300
 """Seconds: 25 slots of Ethereum without a block."""
+
+OLD_FINALIZED = 3600
+"""Seconds between the finalized block and the head; Ethereum finalizes 13 to 19 minutes behind it."""
 
 PROBE = AnswerLimit(32 << 20, 2_000_000)
 """What the receipts of the head may hold: they are not decoded."""
@@ -113,6 +116,21 @@ def check_head(check: str, block: Block) -> Finding:
     if age > OLD_HEAD:
         return warning(check, Code.L1_HEAD, f"the latest block, {block.height}, is {age / 60:.0f} min old")
     return ok(check, f"block {block.height}, {age:.0f} s old")
+
+
+async def check_finality(client: JsonRpcClient, check: str, head: Block) -> Finding:
+    """Whether L1 finalizes. Raises EndpointError and HexError."""
+    try:
+        finalized = await read_block(client, "finalized")
+    except RpcFailure as failure:
+        return not_checked(check, f"its finalized block: {failure}")
+    if finalized is None:
+        return not_checked(check, "its finalized block: it has none")
+    age = head.time - finalized.time
+    if age > OLD_FINALIZED:
+        text = f"the finalized block, {finalized.height}, is {age / 60:.0f} min older than the latest, {head.height}"
+        return warning(check, Code.FINALITY_STALE, text)
+    return ok(check, f"finalized block {finalized.height}, {age} s older than the latest")
 
 
 async def check_l1_methods(client: JsonRpcClient, check: str, head: Block, contract: Address) -> list[Finding]:

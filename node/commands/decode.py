@@ -32,6 +32,7 @@ rule; the exit code is 1 if nothing was decoded. Rules that depend on time are t
 --network or --fork-time is given; then by the time of --l1-time, or else of each channel's first batch."""
 
 MAX_BYTES = {
+    "transaction": 8_000_000,
     "blob": 1_000_000,
     "data": 8_000_000,
     "frames": 8_000_000,
@@ -85,8 +86,8 @@ def _parser() -> FlagParser:
         dest="kind",
         required=True,
         choices=tuple(READERS),
-        help="a blob; a transaction's data or frames (version byte, then frames); a compressed channel body; a batch"
-        " with its type byte; a span batch without it",
+        help="a signed L1 transaction (as of eth_getRawTransactionByHash); a blob; a transaction's data or frames"
+        " (version byte, then frames); a compressed channel body; a batch with its type byte; a span batch without it",
     )
     parser.add_argument("--network", metavar="NAME", help="a built-in network: chain id, times and forks are its own")
     parser.add_argument("--chain-id", type=chain_id, metavar="N", help="L2 chain id, for transactions of span batches")
@@ -221,6 +222,7 @@ class DecodingOutput:
             self._missing = ""
         self.decoded = True
         summary = batch.summary(decoded.position.channel, decoded.channel_bytes)
+        summary = msgspec.structs.replace(summary, l1_transactions=decoded.position.transactions)
         file = self._target
         row = self._rows.row(batch_values(summary, self._numbers))
         if not self._full:

@@ -1,24 +1,35 @@
-"""`rollup-node networks`: the built-in networks [CMD13]."""
+"""`rollup-node networks`: the built-in networks [CMD13], and the rollup config of one [CMD5, CMD10]."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.left_networks import LEFT
 from rollup_node.node.setup.networks import BuiltInNetwork, find_network, network_names, registry_version
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.table import FORKS
 
 DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled,
-and for a network that left the OP Stack the time at which it did and the last block that can be derived."""
+and for a network that left the OP Stack the time at which it did and the last block that can be derived. `networks
+dump-rollup-config --network NAME` prints the rollup.json of one, with the forks that variables such as
+NODE_OVERRIDE_KARST override."""
+DUMP = "dump-rollup-config"
+OVERRIDES = ("NODE_OVERRIDE_", "OP_NODE_OVERRIDE_")
 COLUMNS = "{:34} {:>9} {:>12}  {:30} {}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a line for each network; always 0."""
+    """Prints a line for each network, or the config of one. Raises SetupError for a name that does not exist."""
+    if list(arguments[:1]) == [DUMP]:
+        return _dump(arguments[1:], os.environ)
     parser = FlagParser("networks", DESCRIPTION)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     flags = parser.parse_all(arguments)
@@ -32,6 +43,19 @@ def main(arguments: Sequence[str]) -> int:
     for network in networks:
         print(_line(_values(network), now))
     print(f"fork times of {registry_version().date}, superchain registry {registry_version().commit[:10]}")
+    return 0
+
+
+def _dump(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    parser = FlagParser(f"networks {DUMP}", "Prints the rollup config of a built-in network as JSON.")
+    parser.add_argument("--network", metavar="NAME", help="a built-in network")
+    name = parser.parse_all(arguments).network
+    if name is None:
+        raise SetupError("must specify a network name: --network NAME")
+    overrides = {key: value for key, value in environ.items() if key.startswith(OVERRIDES)}
+    values = parse_options([f"--network={name}", "--l1.beacon.ignore"], overrides).values
+    config = choose_chain(values, lambda text: None, lambda text: None).config
+    print(orjson.dumps(rollup_config_object(config), option=orjson.OPT_INDENT_2).decode())
     return 0
 
 

@@ -10,10 +10,10 @@ from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 
-DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each. Each is
-compared with the L2 source where it has the block; the first difference ends the run with exit code 1. With --l2
-reading begins where a node would begin; with a file, or --from-l1, at the safe origin less the timeout, or K.
-The last block before a network left the OP Stack is the last that is derived."""
+DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each, with the
+L1 transactions of its batch. Each is compared with the L2 source where it has the block; the first difference ends the
+run with exit code 1. With --l2 reading begins where a node would begin; with a file, or --from-l1, at the safe origin
+less the timeout, or K. The last block before a network left the OP Stack is the last that is derived."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,7 +43,7 @@ def _replay(command: ParsedCommand, out: CommandOutput) -> int:
     return run(
         command,
         [
-            ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
+            ProcessSpec("derivation", "rollup_node.node.inspect.replay_derivation:build", derivation),
             ProcessSpec(
                 "engine",
                 "rollup_node.node.inspect.replay_stage:build",
@@ -52,4 +52,5 @@ def _replay(command: ParsedCommand, out: CommandOutput) -> int:
                 keep_fds=tuple(outputs),
             ),
         ],
+        inbox_hashes=True,
     )

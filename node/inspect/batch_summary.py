@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.node.inspect.row_formats import Column, RowLayout, Values, shown_range, shown_time
+from rollup_node.node.inspect.row_formats import Column, RowLayout, Values, shown_hashes, shown_range, shown_time
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
@@ -113,12 +113,6 @@ def batch_text(values: Values) -> str:
     return "  ".join(parts)
 
 
-def _l1_transactions(values: Values) -> str:
-    """The first L1 transaction of a channel, shortened, and how many follow it."""
-    hashes: list[str] = values.get("l1_transactions", [UNKNOWN])
-    return hashes[0][: 2 + SHORT] + (f"+{len(hashes) - 1}" if len(hashes) > 1 else "")
-
-
 def _contents(values: Values) -> tuple[str, ...]:
     blocks = values["blocks"]
     has_number = "first_block" in values
@@ -131,11 +125,17 @@ def _contents(values: Values) -> tuple[str, ...]:
 
 def _listed(values: Values) -> tuple[str, ...]:
     channel = values.get("channel", UNKNOWN)[:SHORT]
-    return (str(values.get("inclusion", UNKNOWN)), _l1_transactions(values), channel, *_contents(values))
+    return (
+        str(values.get("inclusion", UNKNOWN)),
+        shown_hashes(values.get("l1_transactions", ())),
+        channel,
+        *_contents(values),
+    )
 
 
 def _decoded(values: Values) -> tuple[str, ...]:
-    return (values.get("channel", UNKNOWN), *_contents(values))
+    channel = values.get("channel", UNKNOWN)[: 2 * SHORT]
+    return (shown_hashes(values.get("l1_transactions", ())), channel, *_contents(values))
 
 
 def _record(values: Values) -> Mapping[str, Any]:
@@ -170,5 +170,11 @@ LISTED = RowLayout(
     _record,
 )
 """The rows of `batches`."""
-DECODED = RowLayout((Column("CHANNEL", 32), *_CONTENTS), _decoded, batch_text, _FIELDS, _record)
-"""The rows of `decode`."""
+DECODED = RowLayout(
+    (Column("L1 TX", 12), Column("CHANNEL", 2 * SHORT), *_CONTENTS),
+    _decoded,
+    batch_text,
+    ("l1_transactions", *_FIELDS),
+    _record,
+)
+"""The rows of `decode`; L1 transactions where the files are such."""

@@ -1,6 +1,6 @@
 """Which L1 transactions the frames of a channel came in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.block_frames import batcher_transactions
@@ -28,12 +28,15 @@ class ChannelSources:
         for transaction in batcher_transactions(block, batcher):
             for data in _items(transaction, remaining, rules):
                 frames = parse_frames(data)
-                if isinstance(frames, Reason):
-                    continue
-                for channel in dict.fromkeys(frame.channel for frame in frames):
-                    hashes = self._hashes.setdefault(channel, {})
-                    if len(hashes) < MAX_TRANSACTIONS:
-                        hashes[transaction.hash] = None
+                if not isinstance(frames, Reason):
+                    self.note(transaction.hash, (frame.channel for frame in frames))
+
+    def note(self, transaction: Hash, channels: Iterable[bytes]) -> None:
+        """A transaction has frames of these channels."""
+        for channel in dict.fromkeys(channels):
+            hashes = self._hashes.setdefault(channel, {})
+            if len(hashes) < MAX_TRANSACTIONS:
+                hashes[transaction] = None
         while len(self._hashes) > MAX_CHANNELS:
             del self._hashes[next(iter(self._hashes))]
 

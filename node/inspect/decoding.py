@@ -1,4 +1,5 @@
-"""Decodes batches from files without L1: blobs, frames, channel bodies or batches, with the parsers of the deriver.
+"""Decodes batches from files without L1: transactions, blobs, frames, channel bodies or batches, with the deriver's
+parsers.
 
 Batches are decoded, not checked against a chain. Rules that depend on time are applied in their widest form unless fork
 times are given. Then the time of the L1 block in which a channel ended decides or, where it is not given, the first
@@ -27,6 +28,10 @@ from rollup_node.stages.protocol.blob_codec import BlobDataError, decode_blob
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.transactions import BLOB, TransactionError, decode_transaction
+from rollup_node.stages.protocol.types import Hash
 
 MAX_HELD = 32_000_000
 """Bytes of frames of incomplete channels; with more, the oldest channel is dropped."""
@@ -46,12 +51,14 @@ class DecodingRules(msgspec.Struct, frozen=True):
 
 
 class Position(NamedTuple):
-    """An offset in a file, or in the decompressed bytes of a channel whose frames come from one or more files."""
+    """An offset in a file, or in the decompressed bytes of a channel whose frames come from one or more files. The L1
+    transactions with the frames are known where the files are transactions."""
 
     files: tuple[str, ...]
     offset: int = 0
     channel: bytes | None = None
     decompressed: bool = False
+    transactions: tuple[Hash, ...] = ()
 
     def __str__(self) -> str:
         more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
@@ -81,11 +88,12 @@ DecoderOutput = FoundBatch | DecodeFailure
 
 
 class _OpenChannel:
-    """An incomplete channel, the files of its frames, and the size of the frames in bytes."""
+    """An incomplete channel, the files and L1 transactions of its frames, and the size of the frames in bytes."""
 
     def __init__(self) -> None:
         self.frames = ChannelFrames(0)
         self.files: dict[str, None] = {}
+        self.transactions: dict[Hash, None] = {}
         self.size = 0
 
 
@@ -108,12 +116,12 @@ class Decoder:
         while self._open_channels:
             channel, open_channel = self._open_channels.popitem(last=False)
             count, body = open_channel.frames.contiguous()
-            files = tuple(open_channel.files)
+            position = _position_of(channel, open_channel)
             del open_channel
             reason = ChannelIncomplete(channel, count)
-            yield DecodeFailure(Position(files, 0, channel), reason.rule, _with_rule(reason))
+            yield DecodeFailure(position._replace(decompressed=False), reason.rule, _with_rule(reason))
             if body:
-                yield from self._channel(Position(files, 0, channel, True), body)
+                yield from self._channel(position, body)
 
     # --- kinds of files --------------------------------------------------------------------------------------------
 
@@ -125,7 +133,21 @@ class Decoder:
             return
         yield from self._data(f"{file} (data of the blob)", data)
 
-    def _data(self, file: str, data: bytes) -> Iterator[DecoderOutput]:
+    def _transaction(self, file: str, raw: bytes) -> Iterator[DecoderOutput]:
+        try:
+            transaction = decode_transaction(raw)
+        except TransactionError as error:
+            yield DecodeFailure(Position((file,)), "BF1", f"no L1 transaction: {error} [BF1]")
+            return
+        name = to_hex(keccak256(raw))
+        if transaction.kind == BLOB:
+            blobs = ", ".join(map(to_hex, transaction.blob_hashes[:6]))
+            text = f"the data of transaction {name} are in its blobs, to be read with --as blob: {blobs} [O2]"
+            yield DecodeFailure(Position((file,)), "O2", text)
+            return
+        yield from self._data(f"{file} (data of the transaction)", transaction.data, (keccak256(raw),))
+
+    def _data(self, file: str, data: bytes, transactions: tuple[Hash, ...] = ()) -> Iterator[DecoderOutput]:
         frames = parse_frames(data)
         if isinstance(frames, Reason):
             yield _failure(Position((file,), _offset_of(frames)), DropEffect.IGNORED, frames)
@@ -134,7 +156,7 @@ class Decoder:
         frames.reverse()
         while frames:
             frame = frames.pop()
-            yield from self._frame(Position((file,), at, frame.channel), frame)
+            yield from self._frame(Position((file,), at, frame.channel, transactions=transactions), frame)
             at += _FRAME_FIELDS + len(frame.data)
 
     def _body(self, file: str, body: bytes) -> Iterator[DecoderOutput]:
@@ -151,6 +173,7 @@ class Decoder:
     def _frame(self, position: Position, frame: Frame) -> Iterator[DecoderOutput]:
         open_channel = self._open_channels.get(frame.channel) or self._open(frame.channel)
         open_channel.files[position.files[0]] = None
+        open_channel.transactions |= dict.fromkeys(position.transactions)
         rejection = open_channel.frames.rejection(frame)
         if rejection is not None:
             yield _failure(position, DropEffect.IGNORED, rejection)
@@ -162,9 +185,9 @@ class Decoder:
             yield _failure(position, DropEffect.DROPPED, reason)
         if open_channel.frames.is_ready():
             self._remove(frame.channel)
-            files, body = tuple(open_channel.files), open_channel.frames.contiguous()[1]
+            complete, body = _position_of(frame.channel, open_channel), open_channel.frames.contiguous()[1]
             del open_channel
-            yield from self._channel(Position(files, 0, frame.channel, True), body)
+            yield from self._channel(complete, body)
         while self._held > MAX_HELD:
             oldest = next(iter(self._open_channels))
             evicted = ChannelEvicted(oldest, self._held, MAX_HELD)
@@ -261,6 +284,7 @@ class Decoder:
 
 
 READERS: dict[str, Callable[[Decoder, str, bytes], Iterator[DecoderOutput]]] = {
+    "transaction": Decoder._transaction,
     "blob": Decoder._blob,
     "data": Decoder._data,
     "frames": Decoder._data,
@@ -269,6 +293,11 @@ READERS: dict[str, Callable[[Decoder, str, bytes], Iterator[DecoderOutput]]] = {
     "raw-span": Decoder._raw_span,
 }
 """Readers by the kind of file."""
+
+
+def _position_of(channel: bytes, open_channel: _OpenChannel) -> Position:
+    """The beginning of a channel's decompressed bytes."""
+    return Position(tuple(open_channel.files), 0, channel, True, tuple(open_channel.transactions))
 
 
 def _failure(position: Position, effect: DropEffect, reason: Reason) -> DecodeFailure:

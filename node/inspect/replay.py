@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.node.inspect.row_formats import Column, RowLayout, Values, shown_time
+from rollup_node.node.inspect.row_formats import Column, RowLayout, Values, shown_hashes, shown_time
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import system_config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -107,6 +107,7 @@ def _values(derived: AttributesReady, number: int, info: L1Info, block_hash: Has
         "parent_beacon_root": None if root is None else to_hex(root),
         "transactions": [to_hex(raw) for raw in attributes.transactions],
         "derived_from": derived.derived_from.number,
+        "l1_transactions": [to_hex(each) for each in derived.sources],
         "hash": None if block_hash is None else to_hex(block_hash),
     }
     if attributes.eip1559_params is not None:
@@ -134,6 +135,7 @@ def _text(values: Values) -> str:
         f"epoch {values['epoch']['number']}",
         f"sequence {values['sequence_number']}",
         f"from L1 {values['derived_from']}",
+        f"L1 transactions {' '.join(values['l1_transactions']) or '-'}",
         f"transactions {len(values['transactions'])}",
         f"bytes {_transaction_bytes(values)}",
         _state(values),
@@ -149,10 +151,10 @@ def _cells(values: Values) -> tuple[str, ...]:
         str(values["epoch"]["number"]),
         str(values["sequence_number"]),
         str(values["derived_from"]),
+        shown_hashes(values["l1_transactions"]),
         str(len(values["transactions"])),
         str(_transaction_bytes(values)),
         _state(values),
-        values["hash"][:10] if values["hash"] else "-",
     )
 
 
@@ -170,13 +172,13 @@ REPLAYED = RowLayout(
     (
         Column("L2 BLOCK", 9, right=True),
         Column("TIME (UTC)", 19),
-        Column("L1 ORIGIN", 9, right=True),
+        Column("ORIGIN", 8, right=True),
         Column("SEQ", 4, right=True),
         Column("READ AT", 8, right=True),
-        Column("TXS", 5, right=True),
+        Column("L1 TX", 12),
+        Column("TXS", 4, right=True),
         Column("BYTES", 7, right=True),
         Column("COMPARED", 13),
-        Column("HASH", 10),
     ),
     _cells,
     _text,
@@ -188,6 +190,7 @@ REPLAYED = RowLayout(
         "epoch_hash",
         "sequence_number",
         "derived_from",
+        "l1_transactions",
         "transactions",
         "transaction_bytes",
         "gas_limit",
@@ -198,4 +201,5 @@ REPLAYED = RowLayout(
     ),
     _record,
 )
-"""The rows of `replay`: L1 origin, sequence number in it, and the L1 block at which the block was derived."""
+"""The rows of `replay`: L1 origin, sequence number in it, the L1 block at which the block was derived, and the L1
+transactions of its batch; none for an empty block that the rules make."""

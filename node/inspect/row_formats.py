@@ -4,7 +4,7 @@ columns. Every row begins as the same JSON object."""
 import csv
 import enum
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -97,6 +97,11 @@ def shown_time(seconds: int, separator: str = "T") -> str:
 def shown_range(first: int, count: int) -> str:
     """Consecutive block numbers: `7`, or `7-9`."""
     return str(first) if count <= 1 else f"{first}-{first + count - 1}"
+
+
+def shown_hashes(hashes: Sequence[str]) -> str:
+    """The first of several hashes in hex, shortened, and how many follow it: `0x01234567+2`; `-` without any."""
+    return "-" if not hashes else hashes[0][:10] + (f"+{len(hashes) - 1}" if len(hashes) > 1 else "")
 
 
 def _csv_value(value: Any) -> str:

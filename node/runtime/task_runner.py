@@ -9,7 +9,7 @@ from rollup_node.stages.io.lasting_conditions import LastingConditions, shortene
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
-from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 
 REPORT_SECONDS = 1.0
@@ -104,7 +104,8 @@ class TaskRunner:
         code = error.code if isinstance(error.code, Code) else _DEFAULT[severity]
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
         problem = f"{task.name}: {text}"
-        self._problems.set(task.name, f"{code.text}: {problem}" if error.code is code else problem)
+        is_named = error.code is not code and code_in(text) is not None
+        self._problems.set(task.name, problem if is_named else code.before(problem))
         message = "resetting" if severity == "reset" else "step failed, retrying"
         self._conditions.report(task.name, code, message, task=task.name, error=text, retry_in=round(seconds, 1))
         # A wake-up must not end a back-off: only stopping does.

@@ -13,7 +13,14 @@ from rollup_node.node.checks.beacon import beacon_version
 from rollup_node.node.checks.blob_probe import find_blob_block, probe_blobs
 from rollup_node.node.checks.causes import clock_skew, skew_text
 from rollup_node.node.checks.engine import SafeHead, check_capabilities, check_forks, read_safe_head
-from rollup_node.node.checks.execution import Block, check_head, check_l1_methods, check_method, read_block
+from rollup_node.node.checks.execution import (
+    Block,
+    check_finality,
+    check_head,
+    check_l1_methods,
+    check_method,
+    read_block,
+)
 from rollup_node.node.checks.files import check_files
 from rollup_node.node.checks.finding import Finding, Level, error, not_checked, ok, warning
 from rollup_node.node.checks.memory import check_memory
@@ -122,6 +129,7 @@ class _Preflight:
             return
         self._heads.append((check.client, head))
         found.append(check_head(check.name, head))
+        found.append(await check_finality(check.client, check.name, head))
         contract = self._endpoints.rollup.l1_system_config
         found += await check_l1_methods(check.client, check.name, head, contract)
 

@@ -27,7 +27,7 @@ from rollup_node.node.supervisor.profile_file import write_profile
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
-from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit
+from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit, shared_memory_refusal
 from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
@@ -78,15 +78,23 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
         check_descriptor_limit(raise_descriptor_limit(), count, settings.connections)
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        print(f"rollup-node: {one_line(str(error))}", file=sys.stderr)
-        return ExitCode.SETUP
+        return _refused(str(error))
     try:
         supervisor = Supervisor(specs, settings, directory)
+    except OSError as error:
+        directory.remove()
+        return _refused(shared_memory_refusal(error))
     except BaseException:
         directory.remove()
         raise
     return supervisor.run()
+
+
+def _refused(text: str) -> int:
+    """Reports why the node cannot start."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    print(f"rollup-node: {one_line(text)}", file=sys.stderr)
+    return ExitCode.SETUP
 
 
 class Supervisor:

@@ -1,5 +1,6 @@
-"""How many file descriptors a process may open."""
+"""How many file descriptors a process may open, and why the system refuses the files of shared memory."""
 
+import errno
 import resource
 
 from rollup_node.node.system.exit_codes import SetupError
@@ -27,3 +28,14 @@ def check_descriptor_limit(limit: int, processes: int, connections: int) -> None
             f"the node needs {needed} open files, and the limit is {limit}: raise the hard limit"
             f" (ulimit -Hn {needed}, LimitNOFILE={needed} of systemd, --ulimit nofile={needed} of docker)"
         )
+
+
+def shared_memory_refusal(error: OSError) -> str:
+    """Why the shared memory of the processes, files without names, cannot be made, and what to do."""
+    advice = {
+        errno.EFBIG: "raise the limit of file sizes (ulimit -f unlimited, LimitFSIZE=infinity of systemd)",
+        errno.EMFILE: "raise the limit of open files (ulimit -n, LimitNOFILE of systemd)",
+        errno.ENFILE: "the machine has too many open files (sysctl fs.file-max)",
+    }
+    what = advice.get(error.errno or 0, "see how much memory the machine or the container has left")
+    return f"cannot make the shared memory of the processes: {error.strerror or error}: {what}"

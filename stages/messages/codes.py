@@ -243,8 +243,9 @@ class Code(CodeEntry):
         FINDING,
     )
     ENGINE_UNREACHABLE = (
-        "The execution engine does not answer, or not as JSON-RPC.",
-        "check --l2: whether it runs, and its authenticated port",
+        "The execution engine, or the L2 source of a command, does not answer, or not as JSON-RPC.",
+        "see whether it runs, and its URL in --l2: a node takes the engine's authenticated port (usually 8551), a"
+        " command that reads L2 blocks also the public one",
     )
     ENGINE_AUTH = (
         "The execution engine rejects our JWT: its secret is another one.",

@@ -36,7 +36,10 @@ class AttributesReady(Message, frozen=True, tag="AttributesReady"):
 
     Attributes that were derived ahead have a `parent_config`: their parent is the block that will be built of the
     attributes before, carries this system config, and has hashes of zero. They count only if that block is accepted as
-    predicted [ENG40]."""
+    predicted [ENG40].
+
+    `sources` are the hashes of the L1 transactions of the batch, for a command that shows them; a node leaves it
+    empty."""
 
     reset: int
     sequence: int
@@ -45,6 +48,7 @@ class AttributesReady(Message, frozen=True, tag="AttributesReady"):
     derived_from: L1BlockRef
     concluding: bool
     parent_config: SystemConfig | None = None
+    sources: tuple[Hash, ...] = ()
 
 
 class AttributesAhead(Message, frozen=True, tag="AttributesAhead"):

@@ -13,6 +13,8 @@ HOLD_SECONDS = 5.0
 BEHIND_BLOCKS, CAUGHT_UP_BLOCKS = 12, 3
 """A synced node is syncing again when it is more than so many L1 blocks behind, and synced when at most so many."""
 SETTLED_SECONDS = 2.0
+SLOW_SECONDS = 20.0
+"""A sync is slow when its speed, that of the last minute, has been below the chain's for so long."""
 
 
 class NodeState:
@@ -91,3 +93,27 @@ class L1Lag:
         if derivation.idle and now - self._head_since[1] >= SETTLED_SECONDS:
             self._tip_gap = max(gap, 0)
         return max(gap - max(self._tip_gap, self._confs), 0)
+
+
+class SlowSync:
+    """Whether a sync does not come to an end: its safe head is no faster than the chain, and the L1 blocks that are
+    left to read do not become fewer, as they do before the first batch and between batches."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._lag: int | None = None
+        self._is_slow = False
+
+    def step(self, state: State, speed: float | None, chain_speed: float, lag_s: int | None, now: float) -> bool:
+        """Takes the state, both speeds in blocks a second, and the seconds from the L1 block that is read to the L1
+        head; `now` in seconds of a monotonic clock."""
+        if state is not State.SYNCING or speed is None or speed > chain_speed:
+            self._since, self._is_slow = None, False
+            return False
+        gets_on = lag_s is not None and self._lag is not None and lag_s < self._lag
+        if self._since is None or gets_on:
+            self._since = now
+        self._lag = lag_s
+        # Once it is slow, a batch now and then does not end that.
+        self._is_slow = self._is_slow or now - self._since >= SLOW_SECONDS
+        return self._is_slow

@@ -72,7 +72,10 @@ def _syncing(status: NodeStatus) -> dict[str, object]:
             found["eta"] = duration(progress.eta_s)
     if progress.limited_by is not None:
         found["limited_by"] = progress.limited_by
-    return found | {name: value for name, value in _short_heads(status).items() if name not in found}
+    found |= {name: value for name, value in _short_heads(status).items() if name not in found}
+    if status.l1_req_per_block is not None:
+        found["l1_req_per_block"] = round(status.l1_req_per_block, 1)
+    return found
 
 
 def _speed(rate: float) -> str:

@@ -8,7 +8,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.rpc.duration import duration
-from rollup_node.stages.rpc.status import Heads, L1Status, NodeStatus
+from rollup_node.stages.rpc.status import Heads, L1Status, NodeStatus, SyncProgress
 
 STALE_SECONDS = 3.0
 
@@ -62,6 +62,13 @@ def l1_lag_reason(l1: L1Status, limit: int) -> str:
     behind = f"{l1.lag_blocks} L1 blocks behind, at {l1.current.number} of {l1.head.number}"
     reason = Code.BEHIND.before(f"{behind} ({duration(l1.lag_s or 0)}); the limit is {limit}")
     return f"derivation: {reason}"
+
+
+def slow_sync_reason(progress: SyncProgress, chain_speed: float) -> str:
+    """Why the lag does not become smaller, beside the reason for the lag; `chain_speed` in blocks a second."""
+    speeds = f"the safe head moves by {progress.blocks_per_s:g} blocks/s, the chain by {chain_speed:g}"
+    limit = f"; limited by {progress.limited_by}" if progress.limited_by is not None else ""
+    return f"derivation: {Code.SYNC_SLOW.before(speeds)}{limit}"
 
 
 def age_reasons(heads: Heads, limits: ReadyLimits) -> list[str]:

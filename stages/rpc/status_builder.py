@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.messages.base import QueueLength
-from rollup_node.stages.messages.codes import code_in
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
@@ -18,9 +18,9 @@ from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.duration import duration
-from rollup_node.stages.rpc.node_state import L1Lag, NodeState
+from rollup_node.stages.rpc.node_state import L1Lag, NodeState, SlowSync
 from rollup_node.stages.rpc.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
-from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason
+from rollup_node.stages.rpc.readiness import Fault, ReadyLimits, age_reasons, l1_lag_reason, slow_sync_reason
 from rollup_node.stages.rpc.rule_links import rule_link
 from rollup_node.stages.rpc.status import (
     BlockStatus,
@@ -83,7 +83,7 @@ class StatusBuilder:
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self._state = NodeState(facts.derives)
-        self._lag = L1Lag(facts.l1_confs)
+        self._lag, self._slow = L1Lag(facts.l1_confs), SlowSync()
         self._safe, self._waits, self._drops = RateWindow(), RecentWaits(), RecentDrops()
         self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
         self._requests = RecentRequests()
@@ -100,7 +100,11 @@ class StatusBuilder:
         heads = _heads(engine, wall)
         l1 = _l1_status(seen, behind, wall)
         progress = self._progress(seen, l1, state, now)
+        chain_speed = 1 / rollup.block_time
+        is_slow = self._slow.step(state, progress.blocks_per_s, chain_speed, l1.lag_s, now)
         reasons = self._reasons(seen.faults, heads, l1, now)
+        if is_slow and any(code_in(each) is Code.BEHIND for each in reasons):
+            reasons.append(slow_sync_reason(progress, chain_speed))
         return NodeStatus(
             version=facts.version,
             time=round(wall, 3),

@@ -135,7 +135,8 @@ class CheckedEndpoints:
 
     def _l1_block(self, name: str, full: bool) -> Any:
         head = ORIGIN + 100_000
-        number = head if name == "latest" else int(name, 16)
+        labels = {"latest": head, "finalized": head - 64}
+        number = labels[name] if name in labels else int(name, 16)
         if number == ROLLUP.genesis.l1.number:
             return {"number": name, "hash": to_hex(ROLLUP.genesis.l1.hash), "timestamp": hex(GENESIS_TIME + 12)}
         transactions: list[Any] = [{"hash": ROOT}, {"blobVersionedHashes": [BLOB_HASH]}] if full else [ROOT, ROOT]

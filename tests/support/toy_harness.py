@@ -28,7 +28,7 @@ class ToyNode:
         self.program: subprocess.Popen[bytes] = subprocess.Popen(
             [sys.executable, "-m", "tests.support.toy_node", str(self.folder), json.dumps(settings)],
             cwd=self.folder,
-            env=leftovers.environment(PYTHONPATH=str(ROOT)),
+            env=leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}"),
             **streams | {"start_new_session": True} | options,
         )
         self.raw: list[bytes] = []

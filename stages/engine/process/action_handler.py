@@ -116,9 +116,9 @@ class ActionHandler:
 
     def _work_failed(self, action: act.WorkFailed) -> None:
         self._meter.count("activity_errors_total", activity=action.task, severity=action.severity.value)
-        self._status.set_failure(action)
+        code = code_in(action.error) or _code_of(action)
+        self._status.set_failure(action, code)
         if action.severity is act.Severity.TEMPORARY:
-            code = code_in(action.error) or _code_of(action)
             if code in LOGGED_BY_L1:
                 return
             error, retry_in = shortened(action.error.removeprefix(code.before(""))), round(action.seconds, 1)
@@ -306,6 +306,8 @@ class ActionHandler:
 
 def _code_of(failed: act.WorkFailed) -> Code:
     """The code of a failure whose error names none: that of an answer, or of a machine of the core."""
+    if failed.severity is act.Severity.RESET:
+        return Code.RESET
     if failed.task == Work.FOLLOW.task:
         return Code.FOLLOW_SOURCE
     return Code.ENGINE_ANSWER if "engine" in failed.error else Code.RETRYING

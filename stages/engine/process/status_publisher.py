@@ -77,13 +77,10 @@ class StatusPublisher:
             self._named[name] = problem
         self._publish_health()
 
-    def set_failure(self, failure: WorkFailed) -> None:
-        """Sets the problem of a task whose work failed."""
-        code, task = code_in(failure.error), failure.task
-        if code is None:
-            self._failed[task] = f"{task}: {failure.error}"
-        else:
-            self._failed[task] = code.before(f"{task}: {failure.error.removeprefix(code.before(''))}")
+    def set_failure(self, failure: WorkFailed, code: Code) -> None:
+        """Sets the problem of a task whose work failed; `code` is that of the error."""
+        error = failure.error.removeprefix(code.before(""))
+        self._failed[failure.task] = code.before(f"{failure.task}: {error}")
         self._publish_health()
 
     def clear_failure(self, task: str) -> None:

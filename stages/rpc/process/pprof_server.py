@@ -14,7 +14,7 @@ from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.rpc.process.listener import Exchange
 
 ROOT = "/debug/pprof/"
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 15.0
 """How long after the end of a profile processes may take to write theirs."""
 
 POLL_SECONDS = 0.1

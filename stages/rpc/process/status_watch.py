@@ -8,12 +8,10 @@ from typing import NamedTuple
 from rollup_node.stages.io.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log import Logger
 from rollup_node.stages.messages.codes import Code, code_in
+from rollup_node.stages.rpc.node_state import SlowSync
 from rollup_node.stages.rpc.status import NodeStatus, State
 
-SLOW_SECONDS = 60.0
-"""A sync is slow when it has been slower than the chain for so long: batches come in bursts."""
-
-PEERLESS_SECONDS = 30.0
+PEERLESS_SECONDS = 25.0
 """So long a start, or a loss of the last peer, may take to find others."""
 
 ENDS = {
@@ -40,7 +38,7 @@ class StatusWatch:
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._conditions = {code: LastingCondition(log, clock, counts=False) for code in ENDS}
-        self._slow_since: float | None = None
+        self._slow = SlowSync()
         self._peerless_since: float | None = None
 
     def step(self, status: NodeStatus) -> None:
@@ -55,17 +53,14 @@ class StatusWatch:
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
         """A sync that has been slower than the chain for long."""
-        now, speed, chain_speed = self._clock(), status.progress.blocks_per_s, 1 / status.chain.block_time_s
-        if status.state is not State.SYNCING or speed is None or speed > chain_speed:
-            self._slow_since = None
-            return
-        self._slow_since = now if self._slow_since is None else self._slow_since
-        if now - self._slow_since >= SLOW_SECONDS:
+        progress, chain_speed = status.progress, 1 / status.chain.block_time_s
+        speed = progress.blocks_per_s
+        if self._slow.step(status.state, speed, chain_speed, status.l1.lag_s, self._clock()):
             fields = {"speed": f"{speed:g} blocks/s", "chain": f"{chain_speed:g} blocks/s"}
             yield _Seen(
                 Code.SYNC_SLOW,
                 "the sync is slower than the chain grows",
-                {**fields, "limited_by": status.progress.limited_by or "nothing that is known"},
+                {**fields, "limited_by": progress.limited_by or "nothing that is known"},
             )
 
     def _no_peers(self, status: NodeStatus) -> Iterator[_Seen]:

@@ -7,7 +7,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from rollup_node.node.checks.execution import Block, check_head, check_l1_methods, is_execution_node, read_block
+from rollup_node.node.checks.execution import (
+    Block,
+    check_finality,
+    check_head,
+    check_l1_methods,
+    is_execution_node,
+    read_block,
+)
 from rollup_node.node.checks.finding import Level
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
@@ -66,6 +73,26 @@ def test_an_old_head_is_a_warning() -> None:
     assert check_head("L1", Block("0x1", HASH, hex(now - 20))).level is Level.OK
     old = check_head("L1", Block("0x1", HASH, hex(now - 1200)))
     assert old.code is Code.L1_HEAD and "20 min old" in old.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "text"),
+    [
+        (lambda *_: {**BLOCK, "timestamp": hex(10_000 - 900)}, Level.OK, "finalized block 16, 900 s older"),
+        (
+            lambda *_: {**BLOCK, "timestamp": hex(10_000 - 7200)},
+            Level.WARNING,
+            "16, is 120 min older than the latest, 1",
+        ),
+        (lambda *_: None, Level.NOT_CHECKED, "it has none"),
+        (failing("unknown label"), Level.NOT_CHECKED, "unknown label"),
+    ],
+)
+def test_finality_that_stands_still_is_a_warning(answer: Any, level: Level, text: str) -> None:
+    head = Block("0x1", HASH, hex(10_000))
+    found = ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
+    assert found.level is level and text in found.text
+    assert found.code is (Code.FINALITY_STALE if level is Level.WARNING else None)
 
 
 def test_methods_that_are_missing() -> None:

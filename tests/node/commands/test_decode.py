@@ -16,6 +16,7 @@ from rollup_node.node import cli
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.keccak import keccak256
 
 ON_OP_SEPOLIA = ("--network", "op-sepolia")
 
@@ -90,6 +91,17 @@ def test_all_26_spans(decode: Any, recorded_data: list[bytes], shared_data: Path
     ]
     assert (len(ran.batches), sum(batch["blocks"] for batch in ran.batches)) == (26, 479)
     assert sum(batch["transactions"] for batch in ran.batches) == 3603
+
+
+def test_a_recorded_transaction_has_its_hash(decode: Any, shared_data: Path, tmp_path: Path) -> None:
+    config, folder = find_network("op-sepolia").config, shared_data / "op_sepolia_replay"
+    with open_gzip(folder / "l1_blocks.jsonl.gz", "rt") as lines:
+        raws = [bytes.fromhex(text) for line in map(json.loads, lines) for text in line.get("txs", ())]
+    raw = next(each for each in raws if each[0] == 2 and config.batch_inbox in each)
+    (tmp_path / "raw").write_text(f"0x{raw.hex()}")
+    ran = decode(tmp_path / "raw", "--as", "transaction", *ON_OP_SEPOLIA)
+    assert ran.code == 0
+    assert {tuple(batch["l1_transactions"]) for batch in ran.batches} == {(f"0x{keccak256(raw).hex()}",)}
 
 
 def test_the_blobs_in_any_order(decode: Any, shared_data: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.node.commands.test_batches import batcher_transactions
+
 RANGE = ("16491244", "16491249")
 
 
@@ -49,6 +51,11 @@ def test_real_blocks_come_out_as_they_were_built(recorded: str, shared_data: Pat
     assert len(lines[-1]["transactions"]) == 12
     assert [line["sequence_number"] for line in lines] == [4, 5, 0, 1, 2]
     assert {line["epoch"]["number"] for line in lines} == {6582944, 6582945}
+    sent = batcher_transactions(folder)
+    for line in lines:
+        assert [sent[each] for each in line["l1_transactions"]] == [line["derived_from"]], (
+            "a channel of one transaction"
+        )
 
 
 def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(recorded: str, shared_data: Path) -> None:

@@ -1,6 +1,7 @@
 """Batches decoded from all kinds of files; failures with their position and rule."""
 
 import zlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from rollup_node.node.inspect.decoding import READERS, DecodeFailure, Decoder, D
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+from rollup_node.stages.protocol.transactions import BLOB, DYNAMIC_FEE, Transaction, encode_transaction
 from rollup_node.tools.batcher.channels import Compression, Frame, batcher_data, channel_body
 from tests.conformance.kit.chain import L2_CHAIN_ID
 from tests.conformance.kit.span_fields import Tx, span_fields
@@ -66,6 +69,34 @@ def test_frames_are_joined_per_channel_in_any_order() -> None:
         (("f0", "f1"), A),
     ]
     assert _lines("frames", *files) == _lines("data", *files) == ["1004", "1000", "1002"]
+
+
+def _sent(data: bytes, kind: int = DYNAMIC_FEE, **changes: Any) -> bytes:
+    transaction = Transaction(kind, 1, 0, 1, 1, 21000, b"\1" * 20, 0, data, 0, 5, 6, **changes)
+    return encode_transaction(transaction)
+
+
+def test_batches_in_transactions_have_their_hashes() -> None:
+    body = _body(_singular(1000))
+    files = [
+        _sent(batcher_data([Frame(A, 0, body[:9], False)])),
+        _sent(batcher_data([Frame(A, 1, body[9:], True), Frame(B, 0, body, False)])),
+    ]
+    found, *_ = _outcomes("transaction", *files)
+    assert isinstance(found, FoundBatch)
+    assert found.position.transactions == tuple(map(keccak256, files))
+    assert found.position.files == ("f0 (data of the transaction)", "f1 (data of the transaction)")
+    assert all(
+        not outcome.position.transactions for outcome in _outcomes("data", batcher_data([Frame(A, 0, body, True)]))
+    )
+
+
+def test_what_is_no_transaction_with_data() -> None:
+    blob_hash = b"\1" + bytes(31)
+    no_transaction, in_blobs = _outcomes("transaction", b"\5\xc0", _sent(b"", BLOB, blob_hashes=(blob_hash,)))
+    assert isinstance(no_transaction, DecodeFailure) and isinstance(in_blobs, DecodeFailure)
+    assert (no_transaction.rule, no_transaction.text.split(":")[0]) == ("BF1", "no L1 transaction")
+    assert in_blobs.rule == "O2" and f"to be read with --as blob: 0x{blob_hash.hex()} [O2]" in in_blobs.text
 
 
 def test_the_beginning_of_an_incomplete_channel_is_read() -> None:

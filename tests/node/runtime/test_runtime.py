@@ -46,7 +46,7 @@ def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNo
 def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> None:
     node = start().wait_until_ready()
     node.order("left", "temporary")
-    node.wait_for_line("toy reports", "left", problems="orders: the toy endpoint is away")
+    node.wait_for_line("toy reports", "left", problems="RETRYING: orders: the toy endpoint is away")
     node.order("right", "reset")
     node.wait_for_line("toy reset", "right", reason="the toy ground moved")
     node.wait_for_line("toy reports", "left", problems="none")

@@ -119,7 +119,13 @@ def test_temporary_errors_back_off_and_are_reported(backoff_attempts: list[int])
     )
     assert task.run() == pytest.approx([0.05, 0.05, 0.05, 0.0, 0.05, 0.0])
     assert backoff_attempts == [0, 1, 2, 0]
-    assert task.stage.reports == [("poll: away",), ("poll: slow",), (), ("poll: TemporaryError",), ()]
+    assert task.stage.reports == [
+        ("RETRYING: poll: away",),
+        ("RETRYING: poll: slow",),
+        (),
+        ("RETRYING: poll: TemporaryError",),
+        (),
+    ]
     assert 'activity="poll",severity="temporary"} 4.0' in task.meter.text().decode()
 
 
@@ -150,6 +156,7 @@ def test_an_hour_of_failures_is_a_line_a_minute_for_all_tasks_together(
     assert 50 <= len(lines) <= 61 and sum(map(len, lines)) < 60_000
     assert "suppressed=" not in lines[0] and "waited=1m" in lines[1] and "suppressed=1" in lines[1]
     assert all("code=RETRYING" in line and f"do={Code.RETRYING.remedy}" in line for line in lines)
+    assert all(line.startswith("RETRYING: ") for report in stage.reports for line in report)
     assert max(len(line) for report in stage.reports for line in report) < 600
 
 

@@ -19,6 +19,7 @@ from rollup_node.node.setup.endpoint_checks import (
 )
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.support.checked_endpoints import CheckedEndpoints
 from tests.support.remote_signers import SignerServer, TlsSetUp, certificate
@@ -355,26 +356,37 @@ def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("code", "change", "text"),
     [
-        (lambda e: e.engine.pop("engine_exchangeCapabilities"), "has no Engine API .*give the authenticated port"),
         (
+            Code.ENGINE_PUBLIC_PORT,
+            lambda e: e.engine.pop("engine_exchangeCapabilities"),
+            "has no Engine API .*give the authenticated port",
+        ),
+        (
+            Code.ENGINE_VHOST,
             lambda e: e.instead.update(engine=answering(403, "invalid host specified")),
             "does not accept the host name of --l2 .*--authrpc.vhosts",
         ),
-        (lambda e: e.instead.update(engine=answering(401, "stale token")), "rejects our JWT for its time .*clocks"),
         (
+            Code.ENGINE_CLOCK,
+            lambda e: e.instead.update(engine=answering(401, "stale token")),
+            "rejects our JWT for its time .*clocks",
+        ),
+        (
+            Code.BEACON_CHAIN,
             lambda e: e.beacon.update({"eth/v1/beacon/genesis": {"genesis_time": "1606824023"}}),
             "failed to check L1 Beacon API version: .* is of another chain: its genesis time is 1606824023",
         ),
     ],
 )
-def test_a_start_names_the_cause(change: Callable[[CheckedEndpoints], object], text: str) -> None:
-    """At once: none of them goes away by itself."""
+def test_a_start_names_the_cause(code: Code, change: Callable[[CheckedEndpoints], object], text: str) -> None:
+    """At once, with what to do: none of them goes away by itself."""
     checked = CheckedEndpoints()
     change(checked)
-    with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text):
+    with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text) as found:
         asyncio.run(check_endpoints(Endpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon), LONG))
+    assert str(found.value).endswith(f"{code.remedy} ({code.text})")
 
 
 def test_a_start_with_swapped_endpoints_says_so() -> None:

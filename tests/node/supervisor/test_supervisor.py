@@ -1,5 +1,6 @@
 """The supervisor with toy processes, started as a program: deaths, hangs, signals, and errors at the start."""
 
+import errno
 import json
 import os
 import signal
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.node.supervisor import supervisor
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.leftovers import Leftovers
 from tests.support.toy_harness import PROCESSES, StartNode
 
@@ -213,3 +217,19 @@ def test_a_suspended_node_kills_no_process(start: StartNode) -> None:
     node.wait_for_exchange(20)
     assert not node.logged("process hangs")
     node.stop()
+
+
+def test_shared_memory_that_is_refused_ends_the_start_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(supervisor, "Supervisor", refuse)
+    monkeypatch.setattr(supervisor, "raise_descriptor_limit", lambda: 10_000)
+    directory = tmp_path / "run"
+    settings = NodeSettings(version="v1", runtime_dir=directory)
+    assert supervisor.run_node([], settings) == ExitCode.SETUP
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rollup-node: cannot make the shared memory of the processes: File too large: raise")
+    assert list(directory.glob("*")) == []

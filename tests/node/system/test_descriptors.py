@@ -1,12 +1,14 @@
 """The limit of file descriptors."""
 
+import errno
+import os
 import resource
 import subprocess
 import sys
 
 import pytest
 
-from rollup_node.node.system.descriptors import check_descriptor_limit
+from rollup_node.node.system.descriptors import check_descriptor_limit, shared_memory_refusal
 from rollup_node.node.system.exit_codes import SetupError
 
 PROGRAM = """
@@ -27,3 +29,13 @@ def test_a_limit_that_is_too_low_ends_the_start_with_the_number_needed() -> None
         check_descriptor_limit(283, processes=7, connections=164)
     check_descriptor_limit(284, processes=7, connections=164)
     check_descriptor_limit(resource.RLIM_INFINITY, processes=7, connections=164)
+
+
+@pytest.mark.parametrize(
+    "number, advice",
+    [(errno.EFBIG, "ulimit -f unlimited"), (errno.EMFILE, "ulimit -n"), (errno.ENOMEM, "how much memory")],
+)
+def test_shared_memory_that_is_refused_is_a_line_with_the_limit(number: int, advice: str) -> None:
+    line = shared_memory_refusal(OSError(number, os.strerror(number)))
+    assert line.startswith(f"cannot make the shared memory of the processes: {os.strerror(number)}: ")
+    assert advice in line

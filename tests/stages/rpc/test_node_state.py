@@ -2,7 +2,7 @@
 
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef
-from rollup_node.stages.rpc.node_state import HOLD_SECONDS, L1Lag, NodeState
+from rollup_node.stages.rpc.node_state import HOLD_SECONDS, SLOW_SECONDS, L1Lag, NodeState, SlowSync
 from rollup_node.stages.rpc.readiness import Fault
 from rollup_node.stages.rpc.status import State
 
@@ -65,3 +65,20 @@ def test_confirmations_do_not_count() -> None:
         assert lag.step(ref(head), reading(head - 20, idle=True), (head - 100) / 10) == 0
     assert lag.step(ref(110), reading(85), 1.0) == 5
     assert lag.step(ref(110), reading(108), 1.0) == 0
+
+
+def test_a_sync_without_an_end() -> None:
+    slow = SlowSync()
+    assert not slow.step(State.SYNCING, 0.4, 0.5, 600, 0.0)
+    assert not slow.step(State.SYNCING, 0.4, 0.5, 612, SLOW_SECONDS - 1)
+    assert slow.step(State.SYNCING, 0.4, 0.5, 612, SLOW_SECONDS)
+    assert slow.step(State.SYNCING, 0.4, 0.5, 600, SLOW_SECONDS + 1), "a batch now and then does not end it"
+    assert not slow.step(State.SYNCING, 0.6, 0.5, 600, SLOW_SECONDS + 2)
+    assert not slow.step(State.SYNCED, 0.4, 0.5, 600, SLOW_SECONDS + 3)
+    assert not slow.step(State.SYNCING, None, 0.5, 600, SLOW_SECONDS + 4), "the speed is not known yet"
+
+
+def test_a_sync_that_reads_l1_before_its_first_batch_is_not_slow() -> None:
+    slow = SlowSync()
+    for second in range(100):
+        assert not slow.step(State.SYNCING, 0.0, 0.5, 4000 - 12 * (second // 10), float(second))

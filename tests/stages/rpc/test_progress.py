@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
+from rollup_node.stages.messages.endpoints import EndpointCounts
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -115,6 +116,18 @@ def test_a_sync_says_what_limits_it() -> None:
         (line,) = node.run(seen, 12)
         found.append(line.fields.get("limited_by"))
     assert found == ["l1", "engine", None, "blobs", "compute"]
+
+
+def test_a_sync_says_how_many_requests_an_l1_block_takes() -> None:
+    node = Node()
+    node.run(NOTHING, 6)
+    counts = EndpointCounts("l1", "a", True, 0, 0, 0, None, False, "", 0, 0)
+    lines = []
+    for step in range(3):
+        seen = snapshot(40 * step, 2 + 20 * step, 487)
+        endpoints = {"l1": (msgspec.structs.replace(counts, requests=62 * step),)}
+        lines += node.run(seen._replace(endpoints=endpoints), 12)
+    assert [line.fields.get("l1_req_per_block") for line in lines] == [None, 3.1, 3.1]
 
 
 def test_a_short_sync_is_not_announced() -> None:

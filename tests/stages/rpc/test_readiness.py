@@ -12,8 +12,9 @@ from rollup_node.stages.rpc.readiness import (
     l1_lag_reason,
     process_faults,
     read_lag,
+    slow_sync_reason,
 )
-from rollup_node.stages.rpc.status import BlockStatus, Heads, L1Status
+from rollup_node.stages.rpc.status import BlockStatus, Heads, L1Status, SyncProgress
 
 L1 = L1Heads(ZERO_L1_REF, None, None)
 ENGINE = EngineStatus(1, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, ZERO_L2_REF, False, False)
@@ -56,6 +57,9 @@ def test_reasons_of_lag_have_numbers() -> None:
         "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
         "engine: HEAD-OLD: the safe head 5 is 600.5 s old; the limit is 600 s",
     ]
+    assert slow_sync_reason(SyncProgress(600, 0.4, None, "blobs", None), 0.5) == (
+        "derivation: SYNC-SLOW: the safe head moves by 0.4 blocks/s, the chain by 0.5; limited by blobs"
+    )
 
 
 @pytest.mark.parametrize(("values", "seconds"), [([], None), (["0"], 0.0), (["30"], 30.0), (["2.5"], 2.5)])

@@ -202,6 +202,16 @@ def test_readiness_follows_the_limits() -> None:
     assert len(late.reasons) == 2 and not late.ready
 
 
+def test_a_sync_without_an_end_is_a_reason_beside_its_lag() -> None:
+    for limit, shown in ((12, 2), (0, 0)):
+        builder = StatusBuilder(facts(limit))
+        for second in range(26):
+            status = builder.build(seen(40, 100), float(second), 1200.0 + second)
+        assert len(status.reasons) == shown, "without a limit the lag is no reason"
+        if shown:
+            assert status.reasons[1] == ("derivation: SYNC-SLOW: the safe head moves by 0 blocks/s, the chain by 0.5")
+
+
 def test_a_node_that_follows_another_has_no_lag_of_derivation() -> None:
     """[FSR9] Its L1 block is that of the source."""
     now = seen(1, 100)

@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
-from rollup_node.tools.importers.troubleshooting import PAGE, conditions, main, page
+from rollup_node.tools.importers.troubleshooting import PAGE, Sign, conditions, main, page
 
 TESTS = Path(__file__).parents[2]
 CONDITIONS = conditions()
@@ -31,6 +31,65 @@ def test_its_tests_exist(name: str) -> None:
         file, _, function = test.partition("::")
         names = {getattr(node, "name", "") for node in ast.parse((TESTS / file).read_text()).body}
         assert function.startswith("test_") and function in names, f"{test} is missing"
+
+
+LONGEST = 30
+SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in condition.signs]
+
+
+def source(test: str) -> str:
+    """The lines of a test with those of its module's functions and constants that it names, and its parameters."""
+    file, _, function = test.partition("::")
+    text = (TESTS / file).read_text()
+    nodes: dict[str, ast.stmt] = {}
+    for node in ast.parse(text).body:
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        nodes |= {each.id: node for each in targets if isinstance(each, ast.Name)}
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes[node.name] = node
+    assert function in nodes, f"{test} is missing"
+    found, open_ = set[str](), [function]
+    while open_:
+        name = open_.pop()
+        found.add(name)
+        used = {each.id for each in ast.walk(nodes[name]) if isinstance(each, ast.Name)}
+        open_ += [each for each in used & set(nodes) if each not in found]
+    lines = text.splitlines()
+    spans = [(_first_line(nodes[name]), nodes[name].end_lineno) for name in sorted(found)]
+    return "\n".join("\n".join(lines[first - 1 : last]) for first, last in spans)
+
+
+def _first_line(node: ast.stmt) -> int:
+    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+
+
+def names(text: str, code: str) -> bool:
+    """Whether a source names a code, as text or as a member of the table."""
+    return code in text or re.search(rf"Code\.{code.replace('-', '_')}\b", text) is not None
+
+
+def test_each_condition_has_a_sign_with_one_of_its_codes() -> None:
+    for name, condition in CONDITIONS.items():
+        assert condition.signs, name
+        assert {sign.code for sign in condition.signs} <= set(condition.codes), name
+
+
+@pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
+def test_its_line_has_the_code_and_the_remedy_within_half_a_minute(name: str, sign: Sign) -> None:
+    assert sign.delay <= LONGEST, f"{sign.code} comes after {sign.delay} s"
+    text = source(sign.line)
+    assert names(text, sign.code) and "remedy" in text, f"{sign.line} does not see the code and the remedy"
+
+
+@pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
+def test_it_is_shown_in_readyz_or_in_check(name: str, sign: Sign) -> None:
+    assert sign.readyz or sign.check
+    if sign.readyz:
+        text = source(sign.readyz)
+        assert names(text, sign.code) and re.search("problem|reason|fault|report|unavailable", text), sign.readyz
+    if sign.check:
+        assert sign.check.startswith(("node/checks/", "node/commands/test_check.py::"))
+        assert names(source(sign.check), sign.check_code or sign.code), sign.check
 
 
 @pytest.mark.parametrize("name", CONDITIONS)

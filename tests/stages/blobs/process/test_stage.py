@@ -18,6 +18,7 @@ from rollup_node.stages.io import log
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
@@ -317,6 +318,7 @@ def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
     first, last = (line for line in capsys.readouterr().err.splitlines() if "BLOB-" in line)
     for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
         assert text in first
+    assert f"do={Code.BLOB_CUSTODY.remedy}" in first
     assert "blobs have been found" in last and "waited=" in last and "tried=" in last
 
 

@@ -5,6 +5,7 @@ from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.span import SpanPast
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef
 from tests.stages.derivation.process.test_derivation_log import RecordingLogger
@@ -49,7 +50,7 @@ def test_blocks_without_batches_are_said_once_with_what_came_instead() -> None:
     watched.read(100 + LIMIT, 100 + LIMIT + 5)
     ((_, text, fields),) = watched.lines.lines
     assert "no batch" in text and fields["code"] == "NO-BATCHES" and fields["l1_blocks"] == LIMIT
-    assert fields["window_left"] == WINDOW - LIMIT
+    assert fields["window_left"] == WINDOW - LIMIT and fields["do"] == Code.NO_BATCHES.remedy
     assert fields["other_senders"] == f"0x{STRANGER.hex()} (2)"
     assert str(fields["dropped"]).endswith("parent_hash_mismatch (1)")
     watched.read(100 + LIMIT + 6, 100 + WINDOW // 2 - 1)

@@ -16,6 +16,7 @@ from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.machines.el_sync import LISTEN_SECONDS, RESEND_SECONDS, ELSyncState
 from rollup_node.stages.engine.machines.sync_progress import POLL_SECONDS
+from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.control import StartSequencerRequest
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chain_fixture import ChainFixture, chain_with
@@ -144,6 +145,7 @@ def test_an_engine_without_peers_is_a_problem_with_a_hint_and_goes_on_when_it_ha
         node.wait(POLL_SECONDS)
     assert node.state() is ELSyncState.STARTED
     assert node.problem is not None and "check that the execution engine has peers" in node.problem
+    assert code_in(node.problem) is Code.EL_SYNC_STALLED
     assert node.harness.failures == []
     node.engine.fetch()
     node.wait(RESEND_SECONDS)

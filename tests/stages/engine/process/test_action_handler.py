@@ -237,7 +237,9 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
     )
     assert handled.status.engine_fails
     syncing = act.WorkFailed("drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0)
-    assert " code=ENGINE-ANSWER " in handled.line(syncing)
+    line = handled.line(syncing)
+    assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
+    assert handled.status.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
 
 
 def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:

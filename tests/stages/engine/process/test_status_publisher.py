@@ -10,6 +10,7 @@ from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health, QueueLength
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
@@ -115,15 +116,15 @@ def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, pl
         publisher = observer.publisher
         async with running_buses(observer.buses):
             publisher.set_problem("start", "searching")
-            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0))
+            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0), Code.RETRYING)
             publisher.set_runtime_problems(("watch: on another chain",))
-            expected = ("searching", "drive: away", "watch: on another chain")
+            expected = ("searching", "RETRYING: drive: away", "watch: on another chain")
             await observer.until(lambda: bool(observer.health) and observer.health[-1] == expected)
             assert observer.metric("activity_problems") == 2
-            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "busy", 2.0))
+            publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "busy", 2.0), Code.ENGINE_ANSWER)
             publisher.set_problem("start", None)
             publisher.set_runtime_problems(())
-            await observer.until(lambda: observer.health[-1] == ("drive: busy",))
+            await observer.until(lambda: observer.health[-1] == ("ENGINE-ANSWER: drive: busy",))
             publisher.clear_failure("drive")
             publisher.clear_failure("finalize")
             await observer.until(lambda: observer.health[-1] == ())

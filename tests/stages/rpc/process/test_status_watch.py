@@ -6,7 +6,8 @@ import pytest
 from rollup_node.stages.io import log
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, SLOW_SECONDS, StatusWatch
+from rollup_node.stages.rpc.node_state import SLOW_SECONDS
+from rollup_node.stages.rpc.process.status_watch import PEERLESS_SECONDS, StatusWatch
 from rollup_node.stages.rpc.status import (
     ChainStatus,
     Heads,

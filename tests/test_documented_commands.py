@@ -1,0 +1,147 @@
+"""The commands in the documents run, with values in place of their placeholders. What they would ask of a network, a
+node or an engine is replaced at the point where it begins: no document's command sends a packet from here."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.node.checks.finding import Finding, ok
+from rollup_node.node.commands import batches, check, common, explain, replay, status
+from rollup_node.node.commands.common import Outputs
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.stages.rpc.process import http_server
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "docs" / "run-a-node.md").read_text()
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PROGRAMS = {"rollup-node", "python", "tools/run", "curl", "openssl", "chmod", "op-reth"}
+ELSEWHERE = {"history", "devnet"}
+"""Commands that test_documents.py compares with their flags, and that are run in their own tests."""
+
+URL = "http://127.0.0.1:1"
+VALUES = {"URL": URL, "N": "6582895", "M": "6582952", "CODE": "BLOB-EXPIRED", "l2_blocks.json": "blocks.json"}
+NODE = [f"--l2={URL}", f"--l1.beacon={URL}", "--network=op-sepolia"]
+
+
+def lines_of(document: Path) -> list[str]:
+    """The command lines of a document, in blocks and indented, each as one line without its comment."""
+    found, in_block = [], False
+    for line in document.read_text().replace("\\\n", " ").splitlines():
+        if line.startswith("```"):
+            in_block = not in_block
+        elif in_block or re.match(r"    \S", line):
+            found.append(re.sub(r"\s+#.*$", "", line.strip()))
+    return [line for line in found if line.split(" ")[0] in PROGRAMS]
+
+
+LINES = [(document.name, line) for document in DOCUMENTS for line in lines_of(document)]
+OURS = [line for name, line in LINES if line.startswith("rollup-node ")]
+
+
+def filled_in(line: str) -> list[str]:
+    """The words of a command, with values for its placeholders, the first of alternatives, and what is optional."""
+    words = [word.strip("[]") for word in shlex.split(line)[1:]]
+    words = [re.sub(r"(=?)\b(URL)$", rf"\g<1>{URL}", word.split("|")[0]) for word in words]
+    return [word for text in words for word in (["data.bin"] if text == "FILE..." else [VALUES.get(text, text)])]
+
+
+@pytest.fixture
+def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A working directory with the files that the documents name, and commands that stop where their work begins."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in re.findall(r"^# (\S+\.toml)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE):
+        (tmp_path / name).write_text(text)
+    for name in ("jwt.hex", "jwt.txt"):
+        (tmp_path / name).write_text("11" * 32)
+    (tmp_path / "data.bin").write_bytes(b"\x00" * 100)
+    (tmp_path / "blocks.json").write_text("[]")
+
+    def run(*_: object, **__: object) -> int:
+        return 0
+
+    async def no_findings(_: object) -> list[Finding]:
+        return [ok("all", "not asked")]
+
+    async def nothing(*_: object) -> Any:
+        return 0, []
+
+    for module in (batches, replay, common):
+        monkeypatch.setattr(module, "run", run)
+    monkeypatch.setattr(Outputs, "open", classmethod(lambda cls, file=None: cls(1, 2)))
+    monkeypatch.setattr(check, "preflight", no_findings)
+    monkeypatch.setattr(explain, "_fetch_drops", nothing)
+    monkeypatch.setattr(status, "_run", nothing)
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", sorted({line for line in OURS if line.split()[1] not in ELSEWHERE}))
+def test_a_command_of_ours_runs(line: str, nothing_is_asked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = filled_in(line)
+    if words[0].startswith("--") and words[0] not in ("--help-all", "--version", "--help"):
+        words = ["config", "show", *words, *([] if "--l2" in line or "--config" in line else NODE)]
+    elif words == ["check"]:
+        words += NODE
+    code = cli.main(words)
+    shown = capsys.readouterr()
+    # There is no batch in the file that stands for a user's.
+    expected = 1 if words[0] == "decode" else 0
+    assert code == expected, shown.err
+    assert words[0] != "decode" or "offset 0" in shown.err
+
+
+def test_the_commands_of_the_guide_are_among_them() -> None:
+    found = {line.split()[1] for line in OURS if line in GUIDE}
+    assert {"networks", "config", "check", "--config=node.toml", "status", "explain", "replay"} <= found
+
+
+def test_the_secret_of_the_guide_is_one(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    made = [line for line in lines_of(ROOT / "docs" / "run-a-node.md") if line.startswith(("openssl", "chmod"))]
+    assert len(made) == 2
+    subprocess.run(["sh", "-ec", "\n".join(made)], cwd=tmp_path, check=True, timeout=30)
+    assert re.fullmatch("[0-9a-f]{64}\n", (tmp_path / "jwt.hex").read_text())
+    assert (tmp_path / "jwt.hex").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_paths_that_curl_asks_for_are_served() -> None:
+    asked = [line for _, line in LINES if line.startswith("curl") and "-d" not in line]
+    served = Path(http_server.__file__).read_text()
+    port = OPTIONS["rpc.port"].default
+    assert asked
+    for line in asked:
+        (path,) = re.findall(rf"http://127\.0\.0\.1:{port}(/[a-z.]+)$", line)
+        assert f'"{path}"' in served, line
+
+
+def test_the_engine_of_the_guide_has_the_options_of_the_compose_file() -> None:
+    compose = (ROOT / "docker" / "compose.yaml").read_text()
+    (line,) = [line for line in lines_of(ROOT / "docs" / "run-a-node.md") if line.startswith("op-reth")]
+    flags = re.findall(r"(--[a-z.-]+)=", line)
+    assert flags and not [flag for flag in flags if flag not in compose]
+
+
+def test_modules_and_flags_of_tools_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["devnet", "--help"]) == 0
+    flags = set(re.findall(r"--[a-z][a-z0-9-]*", capsys.readouterr().out))
+    seen = 0
+    for name, line in LINES:
+        if line.startswith("python -m "):
+            assert find_spec(line.split()[2]) is not None, f"{name}: {line}"
+        elif line.startswith("tools/run"):
+            assert set(re.findall(r"--[a-z][a-z0-9-]*", line)) <= flags, f"{name}: {line}"
+            seen += 1
+    assert seen >= 5
+
+
+def test_no_command_is_left_out() -> None:
+    """Lines that begin with a program of ours are all found; the rest of the blocks is output."""
+    text = "\n".join(path.read_text() for path in DOCUMENTS)
+    assert len(OURS) >= len(re.findall(r"^(?:    )?rollup-node ", text, re.MULTILINE))
