@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from rollup_node.tools.devnet.settings import SEQUENCER
@@ -98,11 +99,10 @@ class Lane:
     async def run(self) -> None:
         """Runs until `stop` is set; the action that goes on then is completed."""
         for action in self._actions:
-            try:
-                await asyncio.wait_for(self._stop.wait(), action.pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(action.pause):
+                    await self._stop.wait()
                 return
-            except TimeoutError:
-                pass
             await self._one(action)
 
     async def _one(self, action: Action) -> None:

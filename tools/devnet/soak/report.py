@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.tools.devnet.soak.schedule import Kind
+from rollup_node.tools.devnet.soak.schedule import ROLES, Kind
 
 MAX_PROBLEMS = 100
 MAX_RUNS = 10_000
@@ -104,15 +104,46 @@ class RunSums:
 
 
 @dataclass
+class Recoveries:
+    """The recovery times of some actions: `tenths` counts those of so many tenths of a second."""
+
+    tenths: Counter[int] = field(default_factory=Counter)
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Adds a recovery."""
+        tenths = round(seconds * 10)
+        self.tenths[min(TENTHS, tenths)] += 1
+        self.longest = max(self.longest, tenths / 10)
+
+    def within(self, part: float) -> float | None:
+        """The time in seconds within which this part of the actions recovered; None without any."""
+        wanted, seen = part * self.tenths.total(), 0
+        for tenth in sorted(self.tenths):
+            seen += self.tenths[tenth]
+            if seen >= wanted:
+                return tenth / 10
+        return None
+
+    @property
+    def text(self) -> str:
+        """Median, 99 % and longest in seconds."""
+        half, most = self.within(0.5), self.within(0.99)
+        if half is None or most is None:
+            return "- | - | -"
+        return f"{half:.1f} | {most:.1f} | {self.longest:.1f}"
+
+
+@dataclass
 class Totals:
-    """The sums of all runs. `kills` counts by role, `kinds` the other actions; `tenths` counts recovery times in tenths
-    of a second; `unrecovered` those without."""
+    """The sums of all runs. `kills` counts by role, `kinds` the other actions; `recoveries` are those of all actions,
+    `by_action` of each kind, where kills are told apart by role."""
 
     runs: dict[str, RunSums] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
-    tenths: Counter[int] = field(default_factory=Counter)
-    longest: float = 0.0
+    recoveries: Recoveries = field(default_factory=Recoveries)
+    by_action: dict[str, Recoveries] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
@@ -135,14 +166,18 @@ class Totals:
 
     def _action(self, run: RunSums, line: ActionDone) -> None:
         run.actions += 1
+        name = line.kind.value
         if line.kind is Kind.KILL:
             run.kills += 1
-            self.kills[line.target] += 1
+            role = line.target if line.target in ROLES else "another"
+            self.kills[role] += 1
+            name = f"kill {role}"
         else:
-            self.kinds[line.kind.value] += 1
+            self.kinds[name] += 1
+        each = self.by_action.setdefault(name, Recoveries())
         if line.recovery is not None:
-            self.tenths[min(TENTHS, round(line.recovery * 10))] += 1
-            self.longest = max(self.longest, line.recovery)
+            self.recoveries.add(line.recovery)
+            each.add(line.recovery)
 
     def _problems(self, found: Iterable[str]) -> None:
         self.problems += list(found)[: MAX_PROBLEMS - len(self.problems)]
@@ -151,15 +186,6 @@ class Totals:
     def hours(self) -> float:
         """The hours of all runs."""
         return sum(run.seconds for run in self.runs.values()) / 3600
-
-    def recovery(self, part: float) -> float | None:
-        """The recovery time in seconds within which this part of the actions recovered; None without any."""
-        wanted, seen = part * self.tenths.total(), 0
-        for tenth in sorted(self.tenths):
-            seen += self.tenths[tenth]
-            if seen >= wanted:
-                return tenth / 10
-        return None
 
 
 def encode(line: Line) -> bytes:
@@ -188,6 +214,8 @@ def table(totals: Totals) -> Iterator[str]:
     """The totals as lines of Markdown."""
     yield from _sums(totals)
     yield ""
+    yield from _actions(totals)
+    yield ""
     yield from _runs(totals)
     yield ""
     yield from _uses(totals)
@@ -197,19 +225,24 @@ def table(totals: Totals) -> Iterator[str]:
 
 
 def _sums(totals: Totals) -> Iterator[str]:
-    kills = ", ".join(f"{role} {count}" for role, count in sorted(totals.kills.items()))
-    others = ", ".join(f"{kind} {count}" for kind, count in sorted(totals.kinds.items()))
+    all_actions = totals.kills.total() + totals.kinds.total()
     yield "| | |"
     yield "|---|---|"
     yield f"| Time | {totals.hours:.2f} hours in {len(totals.runs)} runs |"
-    yield f"| Kills | {totals.kills.total()}: {kills or '-'} |"
-    yield f"| Other actions | {totals.kinds.total()}: {others or '-'} |"
-    half, most = totals.recovery(0.5), totals.recovery(0.99)
-    if half is not None and most is not None:
-        times = f"median {half:.1f} s, 99 % within {most:.1f} s, longest {totals.longest:.1f} s"
-        yield f"| Recovery | {times} ({totals.tenths.total()} actions) |"
+    yield f"| Kills | {totals.kills.total()} |"
+    yield f"| Other actions | {totals.kinds.total()} |"
+    yield f"| Without recovery | {all_actions - totals.recoveries.tenths.total()} |"
     blocks = sum(run.end.blocks for run in totals.runs.values() if run.end is not None)
     yield f"| Safe blocks compared | {blocks} |"
+
+
+def _actions(totals: Totals) -> Iterator[str]:
+    yield "| Action | Count | Recovery: median | 99 % within | Longest |"
+    yield "|---|---|---|---|---|"
+    counts = {f"kill {role}": count for role, count in totals.kills.items()} | dict(totals.kinds)
+    for name, each in sorted(totals.by_action.items()):
+        yield f"| {name} | {counts[name]} | {each.text} |"
+    yield f"| all | {sum(counts.values())} | {totals.recoveries.text} |"
 
 
 def _runs(totals: Totals) -> Iterator[str]:

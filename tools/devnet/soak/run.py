@@ -91,6 +91,7 @@ class Soak:
         )
         self._problems: list[str] = []
         self._stop = asyncio.Event()
+        self._ends = False
         self._tasks: list[asyncio.Task[None]] = []
         self._blocks, self._equal = 0, False
 
@@ -117,6 +118,7 @@ class Soak:
             except asyncio.CancelledError:
                 self._problem("ended by a signal without a comparison")
             finally:
+                self._ends = True
                 await self._cancel()
                 await self._programs.close()
                 self._network.children.stop()
@@ -137,7 +139,7 @@ class Soak:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def on_signal() -> None:
-            if self._stop.is_set() and task is not None:
+            if self._stop.is_set() and task is not None and not self._ends:
                 task.cancel()
             self._stop.set()
 
@@ -166,7 +168,8 @@ class Soak:
         sampled, minute = time.monotonic(), time.monotonic()
         while not self._stop.is_set() and time.monotonic() < deadline:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), TICK_SECONDS)
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stop.wait()
             self._check()
             now = time.monotonic()
             if now >= sampled + SAMPLE_SECONDS:

@@ -58,8 +58,9 @@ def test_two_runs_add_up(first: list[ActionDone], second: list[ActionDone]) -> N
     both = add_up([*parts[0], *renamed])
     assert both.kills == one.kills + other.kills
     assert both.kinds == one.kinds + other.kinds
-    assert both.tenths == one.tenths + other.tenths
-    assert both.longest == max(one.longest, other.longest)
+    assert both.recoveries.tenths == one.recoveries.tenths + other.recoveries.tenths
+    assert both.recoveries.longest == max(one.recoveries.longest, other.recoveries.longest)
+    assert sum((each.tenths for each in both.by_action.values()), Counter()) == both.recoveries.tenths
     assert both.hours == pytest.approx(1.0) and len(both.runs) == 2
     assert both.kills.total() + both.kinds.total() == len(first) + len(second)
 
@@ -68,8 +69,8 @@ def test_two_runs_add_up(first: list[ActionDone], second: list[ActionDone]) -> N
 def test_the_parts_of_the_recovery_times(tenths: list[int]) -> None:
     found = add_up(lines(begin("1"), *(kill("1", "l1", tenth / 10) for tenth in tenths)))
     ordered = sorted(tenths)
-    assert found.recovery(1.0) == ordered[-1] / 10 == found.longest
-    half = found.recovery(0.5)
+    assert found.recoveries.within(1.0) == ordered[-1] / 10 == found.recoveries.longest
+    half = found.recoveries.within(0.5)
     assert half is not None and half == ordered[(len(ordered) + 1) // 2 - 1] / 10
 
 
@@ -108,9 +109,9 @@ def test_the_table() -> None:
     )
     text = "\n".join(table(found))
     assert "| Time | 1.50 hours in 2 runs |" in text
-    assert "| Kills | 2: l1 1, rpc 1 |" in text
-    assert "| Other actions | 1: reorg 1 |" in text
-    assert "median 1.0 s, 99 % within 7.3 s, longest 7.3 s (2 actions)" in text
+    assert "| Kills | 2 |\n| Other actions | 1 |\n| Without recovery | 1 |" in text
+    assert "| kill l1 | 1 | 1.0 | 1.0 | 1.0 |\n| kill rpc | 1 | - | - | - |\n| reorg | 1 | 7.3 | 7.3 | 7.3 |" in text
+    assert "| all | 3 | 1.0 | 7.3 | 7.3 |" in text
     assert "| 1 | 0123456789 | 7 | 4 | 60 | 2 | 3 | 100 | equal roots | 2.5 | 2 cores, 24 GB |" in text
     assert "output roots differ" in text and "* something" in text
     assert "| 1 | verifier | 300 and 310 MB | 200 and 200 | 8 and 8 | 20, at most 120 |" in text

@@ -1,6 +1,8 @@
 """A soak from its start to its verdict, on a network of numbers."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,7 +66,7 @@ def play(root: Path, case: str) -> None:
 
     async def compare(nodes: dict[str, Any], last: int) -> Comparison:
         assert list(nodes) == list(NODES) and last > 5
-        return Comparison(last + 1, 3 if case == "difference" else None)
+        return Comparison(last + 1, 3 if case == "left" else None)
 
     for name, value in {
         "SoakPrograms": Programs,
@@ -86,6 +88,11 @@ def play(root: Path, case: str) -> None:
     async def start() -> None:
         if case == "exit":
             children.start("verifier node", [sys.executable, "-c", "exit(3)"], root / "log")
+        if case.startswith("signal"):
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.8, os.kill, os.getpid(), signal.SIGINT)
+            if case == "signals":
+                loop.call_later(0.81, os.kill, os.getpid(), signal.SIGTERM)
         if case == "left":
             children.start("node", ["/bin/sh", "-c", "sleep 30 & exec sleep 31"], root / "log")
 
@@ -98,7 +105,7 @@ def play(root: Path, case: str) -> None:
         nodes=dict.fromkeys(NODES, "url"),
         reserved_ports=list,
     )
-    settings = SoakSettings("1", 2.5, 1, 3, 9.0, ())
+    settings = SoakSettings("1", 50.0 if case.startswith("signal") else 2.0, 1, 3, 9.0, ())
     ended = asyncio.run(Soak(settings, network, lines.append, lambda text: None).run())  # type: ignore[arg-type]
     CHECKS[case](lines, ended)
     print("as it should be")
@@ -120,25 +127,32 @@ def _passes(lines: list[Line], ended: RunEnded) -> None:
     assert {each.node for each in minutes} == {*NODES, "soak"} and set(ended.trends) == {*NODES, "soak"}
 
 
-def _differs(lines: list[Line], ended: RunEnded) -> None:
-    assert not ended.equal and len(ended.problems) == 1
-    assert ended.problems[0].endswith("the output roots of block 3 differ")
-
-
 def _exits(lines: list[Line], ended: RunEnded) -> None:
     assert not ended.equal and "verifier node exited (exit code 3)" in ended.problems[0]
 
 
 def _leaves(lines: list[Line], ended: RunEnded) -> None:
-    assert ended.equal and len(ended.problems) == 1
-    assert "sleep 30) is left behind" in ended.problems[0], ended.problems
+    """The output roots differ too."""
+    assert not ended.equal and len(ended.problems) == 2
+    assert ended.problems[0].endswith("the output roots of block 3 differ")
+    assert "sleep 30) is left behind" in ended.problems[1], ended.problems
+
+
+def _ends_early(lines: list[Line], ended: RunEnded) -> None:
+    assert ended.equal and ended.problems == () and ended.seconds < 30
+
+
+def _ends_at_once(lines: list[Line], ended: RunEnded) -> None:
+    assert not ended.equal and ended.seconds < 30
+    assert [text.partition(": ")[2] for text in ended.problems] == ["ended by a signal without a comparison"]
 
 
 CHECKS: dict[str, Callable[[list[Line], RunEnded], None]] = {
     "passes": _passes,
-    "difference": _differs,
     "exit": _exits,
     "left": _leaves,
+    "signal": _ends_early,
+    "signals": _ends_at_once,
 }
 
 
