@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import importlib.util
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from rollup_node.node.history.ranges import (
     rollup_digest,
 )
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
-from rollup_node.node.history.runner import INSTALL, Outcome, executor
+from rollup_node.node.history.runner import INSTALL, RESOURCE, Outcome, executor
 from rollup_node.node.history.seams import progress
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
@@ -43,6 +44,7 @@ WORKERS = (1, 16, 256)
 REQUESTS = 2
 """L1 requests of a block: the block with its transactions, and its receipts."""
 BAR = 24
+_RESOURCE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Plan(NamedTuple):
@@ -59,12 +61,13 @@ def run(arguments: Sequence[str]) -> int:
     """Runs `history run`; 0 when all ranges are complete and all seams close."""
     plan = _plan("run", RUN, arguments)
     flags = plan.command.flags
-    with plan.folder.locked(), executor(flags.workers, flags.scheduler) as runner:
+    with plan.folder.locked(), executor(flags.workers, flags.scheduler, flags.resource) as runner:
         run_file = with_last(plan.run, plan.folder.run_file())
         plan.folder.open(run_file)
         more: tuple[str, ...] = ("--workers", "1") if runner.workers > 1 else ()
         if flags.rate is not None:
-            more += ("--l1.rpc-rate-limit", f"{flags.rate / runner.workers:g}")
+            most = plan.command.values["l1.rpc-max-batch-size"]
+            more += rate_options(flags.rate, runner.workers, most)
         done = progress(run_file.plan, plan.folder.manifests(), run_file.config.digest).done
         bar = ProgressBar(len(run_file.plan), len(done))
         history = HistoryRun(plan.folder, run_file, runner, (*plan.arguments, *more), version(), plan.floor, bar.show)
@@ -122,6 +125,8 @@ def _parser(name: str, description: str) -> FlagParser:
     parser.add_argument("--jsonl", action="store_true", help="JSON lines in place of Parquet, for small ranges")
     parser.add_argument("--workers", type=_positive(MAX_WORKERS), default=1, metavar="N", help="ranges at a time")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster, such as tcp://10.0.0.1:8786")
+    resource = f"the Dask resource of which each range takes one, where workers declare it; default {RESOURCE}"
+    parser.add_argument("--resource", type=_resource, default=RESOURCE, metavar="NAME", help=resource)
     parser.add_argument("--rate", type=_positive(1_000_000), metavar="R", help="L1 requests a second of all workers")
     archive = "L1 data and blobs of earlier runs and other machines: read before any endpoint is asked, and added to"
     parser.add_argument("--archive", metavar="FOLDER", help=archive)
@@ -137,6 +142,20 @@ def _positive(most: int) -> Callable[[str], int]:
         return value
 
     return number
+
+
+def _resource(text: str) -> str:
+    if not _RESOURCE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a name of letters, digits, - and _")
+    return text
+
+
+def rate_options(rate: int, ranges: int, most: int) -> tuple[str, ...]:
+    """The share of each of so many ranges at a time in a rate, as options of the node. A process that starts may send a
+    batch at once: batches have no more requests than the share of a second, and at most `most`."""
+    share = rate / ranges
+    batch = max(1, min(int(share), most))
+    return ("--l1.rpc-rate-limit", f"{share:g}", "--l1.rpc-max-batch-size", str(batch))
 
 
 def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.node.commands.history_run import rate_options
 from rollup_node.node.history.folder import HistoryFolder
 from rollup_node.node.history.tables import Table
+from rollup_node.node.options.parsing import parse_options
 from tests.support.course_servers import ServedCourse, course_servers
 
 SIZE = 7
@@ -181,6 +183,7 @@ def test_plan_gives_hours_by_the_rate_of_what_is_done(
         (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler: cannot reach a Dask scheduler"),
         (("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"), "leave it out with --scheduler"),
         (("--workers", "0"), "'0' is not a number from 1 to 1024"),
+        (("--resource", "a=1"), "'a=1' is not a name of letters, digits, - and _"),
         (("--rate", "x"), "'x' is not a number from 1 to"),
     ],
 )
@@ -200,6 +203,16 @@ def test_bad_input_is_one_line_and_nothing_is_overwritten(
     out, err = capsys.readouterr()
     assert out == "" and text in err and len(err.splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in history.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("rate", "ranges", "expected"), [(200, 4, (50.0, 20)), (20, 10, (2.0, 2)), (5, 16, (0.3125, 1)), (9, 1, (9.0, 9))]
+)
+def test_a_rate_is_shared_out(rate: int, ranges: int, expected: tuple[float, int]) -> None:
+    options = rate_options(rate, ranges, 20)
+    values = parse_options(["--l1.rpc-max-batch-size", "20", *options], {}).values
+    assert (values["l1.rpc-rate-limit"], values["l1.rpc-max-batch-size"]) == expected
+    assert ranges * expected[0] <= rate
 
 
 def test_a_second_run_on_the_same_folder(
