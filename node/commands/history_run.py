@@ -8,14 +8,13 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
 from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
-from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.l1_view import L1View, l1_view
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
@@ -177,12 +176,12 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     check_batches_on_l1(command)
     if not flags.jsonl and importlib.util.find_spec("pyarrow") is None:
         raise SetupError(f"Parquet files need the package pyarrow: {INSTALL}, or give --jsonl")
-    folder = HistoryFolder(Path(flags.out).absolute())
+    folder = history_folder(flags.out)
     folder.run_file()
+    archive = _archive_folder(flags.archive, name == "run")
     check_endpoints(command)
-    config_of_l1 = l1_config(command.values, command.chain, runtime_config=False)
-    archive = None if flags.archive is None else os.path.abspath(flags.archive)
-    view = asyncio.run(l1_view(msgspec.structs.replace(config_of_l1, archive=archive), flags.from_l1))
+    l1 = msgspec.structs.replace(l1_config(command.values, command.chain, runtime_config=False), archive=archive)
+    view = asyncio.run(l1_view(l1, flags.from_l1))
     if flags.to_l1 > view.head:
         raise SetupError(f"--to-l1 {flags.to_l1} is beyond L1's head, {view.head}")
     warmup = flags.warmup or default_warmup(config, view.time)
@@ -207,7 +206,7 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     if known is not None and known.config != run_config:
         folder.open(run_file)
     floor = max(config.genesis.l1.number, flags.from_l1 - warmup)
-    arguments = (*_source(flags), *_archive(flags, view, name == "run"), *rest)
+    arguments = (*_source(flags), *_archive(archive, view, name == "run"), *rest)
     return Plan(command, folder, run_file, arguments, floor)
 
 
@@ -216,11 +215,13 @@ def _source(flags: argparse.Namespace) -> tuple[str, ...]:
     return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
-def _archive(flags: argparse.Namespace, view: L1View, writes: bool) -> tuple[str, ...]:
-    """The flags of ranges for the archive, whose folder is created if the command `writes`. Raises SetupError."""
-    if flags.archive is None:
-        return ()
-    path = os.path.abspath(flags.archive)
+def _archive_folder(given: str | None, writes: bool) -> str | None:
+    """The folder of --archive, which is created if the command `writes`. Raises SetupError."""
+    if given is None:
+        return None
+    if "://" in given:
+        raise SetupError(f"--archive: {shown(given)} is a URL, not a folder: mount the storage and name that")
+    path = os.path.abspath(given)
     try:
         if writes:
             os.makedirs(path, exist_ok=True)
@@ -229,6 +230,13 @@ def _archive(flags: argparse.Namespace, view: L1View, writes: bool) -> tuple[str
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SetupError(f"--archive: {shown(path)} is not a folder that can be used: {reason}") from None
+    return path
+
+
+def _archive(path: str | None, view: L1View, writes: bool) -> tuple[str, ...]:
+    """The flags of ranges for the archive."""
+    if path is None:
+        return ()
     if writes and view.finalized < 0:
         text = "--archive: L1 does not say which blocks are final, so that no L1 block is kept there"
         print(f"{PROGRAM}: warning: {text}", file=sys.stderr)

@@ -3,10 +3,9 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rollup_node.node.commands.flags import FlagParser
-from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.run import rate
 from rollup_node.node.history.seams import open_seams, problems, progress
 from rollup_node.node.system.version import PROGRAM
@@ -58,7 +57,7 @@ def _folder(name: str, description: str, arguments: Sequence[str]) -> tuple[Hist
     parser = FlagParser(f"history {name}", description)
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
     flags = parser.parse_all(arguments)
-    folder = HistoryFolder(Path(flags.out).absolute())
+    folder = history_folder(flags.out)
     return folder, folder.existing(), flags
 
 
