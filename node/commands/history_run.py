@@ -12,12 +12,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
+from rollup_node.node.commands.common import (
+    HELP_EPILOG,
+    ParsedCommand,
+    address,
+    check_batches_on_l1,
+    check_endpoints,
+    parse,
+)
 from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.l1_view import L1View, l1_view
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
+    NO_SOURCE,
     TABLES_VERSION,
     RunConfig,
     default_warmup,
@@ -26,11 +34,12 @@ from rollup_node.node.history.ranges import (
 )
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.node.history.runner import INSTALL, RESOURCE, Outcome, executor
-from rollup_node.node.history.seams import progress
+from rollup_node.node.history.seams import NO_VERDICTS, progress
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.duration import duration
 
 RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them
@@ -96,6 +105,8 @@ def plan(arguments: Sequence[str]) -> int:
     print(f"L1 requests: about {read * REQUESTS}, and one for the blobs of each block that has some")
     if run_file.config.in_order:
         print("one worker: with a file of L2 blocks each range starts from the end of the one before")
+    if not run_file.config.has_verdicts:
+        print(NO_VERDICTS)
     speed = rate(done)
     if not speed:
         print("hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first")
@@ -117,6 +128,8 @@ def _parser(name: str, description: str) -> FlagParser:
     parser.add_argument(
         "--safe-head", type=block_number, metavar="N", help="the L2 block that the first range starts with"
     )
+    batcher = "without an L2 source: the batcher at the first block; default is that of the chain's genesis"
+    parser.add_argument("--batcher", type=address, metavar="ADDRESS", help=batcher)
     size = f"L1 blocks of a range; default {DEFAULT_SIZE}"
     parser.add_argument("--range-size", type=_positive(10_000_000), default=DEFAULT_SIZE, metavar="N", help=size)
     warmup = "L1 blocks before a range in which its start is found; default is a channel timeout"
@@ -166,7 +179,13 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     check_l1_range(flags)
     if flags.from_l1 <= config.genesis.l1.number:
         raise SetupError(f"--from-l1 {flags.from_l1} is not after the chain's L1 genesis, {config.genesis.l1.number}")
-    check_l2_source(flags)
+    has_source = flags.l2 is not None or flags.l2_blocks is not None
+    if has_source:
+        check_l2_source(flags)
+    if has_source and flags.batcher is not None:
+        raise SetupError("--batcher is for a history without an L2 source: leave it out")
+    if not has_source and flags.safe_head is not None:
+        raise SetupError("--safe-head needs an L2 source: give --l2 URL or --l2-blocks FILE")
     if flags.l2_blocks is not None and flags.safe_head is None:
         raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
     if flags.l2_blocks is not None and (flags.workers > 1 or flags.scheduler is not None):
@@ -193,9 +212,10 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
         size=flags.range_size,
         warmup=warmup,
         form="jsonl" if flags.jsonl else "parquet",
-        source="engine" if flags.l2 is not None else "file",
+        source=NO_SOURCE if not has_source else "engine" if flags.l2 is not None else "file",
         in_order=flags.l2_blocks is not None,
         safe_head=flags.safe_head,
+        batcher=None if flags.batcher is None else to_hex(flags.batcher),
     )
     try:
         plan_ranges(flags.from_l1, flags.to_l1, flags.range_size)
@@ -211,7 +231,11 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
 
 
 def _source(flags: argparse.Namespace) -> tuple[str, ...]:
-    source = ("--l2", flags.l2) if flags.l2 is not None else ("--l2-blocks", os.path.abspath(flags.l2_blocks))
+    source: tuple[str, ...] = ()
+    if flags.l2 is not None:
+        source = ("--l2", flags.l2)
+    elif flags.l2_blocks is not None:
+        source = ("--l2-blocks", os.path.abspath(flags.l2_blocks))
     return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
@@ -287,6 +311,8 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     for line in (*report.repaired, *report.open_seams):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
     missing = len(run_file.plan) - report.derived - report.skipped
+    if not run_file.config.has_verdicts:
+        print(f"{PROGRAM}: {NO_VERDICTS}", file=sys.stderr)
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
     print(f"{PROGRAM}: {text}", file=sys.stderr)
     return 1 if missing or report.open_seams or report.failed else 0

@@ -24,12 +24,14 @@ RESULT = "range.json"
 
 
 class RangeResult(msgspec.Struct, frozen=True):
-    """What was derived of a range: the states at its ends, and the rows of each file."""
+    """What was derived of a range: the states at its ends, the rows of each file, and without an L2 source the batcher
+    at the end, in hex."""
 
     start: State
     end: State
     l2_blocks: int
     rows: dict[str, int]
+    batcher: str | None = None
 
 
 class RangeConfig(msgspec.Struct, frozen=True):

@@ -19,6 +19,10 @@ class Block(msgspec.Struct, frozen=True):
     hash: str | None
 
 
+NO_BLOCK = Block(0, None)
+"""In place of the safe head and its origin where there are no verdicts."""
+
+
 class OpenChannel(msgspec.Struct, frozen=True):
     """A channel without its last frame: its id in hex, the L1 block in which it was opened, the numbers of its frames,
     and the SHA-256 over the frames' data."""
@@ -32,7 +36,7 @@ class OpenChannel(msgspec.Struct, frozen=True):
 class State(msgspec.Struct, frozen=True):
     """Derivation between two L1 blocks: `l1` has been read to its end. `safe` is the safe head with its L1 origin,
     `system_config` the digest of the batcher at `l1` and of the safe head's system config, `channels` those that are
-    open."""
+    open. Without verdicts `safe` and `origin` are NO_BLOCK, and `system_config` is the digest of the batcher alone."""
 
     l1: Block
     safe: Block
@@ -60,7 +64,8 @@ class ManifestRow(msgspec.Struct, frozen=True):
     """A range that is complete. `config` is the digest of the run's configuration. `l2_blocks` counts the L2
     blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
     of the range before, if the range was run again from there; `seconds` the time that it took, `warnings` the codes
-    of what its processes warned of."""
+    of what its processes warned of. `batcher` is the one at its end, in hex, where there are no verdicts for want of
+    an L2 source; else None."""
 
     config: str
     version: str
@@ -73,6 +78,12 @@ class ManifestRow(msgspec.Struct, frozen=True):
     seconds: float
     repaired: str | None = None
     warnings: tuple[str, ...] = ()
+    batcher: str | None = None
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether batches are checked, and L2 blocks derived."""
+        return self.batcher is None
 
     @property
     def range(self) -> L1Range:

@@ -40,7 +40,8 @@ class RangeFailed(Exception):
 class RangeTask(msgspec.Struct, frozen=True):
     """What a worker needs to run a range. `arguments` are the options of `rollup-node history range` that are the same
     for all ranges; `floor` is the first L1 block that may be read with a file of L2 blocks; `config` is the digest of
-    the run, `form` the ending of the files. Times are in seconds."""
+    the run, `form` the ending of the files, `batcher` the one to begin with where there is no L2 source, None for that
+    of the chain's genesis. Times are in seconds."""
 
     out: str
     first: int
@@ -53,6 +54,7 @@ class RangeTask(msgspec.Struct, frozen=True):
     floor: int
     safe_head: int | None = None
     repaired: str | None = None
+    batcher: str | None = None
 
 
 def run_range(task: RangeTask) -> ManifestRow:
@@ -83,6 +85,7 @@ def run_range(task: RangeTask) -> ManifestRow:
             seconds=round(time.monotonic() - began, 3),
             repaired=task.repaired,
             warnings=_codes(partial / ERRORS),
+            batcher=result.batcher,
         )
         folder.publish(row, files)
         return row
@@ -125,6 +128,8 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
     flags += ["--warmup", str(task.warmup), "--floor", str(task.floor)]
     if task.safe_head is not None:
         flags += ["--safe-head", str(task.safe_head)]
+    if task.batcher is not None:
+        flags += ["--batcher", task.batcher]
     return [sys.executable, "-m", "rollup_node.node", "history", "range", *flags, *task.arguments]
 
 

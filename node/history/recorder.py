@@ -249,11 +249,12 @@ def state_of(
         Block(safe.number, known_hash(safe.hash)),
         Block(safe.l1_origin.number, to_hex(safe.l1_origin.hash)),
         digest_of((batcher, config)),
-        tuple(_open_channel(channel) for channel in channels),
+        tuple(open_channel(channel) for channel in channels),
     )
 
 
-def _open_channel(channel: PartialChannel) -> OpenChannel:
+def open_channel(channel: PartialChannel) -> OpenChannel:
+    """A channel as the manifest has it."""
     digest = sha256()
     for data in channel.frames.values():
         digest.update(len(data).to_bytes(4, "big"))

@@ -88,7 +88,8 @@ class HistoryRun:
             if row.repaired == row.start.digest:
                 self._open.append(f"{text}, also after a run from the end of the range before")
                 continue
-            task = self._task(each, end.safe.number, row.start.digest)
+            head = end.safe.number if row.has_verdicts else None
+            task = self._task(each, head, row.start.digest, done[before].batcher)
             (outcome,) = self._outcomes([task])
             if outcome.row is None:
                 yield f"{text}; the range could not be run again"
@@ -108,7 +109,9 @@ class HistoryRun:
             self._tell(outcome)
             yield outcome
 
-    def _task(self, each: L1Range, safe_head: int | None, repaired: str | None = None) -> RangeTask:
+    def _task(
+        self, each: L1Range, safe_head: int | None, repaired: str | None = None, batcher: str | None = None
+    ) -> RangeTask:
         config = self._run.config
         return RangeTask(
             out=str(self._folder.path),
@@ -122,6 +125,7 @@ class HistoryRun:
             floor=self._floor,
             safe_head=safe_head,
             repaired=repaired,
+            batcher=batcher or config.batcher,
         )
 
 
