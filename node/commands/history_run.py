@@ -23,6 +23,7 @@ from rollup_node.node.commands.common import (
 from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.l1_view import L1View, l1_view
+from rollup_node.node.history.manifest import genesis_resume
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
     NO_SOURCE,
@@ -34,7 +35,7 @@ from rollup_node.node.history.ranges import (
 )
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.node.history.runner import INSTALL, RESOURCE, Outcome, executor
-from rollup_node.node.history.seams import NO_VERDICTS, progress
+from rollup_node.node.history.seams import caveats, progress
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
 from rollup_node.node.system.exit_codes import SetupError, one_line
@@ -77,8 +78,11 @@ def run(arguments: Sequence[str]) -> int:
             most = plan.command.values["l1.rpc-max-batch-size"]
             more += rate_options(flags.rate, runner.workers, most)
         done = progress(run_file.plan, plan.folder.manifests(), run_file.config.digest).done
+        genesis = genesis_resume(plan.command.chain.config) if run_file.config.is_assumed else None
         bar = ProgressBar(len(run_file.plan), len(done))
-        history = HistoryRun(plan.folder, run_file, runner, (*plan.arguments, *more), version(), plan.floor, bar.show)
+        history = HistoryRun(
+            plan.folder, run_file, runner, (*plan.arguments, *more), version(), plan.floor, bar.show, genesis
+        )
         try:
             report = history.run()
         except KeyboardInterrupt:
@@ -104,9 +108,9 @@ def plan(arguments: Sequence[str]) -> int:
     print(f"to read: {blocks} L1 blocks, and {read - blocks} of warm-ups at most")
     print(f"L1 requests: about {read * REQUESTS}, and one for the blobs of each block that has some")
     if run_file.config.in_order:
-        print("one worker: with a file of L2 blocks each range starts from the end of the one before")
-    if not run_file.config.has_verdicts:
-        print(NO_VERDICTS)
+        print("one worker: each range starts from the end of the one before")
+    for line in caveats(run_file.config):
+        print(line)
     speed = rate(done)
     if not speed:
         print("hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first")
@@ -130,6 +134,9 @@ def _parser(name: str, description: str) -> FlagParser:
     )
     batcher = "without an L2 source: the batcher at the first block; default is that of the chain's genesis"
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help=batcher)
+    parser.add_argument(
+        "--no-verdicts", action="store_true", help="without an L2 source: read from genesis, too, and derive nothing"
+    )
     size = f"L1 blocks of a range; default {DEFAULT_SIZE}"
     parser.add_argument("--range-size", type=_positive(10_000_000), default=DEFAULT_SIZE, metavar="N", help=size)
     warmup = "L1 blocks before a range in which its start is found; default is a channel timeout"
@@ -180,16 +187,7 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     if flags.from_l1 <= config.genesis.l1.number:
         raise SetupError(f"--from-l1 {flags.from_l1} is not after the chain's L1 genesis, {config.genesis.l1.number}")
     has_source = flags.l2 is not None or flags.l2_blocks is not None
-    if has_source:
-        check_l2_source(flags)
-    if has_source and flags.batcher is not None:
-        raise SetupError("--batcher is for a history without an L2 source: leave it out")
-    if not has_source and flags.safe_head is not None:
-        raise SetupError("--safe-head needs an L2 source: give --l2 URL or --l2-blocks FILE")
-    if flags.l2_blocks is not None and flags.safe_head is None:
-        raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
-    if flags.l2_blocks is not None and (flags.workers > 1 or flags.scheduler is not None):
-        raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
+    in_order = _check_source(flags, config.genesis.l1.number)
     if flags.scheduler is not None and flags.workers > 1:
         raise SetupError("--workers is for a cluster on this machine: leave it out with --scheduler")
     check_batches_on_l1(command)
@@ -213,7 +211,7 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
         warmup=warmup,
         form="jsonl" if flags.jsonl else "parquet",
         source=NO_SOURCE if not has_source else "engine" if flags.l2 is not None else "file",
-        in_order=flags.l2_blocks is not None,
+        in_order=in_order,
         safe_head=flags.safe_head,
         batcher=None if flags.batcher is None else to_hex(flags.batcher),
     )
@@ -228,6 +226,32 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     floor = max(config.genesis.l1.number, flags.from_l1 - warmup)
     arguments = (*_source(flags), *_archive(archive, view, name == "run"), *rest)
     return Plan(command, folder, run_file, arguments, floor)
+
+
+def _check_source(flags: argparse.Namespace, genesis: int) -> bool:
+    """Whether ranges run in order: those with a file of L2 blocks, and those that are derived without an L2 source from
+    the L1 block after `genesis` on. Raises SetupError for flags that do not fit to the source."""
+    has_source = flags.l2 is not None or flags.l2_blocks is not None
+    is_derived = has_source or (flags.from_l1 == genesis + 1 and not flags.no_verdicts)
+    if has_source:
+        check_l2_source(flags)
+    elif flags.safe_head is not None:
+        raise SetupError("--safe-head needs an L2 source: give --l2 URL or --l2-blocks FILE")
+    if has_source and flags.no_verdicts:
+        raise SetupError("--no-verdicts is for a history without an L2 source: leave it out")
+    if is_derived and flags.batcher is not None:
+        raise SetupError("--batcher is for a history without verdicts: leave it out")
+    if flags.l2_blocks is not None and flags.safe_head is None:
+        raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
+    is_parallel = flags.workers > 1 or flags.scheduler is not None
+    if flags.l2_blocks is not None and is_parallel:
+        raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
+    if is_derived and not has_source and is_parallel:
+        raise SetupError(
+            "without an L2 source ranges from genesis run in order, on one worker: leave out --workers and --scheduler,"
+            " or give --no-verdicts"
+        )
+    return flags.l2_blocks is not None or (is_derived and not has_source)
 
 
 def _source(flags: argparse.Namespace) -> tuple[str, ...]:
@@ -311,8 +335,8 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     for line in (*report.repaired, *report.open_seams):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
     missing = len(run_file.plan) - report.derived - report.skipped
-    if not run_file.config.has_verdicts:
-        print(f"{PROGRAM}: {NO_VERDICTS}", file=sys.stderr)
+    for line in caveats(run_file.config):
+        print(f"{PROGRAM}: {line}", file=sys.stderr)
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
     print(f"{PROGRAM}: {text}", file=sys.stderr)
     return 1 if missing or report.open_seams or report.failed else 0

@@ -3,6 +3,8 @@
 import msgspec
 
 from rollup_node.node.history.ranges import L1Range, digest_of
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 
 MAX_BYTES = 16 << 20
 """The largest manifest that is read, in bytes."""
@@ -50,6 +52,16 @@ class State(msgspec.Struct, frozen=True):
         return digest_of(self)
 
 
+class Resume(msgspec.Struct, frozen=True):
+    """Where derivation continues without an L2 source: the safe head, whose hash is unknown but at genesis, with the
+    system config that it carries; the L1 block to read from, by number, and the system config there."""
+
+    safe: L2BlockRef
+    config: SystemConfig
+    base: int
+    base_config: SystemConfig
+
+
 class TableFile(msgspec.Struct, frozen=True):
     """A file of a table: its path below the output folder, rows, bytes and SHA-256 in hex."""
 
@@ -65,7 +77,7 @@ class ManifestRow(msgspec.Struct, frozen=True):
     blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
     of the range before, if the range was run again from there; `seconds` the time that it took, `warnings` the codes
     of what its processes warned of. `batcher` is the one at its end, in hex, where there are no verdicts for want of
-    an L2 source; else None."""
+    an L2 source; else None. `resume` is where the next range begins if it is derived without one."""
 
     config: str
     version: str
@@ -79,6 +91,7 @@ class ManifestRow(msgspec.Struct, frozen=True):
     repaired: str | None = None
     warnings: tuple[str, ...] = ()
     batcher: str | None = None
+    resume: Resume | None = None
 
     @property
     def has_verdicts(self) -> bool:
@@ -104,3 +117,10 @@ def decode_manifest(data: bytes) -> ManifestRow:
         return msgspec.json.decode(data, type=ManifestRow)
     except msgspec.DecodeError as error:
         raise ManifestError(str(error)) from None
+
+
+def genesis_resume(rollup: RollupConfig) -> Resume:
+    """Where derivation begins at the chain's genesis."""
+    genesis = rollup.genesis
+    safe = L2BlockRef(genesis.l2.hash, genesis.l2.number, ZERO_HASH, genesis.l2_time, genesis.l1, 0)
+    return Resume(safe, genesis.system_config, genesis.l1.number, genesis.system_config)

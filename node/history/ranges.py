@@ -70,7 +70,12 @@ class RunConfig(msgspec.Struct, frozen=True):
     @property
     def has_verdicts(self) -> bool:
         """Whether batches are checked, and L2 blocks derived."""
-        return self.source != NO_SOURCE
+        return self.source != NO_SOURCE or self.in_order
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the parents of batches are those that they claim, for want of an L2 source."""
+        return self.source == NO_SOURCE and self.in_order
 
     @property
     def digest(self) -> str:
