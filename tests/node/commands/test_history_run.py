@@ -23,6 +23,8 @@ from rollup_node.node.options.parsing import parse_options
 from tests.support.course_servers import ServedCourse, course_servers
 
 SIZE = 7
+HASHES = {"hash", "parent_hash", "l2_hash"}
+"""Columns with hashes of L2 blocks."""
 
 
 @pytest.fixture(scope="module")
@@ -155,25 +157,32 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
     raise AssertionError("no range was started")
 
 
-def test_without_an_l2_source_nothing_is_checked_but_all_is_read(
+def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
     course: ServedCourse, history: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the middle of the chain: the warm-up is of L1 alone."""
-    out, first = tmp_path / "out", course.first + SIZE
-    words = _command(course, out, "--warmup", str(SIZE), "--archive", str(folder / "archive"))[3:]
+    out = tmp_path / "out"
+    words = _command(course, out, "--archive", str(folder / "archive"))[3:]
     at = words.index("--l2")
     words[at : at + 2] = []
-    words[words.index("--from-l1") + 1] = str(first)
     lines = _run(words)
-    assert any(line.startswith("rollup-node: no verdicts, for want of an L2 source") for line in lines)
-    for table in (Table.L1_INPUTS, Table.FRAMES, Table.CHANNELS, Table.BATCHES):
-        found = _rows(out, table)
-        assert found and found == [row for row in _rows(history, table) if row["l1_number"] >= first]
-    assert _rows(out, Table.L2_BLOCKS) == _rows(out, Table.SAFE_HEADS) == []
+    assert lines[-2].startswith("rollup-node: without an L2 source the hashes of L2 blocks are unknown")
+    assert not any("seam" in line for line in lines)
+    for table in Table:
+        known = [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(history, table)]
+        assert [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(out, table)] == known
+    blocks = _rows(out, Table.L2_BLOCKS)
+    assert blocks[0]["parent_hash"] == course.facts.l2_hashes[0]
+    assert {block["hash"] for block in blocks} == {block["parent_hash"] for block in blocks[1:]} == {None}
     assert cli.main(["history", "verify", "--out", str(out)]) == 0
-    assert capsys.readouterr().out.startswith("no verdicts, for want of an L2 source")
-    assert cli.main([*words, "--safe-head", "7"]) == 1
-    assert "--safe-head needs an L2 source" in capsys.readouterr().err
+    assert capsys.readouterr().out.startswith("without an L2 source the hashes of L2 blocks are unknown")
+    for more, text in (
+        (("--safe-head", "7"), "--safe-head needs an L2 source"),
+        (("--workers", "2"), "or give --no-verdicts"),
+        (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without verdicts: leave it out"),
+        (("--no-verdicts",), "holds another run (in_order differ)"),
+    ):
+        assert cli.main([*words, *more]) == 1
+        assert text in capsys.readouterr().err
 
 
 def test_plan_gives_hours_by_the_rate_of_what_is_done(
@@ -204,7 +213,8 @@ def test_plan_gives_hours_by_the_rate_of_what_is_done(
         (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler: cannot reach a Dask scheduler"),
         (("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"), "leave it out with --scheduler"),
         (("--workers", "0"), "'0' is not a number from 1 to 1024"),
-        (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without an L2 source: leave it out"),
+        (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without verdicts: leave it out"),
+        (("--no-verdicts",), "--no-verdicts is for a history without an L2 source: leave it out"),
         (("--out", "s3://bucket/history"), '--out: "s3://bucket/history" is a URL, not a folder: mount the storage'),
         (("--archive", "s3://bucket/l1"), '--archive: "s3://bucket/l1" is a URL, not a folder'),
         (("--archive", "/dev/null"), '--archive: "/dev/null" is not a folder that can be used: File exists'),

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from rollup_node.node.history.folder import HistoryFolder, RunFile
-from rollup_node.node.history.manifest import NO_BLOCK, Block, ManifestRow
+from rollup_node.node.history.manifest import NO_BLOCK, Block, ManifestRow, genesis_resume
 from rollup_node.node.history.range_task import RangeTask
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.node.history.runner import Outcome
 from tests.support.history_values import row
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 139)
@@ -111,6 +112,26 @@ def test_ranges_in_order_start_from_the_end_before_and_end_at_a_failure(tmp_path
     report, tasks = _run(HistoryFolder(tmp_path / "out"), run, broken={120})
     assert [(task.first, task.safe_head) for task in tasks] == [(100, 198), (110, 218), (120, 238)]
     assert (report.derived, len(report.failed)) == (2, 1)
+
+
+def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tmp_path: Path) -> None:
+    genesis = genesis_resume(PLAIN_ROLLUP)
+
+    class Derived(SimulatedRanges):
+        def _row(self, task: RangeTask) -> ManifestRow:
+            resume = msgspec.structs.replace(genesis, base=task.last)
+            return msgspec.structs.replace(super()._row(task), resume=resume)
+
+    folder = HistoryFolder(tmp_path / "out")
+    run = msgspec.structs.replace(RUN, config=msgspec.structs.replace(CONFIG, source="none", in_order=True))
+    folder.open(run)
+    for broken, begun in (({120}, [100, 110, 120]), (set[int](), [120, 130])):
+        ranges = Derived(folder, broken=broken)
+        HistoryRun(folder, run, ranges, (), "v1", 50, lambda outcome: None, genesis).run()
+        assert [task.first for task in ranges.tasks] == begun
+        bases = [genesis.base if first == 100 else first - 1 for first in begun]
+        assert [task.resume and task.resume.base for task in ranges.tasks] == bases
+        assert {task.safe_head for task in ranges.tasks} == {None}
 
 
 def test_a_longer_run_keeps_what_is_there() -> None:
