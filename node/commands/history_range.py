@@ -4,18 +4,25 @@ import ctypes
 import signal
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import HELP_EPILOG, Outputs, parse, run
+import msgspec
+
+from rollup_node.node.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
 from rollup_node.node.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.node.commands.replay_config import replay_config
 from rollup_node.node.history.derivation_stage import RangeConfig
+from rollup_node.node.history.manifest import Resume
+from rollup_node.node.history.reading_stage import ReadingConfig
 from rollup_node.node.history.start_stage import RangeStartConfig
+from rollup_node.node.inspect.listing_stage import ListingConfig
 from rollup_node.node.inspect.row_formats import RowFormat
+from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 
 DESCRIPTION = """Derives one range of L1 blocks and writes its rows as files of JSON lines. It is what `history run`
 starts for each range."""
+MAX_RESUME_BYTES = 1 << 20
 UNBOUNDED = (1 << 63) - 1
 _PR_SET_PDEATHSIG = 1
 
@@ -32,32 +39,67 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--archive-last", type=int, default=-1, metavar="N", help="the last L1 block that is kept there"
     )
+    parser.add_argument("--resume", metavar="FILE", help="the state to derive from, without --l2")
+    parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="the batcher to begin with, without --l2")
     parser.add_l2_source()
     parser.add_timeout()
     command = parse(parser, arguments)
     flags = command.flags
-    check_l2_source(flags)
-    if flags.safe_head is None and flags.l2 is None:
-        raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
+    has_source = flags.l2 is not None or flags.l2_blocks is not None
+    if has_source:
+        check_l2_source(flags)
+        if flags.safe_head is None and flags.l2 is None:
+            raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
     # The processes end with the worker that started them, however it ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    replay = replay_config(command, Outputs.open(), 0, UNBOUNDED, RowFormat.JSON)
-    start = RangeStartConfig(replay, flags.from_l1, flags.warmup, flags.safe_head, flags.floor)
-    derivation = derivation_config(command.values, command.chain, ahead=0)
-    rows = RangeConfig(derivation, flags.from_l1, flags.to_l1, flags.rows)
-    # Both end the node: derivation when the range is read, the engine stage when it cannot be.
     return run(
         command,
-        [
-            ProcessSpec("derivation", "rollup_node.node.history.derivation_stage:build", rows, one_shot=True),
-            ProcessSpec(
-                "engine",
-                "rollup_node.node.history.start_stage:build",
-                start,
-                one_shot=True,
-                keep_fds=(replay.output, replay.errors),
-            ),
-        ],
+        _deriving(command) if has_source or flags.resume is not None else _reading(command),
         inbox_hashes=True,
         archive=None if flags.archive is None else ArchiveFolder(flags.archive, flags.archive_last),
     )
+
+
+def _deriving(command: ParsedCommand) -> list[ProcessSpec]:
+    """Both end the node: derivation when the range is read, the engine stage when it cannot be."""
+    flags = command.flags
+    replay = replay_config(command, Outputs.open(), 0, UNBOUNDED, RowFormat.JSON)
+    resume = None if flags.resume is None else _resume(flags.resume)
+    start = RangeStartConfig(replay, flags.from_l1, flags.warmup, flags.safe_head, flags.floor, resume)
+    derivation = derivation_config(command.values, command.chain, ahead=0)
+    rows = RangeConfig(derivation, flags.from_l1, flags.to_l1, flags.rows, resume is not None)
+    outputs = (replay.output, replay.errors)
+    return [
+        ProcessSpec("derivation", "rollup_node.node.history.derivation_stage:build", rows, one_shot=True),
+        ProcessSpec("engine", "rollup_node.node.history.start_stage:build", start, one_shot=True, keep_fds=outputs),
+    ]
+
+
+def _resume(path: str) -> Resume:
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(MAX_RESUME_BYTES), type=Resume)
+    except (OSError, msgspec.DecodeError) as error:
+        raise SetupError(f"--resume: {shown(path)} is unreadable: {error}") from None
+
+
+def _reading(command: ParsedCommand) -> list[ProcessSpec]:
+    """The process of a range without an L2 source, which reads at least one block before it."""
+    flags, rollup, outputs = command.flags, command.chain.config, Outputs.open()
+    if flags.batcher is not None:
+        genesis = rollup.genesis
+        config = msgspec.structs.replace(genesis.system_config, batcher=flags.batcher)
+        rollup = msgspec.structs.replace(rollup, genesis=msgspec.structs.replace(genesis, system_config=config))
+    listing = ListingConfig(
+        rollup=rollup,
+        first=max(rollup.genesis.l1.number, flags.from_l1 - max(1, flags.warmup)),
+        last=flags.to_l1,
+        batcher=None,
+        form=RowFormat.JSON,
+        output=outputs.results,
+        errors=outputs.errors,
+        timeout=flags.timeout,
+    )
+    rows = ReadingConfig(listing, flags.from_l1, flags.rows)
+    stage = "rollup_node.node.history.reading_stage:build"
+    return [ProcessSpec("derivation", stage, rows, one_shot=True, keep_fds=tuple(outputs))]

@@ -1,11 +1,10 @@
 """`rollup-node history report`: a history as a page of HTML."""
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from rollup_node.node.commands.flags import FlagParser
-from rollup_node.node.history.folder import HistoryFolder
+from rollup_node.node.history.folder import HistoryFolder, history_folder
 from rollup_node.node.history.report import ReportValues, report_page
 from rollup_node.node.history.runner import INSTALL
 from rollup_node.node.history.seams import problems
@@ -24,7 +23,7 @@ def report(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
     parser.add_argument("--html", required=True, metavar="FILE", help="the page; a file that exists is not replaced")
     flags = parser.parse_all(arguments)
-    folder = HistoryFolder(Path(flags.out).absolute())
+    folder = history_folder(flags.out)
     run = folder.existing()
     values = ReportValues()
     _add(folder, Table.L2_BLOCKS, ("l1_time", "time", "bytes"), values.add_blocks)

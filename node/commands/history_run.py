@@ -4,20 +4,29 @@ import argparse
 import asyncio
 import importlib.util
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
+from rollup_node.node.commands.common import (
+    HELP_EPILOG,
+    ParsedCommand,
+    address,
+    check_batches_on_l1,
+    check_endpoints,
+    parse,
+)
 from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
-from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.l1_view import L1View, l1_view
+from rollup_node.node.history.manifest import genesis_resume
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
+    NO_SOURCE,
     TABLES_VERSION,
     RunConfig,
     default_warmup,
@@ -25,12 +34,13 @@ from rollup_node.node.history.ranges import (
     rollup_digest,
 )
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
-from rollup_node.node.history.runner import INSTALL, Outcome, executor
-from rollup_node.node.history.seams import progress
+from rollup_node.node.history.runner import INSTALL, RESOURCE, Outcome, executor
+from rollup_node.node.history.seams import caveats, progress
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import PROGRAM, version
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.duration import duration
 
 RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them
@@ -43,6 +53,7 @@ WORKERS = (1, 16, 256)
 REQUESTS = 2
 """L1 requests of a block: the block with its transactions, and its receipts."""
 BAR = 24
+_RESOURCE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Plan(NamedTuple):
@@ -59,15 +70,19 @@ def run(arguments: Sequence[str]) -> int:
     """Runs `history run`; 0 when all ranges are complete and all seams close."""
     plan = _plan("run", RUN, arguments)
     flags = plan.command.flags
-    with plan.folder.locked(), executor(flags.workers, flags.scheduler) as runner:
+    with plan.folder.locked(), executor(flags.workers, flags.scheduler, flags.resource) as runner:
         run_file = with_last(plan.run, plan.folder.run_file())
         plan.folder.open(run_file)
         more: tuple[str, ...] = ("--workers", "1") if runner.workers > 1 else ()
         if flags.rate is not None:
-            more += ("--l1.rpc-rate-limit", f"{flags.rate / runner.workers:g}")
+            most = plan.command.values["l1.rpc-max-batch-size"]
+            more += rate_options(flags.rate, runner.workers, most)
         done = progress(run_file.plan, plan.folder.manifests(), run_file.config.digest).done
+        genesis = genesis_resume(plan.command.chain.config) if run_file.config.is_assumed else None
         bar = ProgressBar(len(run_file.plan), len(done))
-        history = HistoryRun(plan.folder, run_file, runner, (*plan.arguments, *more), version(), plan.floor, bar.show)
+        history = HistoryRun(
+            plan.folder, run_file, runner, (*plan.arguments, *more), version(), plan.floor, bar.show, genesis
+        )
         try:
             report = history.run()
         except KeyboardInterrupt:
@@ -93,7 +108,9 @@ def plan(arguments: Sequence[str]) -> int:
     print(f"to read: {blocks} L1 blocks, and {read - blocks} of warm-ups at most")
     print(f"L1 requests: about {read * REQUESTS}, and one for the blobs of each block that has some")
     if run_file.config.in_order:
-        print("one worker: with a file of L2 blocks each range starts from the end of the one before")
+        print("one worker: each range starts from the end of the one before")
+    for line in caveats(run_file.config):
+        print(line)
     speed = rate(done)
     if not speed:
         print("hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first")
@@ -115,6 +132,11 @@ def _parser(name: str, description: str) -> FlagParser:
     parser.add_argument(
         "--safe-head", type=block_number, metavar="N", help="the L2 block that the first range starts with"
     )
+    batcher = "without an L2 source: the batcher at the first block; default is that of the chain's genesis"
+    parser.add_argument("--batcher", type=address, metavar="ADDRESS", help=batcher)
+    parser.add_argument(
+        "--no-verdicts", action="store_true", help="without an L2 source: read from genesis, too, and derive nothing"
+    )
     size = f"L1 blocks of a range; default {DEFAULT_SIZE}"
     parser.add_argument("--range-size", type=_positive(10_000_000), default=DEFAULT_SIZE, metavar="N", help=size)
     warmup = "L1 blocks before a range in which its start is found; default is a channel timeout"
@@ -122,6 +144,8 @@ def _parser(name: str, description: str) -> FlagParser:
     parser.add_argument("--jsonl", action="store_true", help="JSON lines in place of Parquet, for small ranges")
     parser.add_argument("--workers", type=_positive(MAX_WORKERS), default=1, metavar="N", help="ranges at a time")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster, such as tcp://10.0.0.1:8786")
+    resource = f"the Dask resource of which each range takes one, where workers declare it; default {RESOURCE}"
+    parser.add_argument("--resource", type=_resource, default=RESOURCE, metavar="NAME", help=resource)
     parser.add_argument("--rate", type=_positive(1_000_000), metavar="R", help="L1 requests a second of all workers")
     archive = "L1 data and blobs of earlier runs and other machines: read before any endpoint is asked, and added to"
     parser.add_argument("--archive", metavar="FOLDER", help=archive)
@@ -139,6 +163,20 @@ def _positive(most: int) -> Callable[[str], int]:
     return number
 
 
+def _resource(text: str) -> str:
+    if not _RESOURCE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a name of letters, digits, - and _")
+    return text
+
+
+def rate_options(rate: int, ranges: int, most: int) -> tuple[str, ...]:
+    """The share of each of so many ranges at a time in a rate, as options of the node. A process that starts may send a
+    batch at once: batches have no more requests than the share of a second, and at most `most`."""
+    share = rate / ranges
+    batch = max(1, min(int(share), most))
+    return ("--l1.rpc-rate-limit", f"{share:g}", "--l1.rpc-max-batch-size", str(batch))
+
+
 def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     """Reads and checks a command line. Raises SetupError for anything that is wrong, with nothing written."""
     parser = _parser(name, description)
@@ -148,22 +186,19 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     check_l1_range(flags)
     if flags.from_l1 <= config.genesis.l1.number:
         raise SetupError(f"--from-l1 {flags.from_l1} is not after the chain's L1 genesis, {config.genesis.l1.number}")
-    check_l2_source(flags)
-    if flags.l2_blocks is not None and flags.safe_head is None:
-        raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
-    if flags.l2_blocks is not None and (flags.workers > 1 or flags.scheduler is not None):
-        raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
+    has_source = flags.l2 is not None or flags.l2_blocks is not None
+    in_order = _check_source(flags, config.genesis.l1.number)
     if flags.scheduler is not None and flags.workers > 1:
         raise SetupError("--workers is for a cluster on this machine: leave it out with --scheduler")
     check_batches_on_l1(command)
     if not flags.jsonl and importlib.util.find_spec("pyarrow") is None:
         raise SetupError(f"Parquet files need the package pyarrow: {INSTALL}, or give --jsonl")
-    folder = HistoryFolder(Path(flags.out).absolute())
+    folder = history_folder(flags.out)
     folder.run_file()
+    archive = _archive_folder(flags.archive, name == "run")
     check_endpoints(command)
-    config_of_l1 = l1_config(command.values, command.chain, runtime_config=False)
-    archive = None if flags.archive is None else os.path.abspath(flags.archive)
-    view = asyncio.run(l1_view(msgspec.structs.replace(config_of_l1, archive=archive), flags.from_l1))
+    l1 = msgspec.structs.replace(l1_config(command.values, command.chain, runtime_config=False), archive=archive)
+    view = asyncio.run(l1_view(l1, flags.from_l1))
     if flags.to_l1 > view.head:
         raise SetupError(f"--to-l1 {flags.to_l1} is beyond L1's head, {view.head}")
     warmup = flags.warmup or default_warmup(config, view.time)
@@ -175,9 +210,10 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
         size=flags.range_size,
         warmup=warmup,
         form="jsonl" if flags.jsonl else "parquet",
-        source="engine" if flags.l2 is not None else "file",
-        in_order=flags.l2_blocks is not None,
+        source=NO_SOURCE if not has_source else "engine" if flags.l2 is not None else "file",
+        in_order=in_order,
         safe_head=flags.safe_head,
+        batcher=None if flags.batcher is None else to_hex(flags.batcher),
     )
     try:
         plan_ranges(flags.from_l1, flags.to_l1, flags.range_size)
@@ -188,20 +224,52 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     if known is not None and known.config != run_config:
         folder.open(run_file)
     floor = max(config.genesis.l1.number, flags.from_l1 - warmup)
-    arguments = (*_source(flags), *_archive(flags, view, name == "run"), *rest)
+    arguments = (*_source(flags), *_archive(archive, view, name == "run"), *rest)
     return Plan(command, folder, run_file, arguments, floor)
 
 
+def _check_source(flags: argparse.Namespace, genesis: int) -> bool:
+    """Whether ranges run in order: those with a file of L2 blocks, and those that are derived without an L2 source from
+    the L1 block after `genesis` on. Raises SetupError for flags that do not fit to the source."""
+    has_source = flags.l2 is not None or flags.l2_blocks is not None
+    is_derived = has_source or (flags.from_l1 == genesis + 1 and not flags.no_verdicts)
+    if has_source:
+        check_l2_source(flags)
+    elif flags.safe_head is not None:
+        raise SetupError("--safe-head needs an L2 source: give --l2 URL or --l2-blocks FILE")
+    if has_source and flags.no_verdicts:
+        raise SetupError("--no-verdicts is for a history without an L2 source: leave it out")
+    if is_derived and flags.batcher is not None:
+        raise SetupError("--batcher is for a history without verdicts: leave it out")
+    if flags.l2_blocks is not None and flags.safe_head is None:
+        raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
+    is_parallel = flags.workers > 1 or flags.scheduler is not None
+    if flags.l2_blocks is not None and is_parallel:
+        raise SetupError("--l2-blocks runs ranges in order, on one worker: leave out --workers and --scheduler")
+    if is_derived and not has_source and is_parallel:
+        raise SetupError(
+            "without an L2 source ranges from genesis run in order, on one worker: leave out --workers and --scheduler,"
+            " or give --no-verdicts"
+        )
+    return flags.l2_blocks is not None or (is_derived and not has_source)
+
+
 def _source(flags: argparse.Namespace) -> tuple[str, ...]:
-    source = ("--l2", flags.l2) if flags.l2 is not None else ("--l2-blocks", os.path.abspath(flags.l2_blocks))
+    source: tuple[str, ...] = ()
+    if flags.l2 is not None:
+        source = ("--l2", flags.l2)
+    elif flags.l2_blocks is not None:
+        source = ("--l2-blocks", os.path.abspath(flags.l2_blocks))
     return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
-def _archive(flags: argparse.Namespace, view: L1View, writes: bool) -> tuple[str, ...]:
-    """The flags of ranges for the archive, whose folder is created if the command `writes`. Raises SetupError."""
-    if flags.archive is None:
-        return ()
-    path = os.path.abspath(flags.archive)
+def _archive_folder(given: str | None, writes: bool) -> str | None:
+    """The folder of --archive, which is created if the command `writes`. Raises SetupError."""
+    if given is None:
+        return None
+    if "://" in given:
+        raise SetupError(f"--archive: {shown(given)} is a URL, not a folder: mount the storage and name that")
+    path = os.path.abspath(given)
     try:
         if writes:
             os.makedirs(path, exist_ok=True)
@@ -210,6 +278,13 @@ def _archive(flags: argparse.Namespace, view: L1View, writes: bool) -> tuple[str
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SetupError(f"--archive: {shown(path)} is not a folder that can be used: {reason}") from None
+    return path
+
+
+def _archive(path: str | None, view: L1View, writes: bool) -> tuple[str, ...]:
+    """The flags of ranges for the archive."""
+    if path is None:
+        return ()
     if writes and view.finalized < 0:
         text = "--archive: L1 does not say which blocks are final, so that no L1 block is kept there"
         print(f"{PROGRAM}: warning: {text}", file=sys.stderr)
@@ -260,6 +335,8 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     for line in (*report.repaired, *report.open_seams):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
     missing = len(run_file.plan) - report.derived - report.skipped
+    for line in caveats(run_file.config):
+        print(f"{PROGRAM}: {line}", file=sys.stderr)
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
     print(f"{PROGRAM}: {text}", file=sys.stderr)
     return 1 if missing or report.open_seams or report.failed else 0

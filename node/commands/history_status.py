@@ -3,12 +3,11 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rollup_node.node.commands.flags import FlagParser
-from rollup_node.node.history.folder import HistoryFolder, RunFile
+from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.run import rate
-from rollup_node.node.history.seams import open_seams, problems, progress
+from rollup_node.node.history.seams import caveats, open_seams, problems, progress
 from rollup_node.node.system.version import PROGRAM
 
 STATUS = """Shows what is done and what is missing of a history, from its manifests alone."""
@@ -28,6 +27,8 @@ def status(arguments: Sequence[str]) -> int:
     blocks, of = sum(each.blocks for each in done), sum(each.blocks for each in run.plan)
     print(f"{run.chain}: L1 blocks {run.config.first} to {run.last}, {len(done)} of {len(run.plan)} ranges done")
     print(f"L1 blocks {blocks} of {of}, L2 blocks {sum(row.l2_blocks for row in done.values())}")
+    for line in caveats(run.config):
+        print(line)
     speed = rate(done)
     if speed:
         print(f"{speed:.1f} L1 blocks/s a worker")
@@ -50,7 +51,7 @@ def verify(arguments: Sequence[str]) -> int:
     done = progress(run.plan, rows, run.config.digest).done
     text = f"{len(done)} of {len(run.plan)} ranges, L1 blocks {run.config.first} to {run.last}"
     print(f"{PROGRAM}: {'proved' if not found else 'NOT proved'}: {text}", file=sys.stderr)
-    print(" ".join(TRUSTED.split()))
+    print("\n".join(caveats(run.config)) or " ".join(TRUSTED.split()))
     return 1 if found else 0
 
 
@@ -58,7 +59,7 @@ def _folder(name: str, description: str, arguments: Sequence[str]) -> tuple[Hist
     parser = FlagParser(f"history {name}", description)
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
     flags = parser.parse_all(arguments)
-    folder = HistoryFolder(Path(flags.out).absolute())
+    folder = history_folder(flags.out)
     return folder, folder.existing(), flags
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.history.manifest import State
+from rollup_node.node.history.manifest import Resume, State
 from rollup_node.node.history.ranges import L1Range
 from rollup_node.node.history.recorder import HistoryEvents, state_of
 from rollup_node.node.history.row_files import RowFiles
@@ -17,6 +17,7 @@ from rollup_node.stages.derivation.process.attributes_run import Answer
 from rollup_node.stages.derivation.process.stage import DerivationStage
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 
 RESULT = "range.json"
@@ -24,26 +25,31 @@ RESULT = "range.json"
 
 
 class RangeResult(msgspec.Struct, frozen=True):
-    """What was derived of a range: the states at its ends, and the rows of each file."""
+    """What was derived of a range: the states at its ends, the rows of each file, and without an L2 source the batcher
+    at the end, in hex, or where derivation continues."""
 
     start: State
     end: State
     l2_blocks: int
     rows: dict[str, int]
+    batcher: str | None = None
+    resume: Resume | None = None
 
 
 class RangeConfig(msgspec.Struct, frozen=True):
-    """Writes the rows of L1 blocks `first` to `last` into files below `folder`."""
+    """Writes the rows of L1 blocks `first` to `last` into files below `folder`. With `assume_parents` there is no L2
+    source: the parents of batches are those that they claim."""
 
     derivation: DerivationConfig
     first: int
     last: int
     folder: str
+    assume_parents: bool = False
 
 
 class RangeDerivationStage(DerivationStage):
-    """State, beside that of derivation: the rows, the state in which the range began, and the attributes that the
-    engine process is to answer."""
+    """State, beside that of derivation: the rows, the state in which the range began, the attributes that the engine
+    process is to answer, and by L1 block the system configs that came into force."""
 
     def __init__(self, config: RangeConfig, bus: Bus, meter: Meter) -> None:
         derivation = config.derivation
@@ -56,7 +62,10 @@ class RangeDerivationStage(DerivationStage):
             derivation.l1_chain,
             span_overlap_check=derivation.span_overlap_check,
             events=self._events,
+            assume_parents=config.assume_parents,
         )
+        self._rollup, self._assume_parents = derivation.rollup, config.assume_parents
+        self._configs: list[tuple[int, SystemConfig]] = []
         self._begun: State | None = None
         self._ended: State | None = None
         self._attributes: PayloadAttributes | None = None
@@ -67,7 +76,8 @@ class RangeDerivationStage(DerivationStage):
             if self._ended is None or self._begun is None:
                 return wait
             self._files.close()
-            result = RangeResult(self._begun, self._ended, self._events.l2_blocks, self._files.counts)
+            resume = self._resume() if self._assume_parents else None
+            result = RangeResult(self._begun, self._ended, self._events.l2_blocks, self._files.counts, resume=resume)
             (self._folder / RESULT).write_bytes(msgspec.json.encode(result))
         except OSError as error:
             print(f"rollup-node: cannot write the rows of L1 blocks {self._range}: {error.strerror}", file=sys.stderr)
@@ -86,6 +96,9 @@ class RangeDerivationStage(DerivationStage):
 
     def _add_l1_block(self, number: int) -> bool:
         """Reads no block behind the range: when that is needed, all blocks of the range are exhausted."""
+        origin, config = self.deriver.origin, self.deriver.origin_config
+        if origin is not None and config is not None and (not self._configs or self._configs[-1][1] != config):
+            self._configs.append((origin.number, config))
         if number == self._range.first and self._begun is None:
             self._begun = self._state()
         if number > self._range.last:
@@ -100,6 +113,15 @@ class RangeDerivationStage(DerivationStage):
             return None
         safe, safe_config = self._safe
         return state_of(origin, config.batcher, safe, safe_config, self.deriver.open_channels)
+
+    def _resume(self) -> Resume:
+        """A channel timeout before the origin of the safe head, but not before this range's own base."""
+        assert self._safe is not None
+        safe, config = self._safe
+        timeout = self._rollup.schedule().l1(safe.timestamp).channel_timeout
+        base = max(self._configs[0][0], safe.l1_origin.number - timeout)
+        base_config = next(each for number, each in reversed(self._configs) if number <= base)
+        return Resume(safe, config, base, base_config)
 
 
 def build(config: RangeConfig, bus: Bus, meter: Meter) -> RangeDerivationStage:

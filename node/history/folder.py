@@ -39,6 +39,13 @@ class RunFile(msgspec.Struct, frozen=True):
         return plan_ranges(self.config.first, self.last, self.config.size)
 
 
+def history_folder(text: str) -> "HistoryFolder":
+    """The folder of --out. Raises SetupError for a URL."""
+    if "://" in text:
+        raise SetupError(f"--out: {shown(text)} is a URL, not a folder: mount the storage and name the folder there")
+    return HistoryFolder(Path(text).absolute())
+
+
 class HistoryFolder:
     """An output folder. All methods raise SetupError where the disk refuses."""
 

@@ -3,6 +3,8 @@
 import msgspec
 
 from rollup_node.node.history.ranges import L1Range, digest_of
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 
 MAX_BYTES = 16 << 20
 """The largest manifest that is read, in bytes."""
@@ -19,6 +21,10 @@ class Block(msgspec.Struct, frozen=True):
     hash: str | None
 
 
+NO_BLOCK = Block(0, None)
+"""In place of the safe head and its origin where there are no verdicts."""
+
+
 class OpenChannel(msgspec.Struct, frozen=True):
     """A channel without its last frame: its id in hex, the L1 block in which it was opened, the numbers of its frames,
     and the SHA-256 over the frames' data."""
@@ -32,7 +38,7 @@ class OpenChannel(msgspec.Struct, frozen=True):
 class State(msgspec.Struct, frozen=True):
     """Derivation between two L1 blocks: `l1` has been read to its end. `safe` is the safe head with its L1 origin,
     `system_config` the digest of the batcher at `l1` and of the safe head's system config, `channels` those that are
-    open."""
+    open. Without verdicts `safe` and `origin` are NO_BLOCK, and `system_config` is the digest of the batcher alone."""
 
     l1: Block
     safe: Block
@@ -44,6 +50,16 @@ class State(msgspec.Struct, frozen=True):
     def digest(self) -> str:
         """SHA-256 of the state, in hex."""
         return digest_of(self)
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Where derivation continues without an L2 source: the safe head, whose hash is unknown but at genesis, with the
+    system config that it carries; the L1 block to read from, by number, and the system config there."""
+
+    safe: L2BlockRef
+    config: SystemConfig
+    base: int
+    base_config: SystemConfig
 
 
 class TableFile(msgspec.Struct, frozen=True):
@@ -60,7 +76,8 @@ class ManifestRow(msgspec.Struct, frozen=True):
     """A range that is complete. `config` is the digest of the run's configuration. `l2_blocks` counts the L2
     blocks between the safe heads of both states. `repaired` is the digest of the start state that did not equal the end
     of the range before, if the range was run again from there; `seconds` the time that it took, `warnings` the codes
-    of what its processes warned of."""
+    of what its processes warned of. `batcher` is the one at its end, in hex, where there are no verdicts for want of
+    an L2 source; else None. `resume` is where the next range begins if it is derived without one."""
 
     config: str
     version: str
@@ -73,6 +90,13 @@ class ManifestRow(msgspec.Struct, frozen=True):
     seconds: float
     repaired: str | None = None
     warnings: tuple[str, ...] = ()
+    batcher: str | None = None
+    resume: Resume | None = None
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether batches are checked, and L2 blocks derived."""
+        return self.batcher is None
 
     @property
     def range(self) -> L1Range:
@@ -93,3 +117,10 @@ def decode_manifest(data: bytes) -> ManifestRow:
         return msgspec.json.decode(data, type=ManifestRow)
     except msgspec.DecodeError as error:
         raise ManifestError(str(error)) from None
+
+
+def genesis_resume(rollup: RollupConfig) -> Resume:
+    """Where derivation begins at the chain's genesis."""
+    genesis = rollup.genesis
+    safe = L2BlockRef(genesis.l2.hash, genesis.l2.number, ZERO_HASH, genesis.l2_time, genesis.l1, 0)
+    return Resume(safe, genesis.system_config, genesis.l1.number, genesis.system_config)

@@ -13,7 +13,7 @@ import msgspec
 
 from rollup_node.node.history.derivation_stage import RESULT, RangeResult
 from rollup_node.node.history.folder import HistoryFolder, file_entry
-from rollup_node.node.history.manifest import ManifestRow
+from rollup_node.node.history.manifest import ManifestRow, Resume
 from rollup_node.node.history.ranges import L1Range
 from rollup_node.node.history.tables import Table
 from rollup_node.node.system.exit_codes import SetupError, one_line
@@ -24,6 +24,7 @@ ATTEMPTS = 3
 """How often a range is begun whose processes are killed."""
 ERRORS = "errors"
 """The file with what the processes of a range write to standard error."""
+RESUME = "resume.json"
 ERROR_BYTES = 8_192
 STOP_SECONDS = 10.0
 ERROR = "rollup-node: "
@@ -40,7 +41,8 @@ class RangeFailed(Exception):
 class RangeTask(msgspec.Struct, frozen=True):
     """What a worker needs to run a range. `arguments` are the options of `rollup-node history range` that are the same
     for all ranges; `floor` is the first L1 block that may be read with a file of L2 blocks; `config` is the digest of
-    the run, `form` the ending of the files. Times are in seconds."""
+    the run, `form` the ending of the files, `batcher` the one to begin with where there is no L2 source, None for that
+    of the chain's genesis, `resume` the state to derive from without one. Times are in seconds."""
 
     out: str
     first: int
@@ -53,6 +55,8 @@ class RangeTask(msgspec.Struct, frozen=True):
     floor: int
     safe_head: int | None = None
     repaired: str | None = None
+    batcher: str | None = None
+    resume: Resume | None = None
 
 
 def run_range(task: RangeTask) -> ManifestRow:
@@ -83,6 +87,8 @@ def run_range(task: RangeTask) -> ManifestRow:
             seconds=round(time.monotonic() - began, 3),
             repaired=task.repaired,
             warnings=_codes(partial / ERRORS),
+            batcher=result.batcher,
+            resume=result.resume,
         )
         folder.publish(row, files)
         return row
@@ -112,6 +118,8 @@ def _derive(task: RangeTask, rows: Path) -> RangeResult:
     for attempt in range(1, ATTEMPTS + 1):
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
+        if task.resume is not None:
+            (rows.parent / RESUME).write_bytes(msgspec.json.encode(task.resume))
         code, text = _run(_command(task, rows), rows.parent / ERRORS)
         if code == 0 and (rows / RESULT).exists():
             return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult)
@@ -125,6 +133,10 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
     flags += ["--warmup", str(task.warmup), "--floor", str(task.floor)]
     if task.safe_head is not None:
         flags += ["--safe-head", str(task.safe_head)]
+    if task.resume is not None:
+        flags += ["--resume", str(rows.parent / RESUME)]
+    if task.batcher is not None:
+        flags += ["--batcher", task.batcher]
     return [sys.executable, "-m", "rollup_node.node", "history", "range", *flags, *task.arguments]
 
 

@@ -10,6 +10,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 DEFAULT_SIZE = 7_200
 """L1 blocks of a range, about a day."""
 MAX_RANGES = 1_000_000
+NO_SOURCE = "none"
 TABLES_VERSION = 1
 """Raised with every change of the tables' columns or of what stands in them."""
 
@@ -49,9 +50,10 @@ def plan_ranges(first: int, last: int, size: int = DEFAULT_SIZE) -> tuple[L1Rang
 
 class RunConfig(msgspec.Struct, frozen=True):
     """What the tables of a run depend on. Ranges of the same configuration fit together. `rollup` is the digest of the
-    chain's configuration, `source` "engine" or "file", `in_order` whether each range starts from the end of the one
-    before instead of a block of the L2 source; `safe_head` is the block that the first range begins with, None for the
-    one that its warm-up gives."""
+    chain's configuration, `source` "engine", "file" or "none", `in_order` whether each range starts from the end of the
+    one before instead of a block of the L2 source; `safe_head` is the block that the first range begins with, None for
+    the one that its warm-up gives. `batcher` is that of the first block in hex, None for the one of the chain's
+    genesis."""
 
     version: str
     tables: int
@@ -63,6 +65,17 @@ class RunConfig(msgspec.Struct, frozen=True):
     source: str
     in_order: bool
     safe_head: int | None = None
+    batcher: str | None = None
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether batches are checked, and L2 blocks derived."""
+        return self.source != NO_SOURCE or self.in_order
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the parents of batches are those that they claim, for want of an L2 source."""
+        return self.source == NO_SOURCE and self.in_order
 
     @property
     def digest(self) -> str:

@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import BLOB
-from rollup_node.stages.protocol.types import Address, Hash, L1Block, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, Address, Hash, L1Block, L1BlockRef, L2BlockRef
 
 MAX_CHANNELS = 10_000
 """Channels whose frames are remembered until they are read; with more, the oldest is forgotten."""
@@ -28,8 +28,6 @@ MAX_TRANSACTIONS = 10_000
 MAX_READ_BATCHES = 200_000
 """Batches whose channel is remembered until they are accepted, the oldest forgotten first. A queue of batches holds
 fewer in practice; a block of a forgotten one has no channel."""
-UNKNOWN_HASH: Hash = b"\xff" * 32
-"""The hash that a replay uses for a block that the L2 source lacks."""
 
 Row = dict[str, Any]
 Sink = Callable[[Table, int, Row], None]
@@ -249,11 +247,12 @@ def state_of(
         Block(safe.number, known_hash(safe.hash)),
         Block(safe.l1_origin.number, to_hex(safe.l1_origin.hash)),
         digest_of((batcher, config)),
-        tuple(_open_channel(channel) for channel in channels),
+        tuple(open_channel(channel) for channel in channels),
     )
 
 
-def _open_channel(channel: PartialChannel) -> OpenChannel:
+def open_channel(channel: PartialChannel) -> OpenChannel:
+    """A channel as the manifest has it."""
     digest = sha256()
     for data in channel.frames.values():
         digest.update(len(data).to_bytes(4, "big"))

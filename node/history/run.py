@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.node.history.folder import HistoryFolder, RunFile
-from rollup_node.node.history.manifest import ManifestRow
+from rollup_node.node.history.manifest import ManifestRow, Resume
 from rollup_node.node.history.range_task import RangeTask
 from rollup_node.node.history.ranges import L1Range
 from rollup_node.node.history.runner import Executor, Outcome
@@ -27,7 +27,7 @@ class RunReport(NamedTuple):
 
 class HistoryRun:
     """Runs what is missing of a folder's plan. `arguments` are those of every range, `floor` as in RangeTask; `tell`
-    takes every outcome as it comes."""
+    takes every outcome as it comes. `genesis` is where ranges that are derived without an L2 source begin."""
 
     def __init__(
         self,
@@ -38,10 +38,11 @@ class HistoryRun:
         version: str,
         floor: int,
         tell: Callable[[Outcome], None],
+        genesis: Resume | None = None,
     ) -> None:
         self._folder, self._run, self._executor, self._tell = folder, run, executor, tell
         self._arguments, self._version, self._floor = arguments, version, floor
-        self._config = run.config.digest
+        self._config, self._genesis = run.config.digest, genesis
         self._failed: list[str] = []
         self._open: list[str] = []
 
@@ -64,14 +65,15 @@ class HistoryRun:
 
     def _run_in_order(self, done: dict[L1Range, ManifestRow]) -> None:
         """Each range from the end of the one before; the first that fails is the last."""
-        head = self._run.config.safe_head
+        head, resume = self._run.config.safe_head, self._genesis
         for each in self._run.plan:
             if each not in done:
-                (outcome,) = self._outcomes([self._task(each, head)])
+                task = msgspec.structs.replace(self._task(each, None if resume else head), resume=resume)
+                (outcome,) = self._outcomes([task])
                 if outcome.row is None:
                     return
                 done[each] = outcome.row
-            head = done[each].end.safe.number
+            head, resume = done[each].end.safe.number, done[each].resume
 
     def _repair(self, done: dict[L1Range, ManifestRow]) -> Iterator[str]:
         """Runs each range again whose start is not the end of the one before, from that end, in order of L1: its own
@@ -88,7 +90,10 @@ class HistoryRun:
             if row.repaired == row.start.digest:
                 self._open.append(f"{text}, also after a run from the end of the range before")
                 continue
-            task = self._task(each, end.safe.number, row.start.digest)
+            resume = done[before].resume
+            head = end.safe.number if row.has_verdicts and resume is None else None
+            task = self._task(each, head, row.start.digest, done[before].batcher)
+            task = msgspec.structs.replace(task, resume=resume)
             (outcome,) = self._outcomes([task])
             if outcome.row is None:
                 yield f"{text}; the range could not be run again"
@@ -108,7 +113,9 @@ class HistoryRun:
             self._tell(outcome)
             yield outcome
 
-    def _task(self, each: L1Range, safe_head: int | None, repaired: str | None = None) -> RangeTask:
+    def _task(
+        self, each: L1Range, safe_head: int | None, repaired: str | None = None, batcher: str | None = None
+    ) -> RangeTask:
         config = self._run.config
         return RangeTask(
             out=str(self._folder.path),
@@ -122,6 +129,7 @@ class HistoryRun:
             floor=self._floor,
             safe_head=safe_head,
             repaired=repaired,
+            batcher=batcher or config.batcher,
         )
 
 

@@ -4,6 +4,7 @@ import logging
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from rollup_node.node.history.manifest import ManifestRow
@@ -13,6 +14,8 @@ from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import version
 
 CONNECT_SECONDS = 10.0
+RESOURCE = "l1"
+"""What the resource is called of which each range takes one."""
 INSTALL = "install it with: pip install 'rollup-node[history]'"
 
 
@@ -52,10 +55,10 @@ class LocalExecutor:
 
 
 class DaskExecutor:
-    """As many ranges at a time as the cluster has threads. Ranges that fail do not end the others; those of a worker
-    that dies are run again by another."""
+    """As many ranges at a time as the cluster has room for. Ranges that fail do not end the others; those of a worker
+    that dies are run again by another. Each task takes one of the resource, unless no worker declares that."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, resource: str = RESOURCE) -> None:
         self._client = client
         versions = client.run(version)
         wrong = sorted({each for each in versions.values() if each != version()})
@@ -63,24 +66,39 @@ class DaskExecutor:
             raise SetupError(
                 f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
             )
-        self.workers = sum(client.nthreads().values())
+        known = client.scheduler_info(n_workers=-1)["workers"].values()
+        declared = [each for each in known if resource in each["resources"]]
+        self._resources = {resource: 1} if declared else {}
+        if declared:
+            self.workers = sum(min(each["nthreads"], int(each["resources"][resource])) for each in declared)
+        else:
+            self.workers = sum(each["nthreads"] for each in known)
         if not self.workers:
             raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
 
     def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
-        """Runs the tasks, the first ones first."""
+        """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows."""
         from distributed import as_completed
 
-        futures = {
-            self._client.submit(outcome, task, pure=False, priority=-index): task for index, task in enumerate(tasks)
-        }
+        waiting, futures = iter(tasks), {}
+
+        def submit(count: int) -> list[Any]:
+            begun = {self._submit(task): task for task in islice(waiting, count)}
+            futures.update(begun)
+            return list(begun)
+
         try:
-            for future in as_completed(futures, loop=self._client.loop):
-                yield result_of(future, futures[future])
+            running = as_completed(submit(self.workers), loop=self._client.loop)
+            for future in running:
+                yield result_of(future, futures.pop(future))
+                running.update(submit(1))
         finally:
             # Where the scheduler is gone there is nothing to cancel.
             with suppress(Exception, CancelledError):
                 self._client.cancel(list(futures))
+
+    def _submit(self, task: RangeTask) -> Any:
+        return self._client.submit(outcome, task, pure=False, resources=self._resources or None)
 
 
 def result_of(future: Any, task: RangeTask) -> Outcome:
@@ -94,7 +112,7 @@ def result_of(future: Any, task: RangeTask) -> Outcome:
 
 
 @contextmanager
-def executor(workers: int, scheduler: str | None) -> Iterator[Executor]:
+def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> Iterator[Executor]:
     """The executor for these flags. Raises SetupError where Dask is not installed, the scheduler is unreachable or has
     no workers, and where a worker has another version."""
     if scheduler is None and workers == 1:
@@ -108,16 +126,21 @@ def executor(workers: int, scheduler: str | None) -> Iterator[Executor]:
     quiet: dict[str, Any] = {"silence_logs": "ERROR", "dashboard_address": None}
     if scheduler is not None:
         with _client(distributed, scheduler) as client:
-            yield DaskExecutor(client)
+            yield DaskExecutor(client, resource)
         return
     with (
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", memory_limit=0, **quiet
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            memory_limit=0,
+            resources={resource: 1},
+            **quiet,
         ) as cluster,
         _client(distributed, cluster) as client,
     ):
         client.wait_for_workers(workers)
-        yield DaskExecutor(client)
+        yield DaskExecutor(client, resource)
 
 
 def _silence() -> None:

@@ -5,8 +5,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from rollup_node.node.history.manifest import ManifestRow, State
-from rollup_node.node.history.ranges import L1Range
+from rollup_node.node.history.ranges import L1Range, RunConfig
 
+NO_VERDICTS = (
+    "no verdicts, for want of an L2 source: inputs, frames, channels and batches are read but not checked against L2,"
+    " and the tables of L2 blocks and safe heads are empty"
+)
+ASSUMED = (
+    "without an L2 source the hashes of L2 blocks are unknown: each batch is taken to have the parent that it claims,"
+    " and no block is taken to be invalid in execution; all other rules are checked"
+)
 FIELDS = {
     "l1": "last L1 block",
     "safe": "safe head",
@@ -14,6 +22,13 @@ FIELDS = {
     "system_config": "system config",
     "channels": "open channels",
 }
+
+
+def caveats(config: RunConfig) -> tuple[str, ...]:
+    """What a history without an L2 source is not."""
+    if config.is_assumed:
+        return (ASSUMED,)
+    return () if config.has_verdicts else (NO_VERDICTS,)
 
 
 class OpenSeam(NamedTuple):
@@ -82,5 +97,5 @@ def _row_problems(row: ManifestRow) -> Iterator[str]:
     listed = sum(file.rows for file in row.files if file.table == "l2_blocks")
     if listed != row.l2_blocks:
         yield f"the files have {listed} L2 blocks, the range {row.l2_blocks}"
-    if end.safe.hash is None:
+    if row.has_verdicts and row.resume is None and end.safe.hash is None:
         yield f"the L2 source gave no hash of block {end.safe.number}, so this end is compared by number only"

@@ -6,7 +6,7 @@ from rollup_node.node.inspect.batch_summary import BatchSummary, hashes_digest
 from rollup_node.node.inspect.channel_sources import ChannelSources
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
-from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel, ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
@@ -21,10 +21,16 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L
 
 class BatchListing:
     """Reads consecutive L1 blocks, beginning without open channels. The batcher is that of the genesis config with the
-    updates in the range, or the one that is given."""
+    updates in the range, or the one that is given. `events` take what is read."""
 
-    def __init__(self, config: RollupConfig, first: L1Block, batcher: Address | None = None) -> None:
-        schedule, self._events = config.schedule(), PipelineEvents()
+    def __init__(
+        self,
+        config: RollupConfig,
+        first: L1Block,
+        batcher: Address | None = None,
+        events: PipelineEvents | None = None,
+    ) -> None:
+        schedule, self._events = config.schedule(), events or PipelineEvents()
         self._schedule = schedule
         self._fixed_batcher = batcher
         self._opened: tuple[L1Block, Address] | None = None
@@ -33,6 +39,22 @@ class BatchListing:
         self._ingestion = FrameIngestion(self._traversal.rules, self._events)
         self._reader = ChannelReader(schedule, span_rules(config), self._events)
 
+    @property
+    def origin(self) -> L1BlockRef:
+        """The L1 block being read."""
+        return self._traversal.origin
+
+    @property
+    def batcher(self) -> Address:
+        """The batcher in force in the L1 block being read."""
+        return self._traversal.batcher if self._fixed_batcher is None else self._fixed_batcher
+
+    @property
+    def live_channels(self) -> tuple[PartialChannel, ...]:
+        """The channels that frames may still complete, oldest first."""
+        oldest = self._traversal.origin.number - self._traversal.rules.channel_timeout
+        return tuple(each for each in self._ingestion.open_channels if each.opened >= oldest)
+
     def open(self, block: L1Block) -> tuple[BlobRef, ...]:
         """Starts to read the next block, first of all `first`. Returns the blobs whose contents `batches` needs."""
         traversal = self._traversal
@@ -40,7 +62,7 @@ class BatchListing:
         traversal.advance(block)
         if self._schedule.switches_stages(before, block.header.timestamp):
             self._ingestion.replace_channels(traversal.rules)
-        batcher = traversal.batcher if self._fixed_batcher is None else self._fixed_batcher
+        batcher = self.batcher
         self._ingestion.open(block, batcher, traversal.rules)
         self._opened = block, batcher
         return blob_refs(data_items(block, batcher, traversal.rules))

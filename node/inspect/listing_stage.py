@@ -115,7 +115,7 @@ class ListingStage:
             await write_text(self._config.errors, f"rollup-node: {text}\n")
             raise ExitRequested(EXIT_REPORTED)
         if self._next > self._config.last:
-            await write_text(self._config.output, self._rows.end())
+            await self._finish()
             raise ExitRequested()
         now = time.monotonic()
         waiting_for = self._error or self._wanted
@@ -140,7 +140,7 @@ class ListingStage:
             if block is None:
                 return None
             if self._listing is None:
-                self._listing = BatchListing(self._config.rollup, block, self._config.batcher)
+                self._listing = self._new_listing(block)
             self._opened = block, self._listing.open(block)
         block, needed = self._opened
         contents = self._contents.pop(block.header.hash, None)
@@ -159,6 +159,13 @@ class ListingStage:
                 self._drops.append(f"rollup-node: L1 {block.header.number}: {each}\n")
         self._opened = None
         return batches
+
+    def _new_listing(self, block: L1Block) -> BatchListing:
+        return BatchListing(self._config.rollup, block, self._config.batcher)
+
+    async def _finish(self) -> None:
+        """The whole range is read."""
+        await write_text(self._config.output, self._rows.end())
 
     def _line(self, batch: BatchSummary) -> str:
         return self._rows.row(batch_values(batch, self._numbers))

@@ -15,13 +15,10 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, Hash, L2BlockRef
 
 MAX_TRANSACTIONS = 20
 """The most transactions listed of a block that differs."""
-
-UNKNOWN_HASH: Hash = b"\xff" * 32
-"""In place of the hash of a block that the source lacks: without an engine the hash is not computed."""
 
 
 class BlockComparison(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.node.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
 from rollup_node.node.inspect.patience import Patience
-from rollup_node.node.inspect.replay import REPLAYED, UNKNOWN_HASH, BlockComparison, compare_block
+from rollup_node.node.inspect.replay import REPLAYED, BlockComparison, compare_block
 from rollup_node.node.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.machines.base_search import Base, BaseSearch
@@ -34,7 +34,7 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.foreign_fork import end_text
-from rollup_node.stages.protocol.types import L2BlockContent
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
 
 RESET = 1
 IDLE_SECONDS = 0.5

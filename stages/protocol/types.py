@@ -8,6 +8,8 @@ Hash = bytes
 Address = bytes
 
 ZERO_HASH: Hash = bytes(32)
+UNKNOWN_HASH: Hash = b"\xff" * 32
+"""In place of the hash of an L2 block that is derived but not executed."""
 ZERO_ADDRESS: Address = bytes(20)
 U64_MASK = (1 << 64) - 1
 

@@ -20,7 +20,7 @@ from rollup_node.stages.derivation.reasons.singular import (
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
-from rollup_node.stages.protocol.types import L1BlockRef
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockRef
 
 SET_CODE_TYPE, POST_EXEC_TYPE = 0x04, 0x7D
 _RESTRICTED_TYPES = frozenset((DEPOSIT_TYPE, SET_CODE_TYPE, POST_EXEC_TYPE))
@@ -103,11 +103,19 @@ def _packed_rejection(
 
 
 class BlockChecks:
-    """The checks of one L2 block, be it a singular batch or part of a span, with a chain's constants."""
+    """The checks of one L2 block, be it a singular batch or part of a span, with a chain's constants. With
+    `assume_parents` a block of unknown hash is the parent that a batch claims; a node knows all hashes."""
 
-    def __init__(self, config: RollupConfig, schedule: ForkSchedule) -> None:
+    def __init__(self, config: RollupConfig, schedule: ForkSchedule, assume_parents: bool = False) -> None:
         self._config = config
         self._schedule = schedule
+        self._assume_parents = assume_parents
+
+    def _is_parent(self, claimed: bytes, parent: L2BlockRef) -> bool:
+        """Whether a parent has the hash that a batch claims, or that begins with what a span claims [V4, PX7]."""
+        if self._assume_parents and parent.hash == UNKNOWN_HASH:
+            return True
+        return parent.hash[: len(claimed)] == claimed
 
     def _drift(
         self, timestamp: int, empty: bool, advances: bool, origin: L1BlockRef, l1_window: L1OriginWindow

@@ -75,8 +75,8 @@ class _Pipeline:
         self.overlap_blocks = OverlapBlocks()
         self._context = BatchStageContext(
             deriver.config,
-            SingularBatchChecks(deriver.config, schedule),
-            SpanBatchChecks(deriver.config, schedule, self.overlap_blocks),
+            SingularBatchChecks(deriver.config, schedule, deriver.assume_parents),
+            SpanBatchChecks(deriver.config, schedule, self.overlap_blocks, deriver.assume_parents),
             self.l1_window,
             self.overlap_blocks,
             ChannelBatches(self.traversal, self.ingestion, self.reader, events),
@@ -111,7 +111,8 @@ class _Pipeline:
 
 class Deriver:
     """Derives on the safe head that is given to each step. After attributes it waits until they are confirmed by a new
-    safe head, refused, or replaced by their deposits."""
+    safe head, refused, or replaced by their deposits. With `assume_parents` safe heads may have UNKNOWN_HASH, which
+    every batch for the next block then has as its parent."""
 
     def __init__(
         self,
@@ -120,9 +121,10 @@ class Deriver:
         *,
         span_overlap_check: bool = True,
         events: PipelineEvents | None = None,
+        assume_parents: bool = False,
     ) -> None:
         self.config = config
-        self.span_overlap_check = span_overlap_check
+        self.span_overlap_check, self.assume_parents = span_overlap_check, assume_parents
         self.events = PipelineEvents() if events is None else events
         self.alt_da = _alt_da_resolver(config, self.events)
         self._chains = Chains(config, l1_chain)

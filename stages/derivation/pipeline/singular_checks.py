@@ -40,7 +40,7 @@ class SingularBatchChecks(BlockChecks):
         verdict = self._time(batch.timestamp, safe, inclusion)
         if verdict is not None:
             return verdict
-        if batch.parent_hash != safe.hash:
+        if not self._is_parent(batch.parent_hash, safe):
             return drop(ParentHashMismatch(batch.parent_hash, safe.hash))
         origin = self._origin(batch, l1_window, inclusion)
         if isinstance(origin, BatchVerdict):

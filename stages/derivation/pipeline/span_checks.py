@@ -46,8 +46,14 @@ class SpanBatchChecks(BlockChecks):
     """The checks of a span batch as a whole. `safe` is the safe head, `inclusion` the L1 block at which the span was
     read. A check that needs blocks of the safe chain answers with the need and is made again when they are there."""
 
-    def __init__(self, config: RollupConfig, schedule: ForkSchedule, overlap_blocks: OverlapBlocks) -> None:
-        super().__init__(config, schedule)
+    def __init__(
+        self,
+        config: RollupConfig,
+        schedule: ForkSchedule,
+        overlap_blocks: OverlapBlocks,
+        assume_parents: bool = False,
+    ) -> None:
+        super().__init__(config, schedule, assume_parents)
         self._overlap_blocks = overlap_blocks
 
     # --- prefix ----------------------------------------------------------------------------------------------------
@@ -122,7 +128,7 @@ class SpanBatchChecks(BlockChecks):
     ) -> BatchVerdict | None:
         """Parent check, sequencing window, start epoch and origin check [PX7 to PX11]."""
         start, window = span.first_epoch, self._config.seq_window_size
-        if span.parent_check != parent.hash[:20]:
+        if not self._is_parent(span.parent_check, parent):
             return drop(SpanParentMismatch(span.parent_check, parent.hash))
         if (start + window) & U64_MASK < inclusion.number:
             return drop(SpanWindowExpired(start, inclusion.number, window))

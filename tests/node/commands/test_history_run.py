@@ -16,11 +16,15 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.node.commands.history_run import rate_options
 from rollup_node.node.history.folder import HistoryFolder
 from rollup_node.node.history.tables import Table
+from rollup_node.node.options.parsing import parse_options
 from tests.support.course_servers import ServedCourse, course_servers
 
 SIZE = 7
+HASHES = {"hash", "parent_hash", "l2_hash"}
+"""Columns with hashes of L2 blocks."""
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +182,34 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
     raise AssertionError("no range was started")
 
 
+def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
+    course: ServedCourse, history: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = _command(course, out, "--archive", str(folder / "archive"))[3:]
+    at = words.index("--l2")
+    words[at : at + 2] = []
+    lines = _run(words)
+    assert lines[-2].startswith("rollup-node: without an L2 source the hashes of L2 blocks are unknown")
+    assert not any("seam" in line for line in lines)
+    for table in Table:
+        known = [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(history, table)]
+        assert [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(out, table)] == known
+    blocks = _rows(out, Table.L2_BLOCKS)
+    assert blocks[0]["parent_hash"] == course.facts.l2_hashes[0]
+    assert {block["hash"] for block in blocks} == {block["parent_hash"] for block in blocks[1:]} == {None}
+    assert cli.main(["history", "verify", "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith("without an L2 source the hashes of L2 blocks are unknown")
+    for more, text in (
+        (("--safe-head", "7"), "--safe-head needs an L2 source"),
+        (("--workers", "2"), "or give --no-verdicts"),
+        (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without verdicts: leave it out"),
+        (("--no-verdicts",), "holds another run (in_order differ)"),
+    ):
+        assert cli.main([*words, *more]) == 1
+        assert text in capsys.readouterr().err
+
+
 def test_plan_gives_hours_by_the_rate_of_what_is_done(
     course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +238,12 @@ def test_plan_gives_hours_by_the_rate_of_what_is_done(
         (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler: cannot reach a Dask scheduler"),
         (("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"), "leave it out with --scheduler"),
         (("--workers", "0"), "'0' is not a number from 1 to 1024"),
+        (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without verdicts: leave it out"),
+        (("--no-verdicts",), "--no-verdicts is for a history without an L2 source: leave it out"),
+        (("--out", "s3://bucket/history"), '--out: "s3://bucket/history" is a URL, not a folder: mount the storage'),
+        (("--archive", "s3://bucket/l1"), '--archive: "s3://bucket/l1" is a URL, not a folder'),
+        (("--archive", "/dev/null"), '--archive: "/dev/null" is not a folder that can be used: File exists'),
+        (("--resource", "a=1"), "'a=1' is not a name of letters, digits, - and _"),
         (("--rate", "x"), "'x' is not a number from 1 to"),
     ],
 )
@@ -225,6 +263,16 @@ def test_bad_input_is_one_line_and_nothing_is_overwritten(
     out, err = capsys.readouterr()
     assert out == "" and text in err and len(err.splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in history.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("rate", "ranges", "expected"), [(200, 4, (50.0, 20)), (20, 10, (2.0, 2)), (5, 16, (0.3125, 1)), (9, 1, (9.0, 9))]
+)
+def test_a_rate_is_shared_out(rate: int, ranges: int, expected: tuple[float, int]) -> None:
+    options = rate_options(rate, ranges, 20)
+    values = parse_options(["--l1.rpc-max-batch-size", "20", *options], {}).values
+    assert (values["l1.rpc-rate-limit"], values["l1.rpc-max-batch-size"]) == expected
+    assert ranges * expected[0] <= rate
 
 
 def test_a_second_run_on_the_same_folder(

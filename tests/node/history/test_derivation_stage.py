@@ -13,7 +13,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.messages.l1 import L1BlockResponse
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
 from tests.conformance.kit.chain import L1Blocks
 from tests.support.chain_fixture import L1_CHAIN
@@ -22,7 +22,7 @@ from tests.support.plain_rollup import PLAIN_ROLLUP
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 
 
-def _stage(folder: Path, first: int, last: int) -> RangeDerivationStage:
+def _stage(folder: Path, first: int, last: int, assume_parents: bool = False) -> RangeDerivationStage:
     """The stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
     chain = L1Blocks()
     for _ in range(6):
@@ -33,6 +33,7 @@ def _stage(folder: Path, first: int, last: int) -> RangeDerivationStage:
         base.header.number + first,
         base.header.number + last,
         str(folder),
+        assume_parents,
     )
     buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
     stage = build(config, buses["derivation"], Meter("derivation"))
@@ -67,6 +68,32 @@ def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(tmp_path:
     assert result.end.l1.hash == f"0x{chain.blocks[4].header.hash.hex()}"
     assert (result.l2_blocks, result.rows, result.start.safe) == (0, {}, result.end.safe)
     assert stage.deriver.origin == chain.blocks[4].ref
+
+
+def test_without_an_l2_source_it_says_where_the_next_range_continues(tmp_path: Path) -> None:
+    """From the base of this range on, as the safe head's origin is that block; with an L2 source it says nothing."""
+    for assume, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
+        folder.mkdir()
+        stage = _stage(folder, 2, 4, assume)
+        assert _steps(stage) == 0
+        resume = msgspec.json.decode((folder / RESULT).read_bytes(), type=RangeResult).resume
+        assert (resume is not None) == assume == stage.deriver.assume_parents
+        if resume is not None:
+            system = PLAIN_ROLLUP.genesis.system_config
+            assert (resume.safe.number, resume.config, resume.base_config) == (9, system, system)
+            assert resume.base == L1Blocks().blocks[0].header.number
+
+
+def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_there(tmp_path: Path) -> None:
+    stage = _stage(tmp_path, 2, 4, True)
+    assert stage._safe is not None
+    safe, system = stage._safe
+    timeout = PLAIN_ROLLUP.schedule().l1(safe.timestamp).channel_timeout
+    stage._safe = msgspec.structs.replace(safe, l1_origin=BlockId(2000, b"\x07" * 32)), system
+    later, latest = (msgspec.structs.replace(system, batcher=bytes([number]) * 20) for number in (1, 2))
+    stage._configs = [(1000, system), (2000 - timeout, later), (2001 - timeout, latest)]
+    resume = stage._resume()
+    assert (resume.base, resume.base_config, resume.config) == (2000 - timeout, later, system)
 
 
 def test_a_disk_that_refuses_ends_it_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry
+from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry, history_folder
 from rollup_node.node.history.manifest import ManifestRow
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.system.exit_codes import SetupError
@@ -46,6 +46,12 @@ def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
         folder.open(RUN)
     with folder.locked():
         assert folder.existing() == RUN
+
+
+def test_a_url_is_no_folder(tmp_path: Path) -> None:
+    assert history_folder(str(tmp_path)).path == tmp_path
+    with pytest.raises(SetupError, match='--out: "s3://bucket/a" is a URL, not a folder: mount the storage'):
+        history_folder("s3://bucket/a")
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

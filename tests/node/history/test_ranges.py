@@ -47,6 +47,7 @@ def test_the_digest_depends_on_each_field() -> None:
         "source": "file",
         "in_order": True,
         "safe_head": 7,
+        "batcher": "0x07",
     }
     assert set(changed) == set(RunConfig.__struct_fields__)
     digests = {msgspec.structs.replace(RUN, **{name: value}).digest for name, value in changed.items()}

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.node.history.ranges import L1Range
-from rollup_node.node.history.recorder import UNKNOWN_HASH, HistoryEvents, known_hash, state_of
+from rollup_node.node.history.recorder import HistoryEvents, known_hash, state_of
 from rollup_node.node.history.tables import COLUMNS, Table
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.data_source import DataSource
 from rollup_node.stages.messages.blobs import BlobContent
-from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, L1BlockRef, L2BlockRef
 from tests.support.op_sepolia import LAST_DERIVED_L1, SepoliaRecording
 from tests.support.plain_rollup import PLAIN_ROLLUP
 

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from rollup_node.node.history.folder import HistoryFolder, RunFile
-from rollup_node.node.history.manifest import Block, ManifestRow
+from rollup_node.node.history.manifest import NO_BLOCK, Block, ManifestRow, genesis_resume
 from rollup_node.node.history.range_task import RangeTask
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.node.history.runner import Outcome
 from tests.support.history_values import row
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 139)
@@ -73,6 +74,30 @@ def test_a_seam_is_repaired_from_the_end_of_the_range_before(tmp_path: Path) -> 
     assert (tasks[-1].first, tasks[-1].safe_head) == (120, 238) and tasks[-1].repaired
 
 
+def test_without_an_l2_source_the_batcher_of_the_range_before_is_the_one_to_begin_with(tmp_path: Path) -> None:
+    """The first ranges begin with the batcher that is given."""
+
+    class Reading(SimulatedRanges):
+        def _row(self, task: RangeTask) -> ManifestRow:
+            made = row(task.first, task.last, task.config)
+            states = [msgspec.structs.replace(each, safe=NO_BLOCK, origin=NO_BLOCK) for each in (made.start, made.end)]
+            if task.first == 120 and task.batcher != f"0x{110:040x}":
+                states[0] = msgspec.structs.replace(states[0], system_config="other")
+            return msgspec.structs.replace(
+                made, start=states[0], end=states[1], batcher=f"0x{task.first:040x}", repaired=task.repaired
+            )
+
+    folder = HistoryFolder(tmp_path / "out")
+    run = msgspec.structs.replace(RUN, config=msgspec.structs.replace(CONFIG, source="none", batcher="0x05"))
+    folder.open(run)
+    ranges = Reading(folder)
+    report = HistoryRun(folder, run, ranges, (), "v1", 50, lambda outcome: None).run()
+    assert report.repaired == (
+        "seam L1 119/120: system config differ; run again from the end of L1 block 119: it closes",
+    )
+    assert [(task.batcher, task.safe_head) for task in ranges.tasks] == [("0x05", None)] * 4 + [(f"0x{110:040x}", None)]
+
+
 def test_a_seam_that_stays_open_is_reported_and_not_run_for_ever(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
     report, tasks = _run(folder, deaf={120})
@@ -87,6 +112,26 @@ def test_ranges_in_order_start_from_the_end_before_and_end_at_a_failure(tmp_path
     report, tasks = _run(HistoryFolder(tmp_path / "out"), run, broken={120})
     assert [(task.first, task.safe_head) for task in tasks] == [(100, 198), (110, 218), (120, 238)]
     assert (report.derived, len(report.failed)) == (2, 1)
+
+
+def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tmp_path: Path) -> None:
+    genesis = genesis_resume(PLAIN_ROLLUP)
+
+    class Derived(SimulatedRanges):
+        def _row(self, task: RangeTask) -> ManifestRow:
+            resume = msgspec.structs.replace(genesis, base=task.last)
+            return msgspec.structs.replace(super()._row(task), resume=resume)
+
+    folder = HistoryFolder(tmp_path / "out")
+    run = msgspec.structs.replace(RUN, config=msgspec.structs.replace(CONFIG, source="none", in_order=True))
+    folder.open(run)
+    for broken, begun in (({120}, [100, 110, 120]), (set[int](), [120, 130])):
+        ranges = Derived(folder, broken=broken)
+        HistoryRun(folder, run, ranges, (), "v1", 50, lambda outcome: None, genesis).run()
+        assert [task.first for task in ranges.tasks] == begun
+        bases = [genesis.base if first == 100 else first - 1 for first in begun]
+        assert [task.resume and task.resume.base for task in ranges.tasks] == bases
+        assert {task.safe_head for task in ranges.tasks} == {None}
 
 
 def test_a_longer_run_keeps_what_is_there() -> None:

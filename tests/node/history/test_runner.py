@@ -1,6 +1,8 @@
 """Where ranges run: this process, or a Dask cluster that is reached or not."""
 
 from asyncio import CancelledError
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -45,25 +47,78 @@ def test_without_dask_many_workers_say_how_to_install_it(monkeypatch: pytest.Mon
         pass
 
 
-class StubClient:
-    """A client of a cluster whose workers have this version and so many threads."""
+Resources = dict[str, float]
 
-    def __init__(self, version: str, threads: int) -> None:
-        self._version, self._threads = version, threads
+
+class StubClient:
+    """A client of a cluster whose workers have this version, and so many threads and resources each."""
+
+    loop = None
+
+    def __init__(self, version: str, *workers: tuple[int, Resources]) -> None:
+        self._version, self._workers = version, workers
+        self.submitted: list[Any] = []
+        self.cancelled: list[Any] = []
 
     def run(self, function: object) -> dict[str, str]:
         return {"tcp://127.0.0.1:1": self._version}
 
-    def nthreads(self) -> dict[str, int]:
-        return {"tcp://127.0.0.1:1": self._threads}
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        assert n_workers == -1
+        each = enumerate(self._workers)
+        return {"workers": {str(at): {"nthreads": threads, "resources": known} for at, (threads, known) in each}}
+
+    def submit(self, function: object, task: RangeTask, *, pure: bool, resources: Resources | None) -> "StubFuture":
+        self.submitted.append((task, resources))
+        return StubFuture(None)
+
+    def cancel(self, futures: list[Any]) -> None:
+        self.cancelled += futures
+
+
+class StubCompleted(list[Any]):
+    """Yields futures in the order in which they were added; STARTED gets how many run at each time."""
+
+    def __init__(self, futures: list[Any], loop: None) -> None:
+        super().__init__(futures)
+
+    def __iter__(self) -> Iterator[Any]:
+        while self:
+            STARTED.append(len(self))
+            yield self.pop(0)
+
+    def update(self, futures: list[Any]) -> None:
+        self.extend(futures)
+
+
+STARTED: list[int] = []
 
 
 def test_workers_of_another_version_and_none_are_refused() -> None:
     with pytest.raises(SetupError, match=r"workers have version v0\.0\.0, this is v"):
-        runner.DaskExecutor(StubClient("v0.0.0", 2))
+        runner.DaskExecutor(StubClient("v0.0.0", (2, {})))
     with pytest.raises(SetupError, match="it has no workers"):
-        runner.DaskExecutor(StubClient(version(), 0))
-    assert runner.DaskExecutor(StubClient(version(), 2)).workers == 2
+        runner.DaskExecutor(StubClient(version()))
+    with pytest.raises(SetupError, match="it has no workers"):
+        runner.DaskExecutor(StubClient(version(), (2, {"l1": 0.5})))
+    assert runner.DaskExecutor(StubClient(version(), (2, {}), (3, {}))).workers == 5
+
+
+def test_a_resource_bounds_the_ranges_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that do not declare it get none; no more tasks are submitted than run, whatever workers join."""
+    monkeypatch.setattr(pytest.importorskip("distributed"), "as_completed", StubCompleted)
+    client = StubClient(version(), (4, {"l1": 2.0}), (1, {"l1": 3.0}), (8, {}))
+    found = runner.DaskExecutor(client)
+    assert found.workers == 2 + 1
+    STARTED.clear()
+    assert len(list(found.run([TASK] * 5))) == 5
+    assert max(STARTED) == 3 and [resources for _, resources in client.submitted] == [{"l1": 1}] * 5
+    assert client.cancelled == []
+    other = StubClient(version(), (4, {"l1": 2.0}))
+    running = runner.DaskExecutor(other, "provider-b").run([TASK] * 5)
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+    assert {resources for _, resources in other.submitted} == {None} and len(other.cancelled) == 3
 
 
 class StubFuture:

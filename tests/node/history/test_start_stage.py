@@ -3,14 +3,19 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
+from rollup_node.node.history import start_stage
+from rollup_node.node.history.manifest import Resume, genesis_resume
 from rollup_node.node.history.start_stage import RangeStartConfig, RangeStartStage, build
 from rollup_node.node.inspect.replay_stage import ReplayConfig, ReplayFailed
 from rollup_node.node.inspect.row_formats import RowFormat
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.protocol.types import L1BlockRef
+from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockContent
 from rollup_node.stages.topology import CHANNELS
 from tests.support.plain_rollup import PLAIN_ROLLUP
 
@@ -24,10 +29,10 @@ class L1Refs:
         return None if number > 100 else L1BlockRef(b"\x01" * 32, number, b"\x02" * 32, 12 * number + 1)
 
 
-def _stage(folder: Path, first: int, warmup: int) -> RangeStartStage:
+def _stage(folder: Path, first: int, warmup: int, resume: Resume | None = None) -> RangeStartStage:
     replay = ReplayConfig(PLAIN_ROLLUP, 0, 1 << 62, "http://127.0.0.1:9", None, None, RowFormat.JSON, 1, 2)
     buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
-    stage = build(RangeStartConfig(replay, first, warmup, None, 0), buses["engine"], Meter("engine"))
+    stage = build(RangeStartConfig(replay, first, warmup, None, 0, resume), buses["engine"], Meter("engine"))
     stage._l1 = L1Refs()  # type: ignore[assignment]
     return stage
 
@@ -42,3 +47,36 @@ def test_the_newest_block_of_the_time_at_which_the_warm_up_begins(
 def test_a_warm_up_beyond_l1(tmp_path: Path) -> None:
     with pytest.raises(ReplayFailed, match="L1 block 150, where the warm-up begins, does not exist"):
         asyncio.run(_stage(tmp_path, 200, 50)._warm_head())
+
+
+def test_without_an_l2_source_it_continues_where_the_range_before_ended(tmp_path: Path) -> None:
+    resume = msgspec.structs.replace(genesis_resume(PLAIN_ROLLUP), base=7)
+    start = asyncio.run(_stage(tmp_path, 100, 50, resume)._find_start())
+    assert (start.safe_head, start.base) == (resume.safe, start.base) and start.base.number == 7
+    assert start.safe_head.hash == PLAIN_ROLLUP.genesis.l2.hash
+    with pytest.raises(ReplayFailed, match="L1 block 101, the first to read, does not exist"):
+        asyncio.run(_stage(tmp_path, 100, 50, msgspec.structs.replace(resume, base=101))._find_start())
+
+
+def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_stage, "MAX_CONTENT_BYTES", 25)
+    resume = genesis_resume(PLAIN_ROLLUP)
+    stage, sent = _stage(tmp_path, 100, 50, resume), []
+    monkeypatch.setattr(stage._server, "send", lambda peer, message: sent.append(message))
+    contents = [
+        L2BlockContent(msgspec.structs.replace(resume.safe, number=number, hash=UNKNOWN_HASH), (bytes(10),))
+        for number in (1, 2, 3)
+    ]
+
+    async def requests() -> None:
+        await stage._find_start()
+        for content in contents:
+            stage._remember(content)
+        for first in (2, 1):
+            await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
+
+    asyncio.run(requests())
+    assert sent == [L2BlocksResponse(1, 2, 3, tuple(contents[1:]), None)]
+    assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from rollup_node.node.inspect.replay import MAX_TRANSACTIONS, UNKNOWN_HASH, BlockComparison, compare_block
+from rollup_node.node.inspect.replay import MAX_TRANSACTIONS, BlockComparison, compare_block
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
 from tests.support.chain_fixture import ChainFixture
 
 FIRST_EPOCH = 100

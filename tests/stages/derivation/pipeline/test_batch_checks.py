@@ -1,9 +1,10 @@
 """The transactions that batches may not have, by the L2 block's time."""
 
+import msgspec
 import pytest
 
 from rollup_node.stages.derivation.codec.packed import TransactionPacker
-from rollup_node.stages.derivation.pipeline.batch_checks import transaction_rejection
+from rollup_node.stages.derivation.pipeline.batch_checks import BlockChecks, transaction_rejection
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.singular import (
     PostExecNotAllowed,
@@ -11,7 +12,8 @@ from rollup_node.stages.derivation.reasons.singular import (
     TransactionEmpty,
     TransactionIsDeposit,
 )
-from tests.conformance.kit.chain import GENESIS_TIME, forks_until, rollup
+from rollup_node.stages.protocol.types import UNKNOWN_HASH
+from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, forks_until, rollup
 
 SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 
@@ -40,3 +42,14 @@ def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: 
 
 def test_spans_are_not_checked_for_post_exec_transactions() -> None:
     assert transaction_rejection(SCHEDULE, [b"\x7d\xc0"], GENESIS_TIME, post_exec=False) is None
+
+
+def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted() -> None:
+    config = rollup(forks_until("holocene"))
+    node, assuming = BlockChecks(config, SCHEDULE), BlockChecks(config, SCHEDULE, assume_parents=True)
+    unknown, other = msgspec.structs.replace(GENESIS, hash=UNKNOWN_HASH), b"\x05" * 32
+    for checks in (node, assuming):
+        assert checks._is_parent(GENESIS.hash, GENESIS) and checks._is_parent(GENESIS.hash[:20], GENESIS)
+        assert not checks._is_parent(other, GENESIS) and not checks._is_parent(other[:20], GENESIS)
+    assert assuming._is_parent(other, unknown) and assuming._is_parent(other[:20], unknown)
+    assert not node._is_parent(other, unknown)
