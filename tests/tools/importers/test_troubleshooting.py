@@ -60,7 +60,8 @@ def source(test: str) -> str:
 
 
 def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])
 
 
 def names(text: str, code: str) -> bool:
