@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from rollup_node.tools.fuzz import __main__ as program
-from rollup_node.tools.fuzz.targets import TARGETS, FuzzTarget
+from rollup_node.tools.fuzz.targets.table import TARGETS
 
 SECONDS = 0.7
 
