@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDER = Path("tests") / "fuzz_seeds"
 """Below the root of a checkout."""
 
-MAX_INPUT = 8192
+MAX_INPUT = 3000
 """Bytes of an input that is kept."""
 
 

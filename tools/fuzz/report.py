@@ -13,7 +13,7 @@ class Figures:
     target: str
     inputs: int = 0
     seconds: float = 0.0
-    outcomes: Counter[str] = field(default_factory=Counter)
+    outcomes: dict[str, int] = field(default_factory=dict)
     slowest_ms: float = 0.0
     peak_mb: int = 0
     findings: list[str] = field(default_factory=list)
@@ -27,7 +27,7 @@ def summed(runs: Sequence[Figures]) -> list[Figures]:
         total.target = run.target
         total.inputs += run.inputs
         total.seconds += run.seconds
-        total.outcomes += run.outcomes
+        total.outcomes = dict(Counter(total.outcomes) + Counter(run.outcomes))
         total.slowest_ms = max(total.slowest_ms, run.slowest_ms)
         total.peak_mb = max(total.peak_mb, run.peak_mb)
         total.findings += run.findings

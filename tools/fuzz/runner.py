@@ -79,8 +79,8 @@ class Runner:
             outcome = f"FAILED: {type(error).__name__} in {_place(error)}"
             self._note_failure(outcome, error, data)
         figures.slowest_ms = max(figures.slowest_ms, 1000 * (time.thread_time() - began))
-        figures.outcomes[outcome] += 1
-        return figures.outcomes[outcome] == 1
+        figures.outcomes[outcome] = seen = figures.outcomes.get(outcome, 0) + 1
+        return seen == 1
 
     def _check_memory(self) -> None:
         peak = getrusage(RUSAGE_SELF).ru_maxrss

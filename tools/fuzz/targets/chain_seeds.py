@@ -66,10 +66,10 @@ def rollup() -> RollupConfig:
     """A chain with all forks at genesis."""
     return RollupConfig(
         genesis=Genesis(
-            BlockId(0, bytes(32)),
-            BlockId(0, bytes(32)),
+            BlockId(0, b"\x22" * 32),
+            BlockId(0, b"\x33" * 32),
             GENESIS_TIME,
-            SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000),
+            SystemConfig(b"\x0b" * 20, bytes(32), b"\x01" * 32, 30_000_000),
         ),
         block_time=2,
         max_sequencer_drift=600,

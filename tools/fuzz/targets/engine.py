@@ -130,7 +130,7 @@ _STATUS = {"status": "VALID", "latestValidHash": _ZERO, "validationError": "none
 _L2_BLOCK = header_json(payload_header(_PAYLOAD)) | {
     "hash": to_hex(_PAYLOAD.block_hash),
     "withdrawals": [],
-    "transactions": [{"type": "0x7e", "input": to_hex(_PAYLOAD.transactions[0][-176:])}, LEGACY_TO_INBOX],
+    "transactions": [{"type": "0x7e", "input": to_hex(_PAYLOAD.transactions[0][-178:])}, LEGACY_TO_INBOX],
 }
 _EMPTY_BLOCK = msgspec.structs.replace(_PAYLOAD, transactions=())
 _L2_EMPTY = header_json(payload_header(_EMPTY_BLOCK)) | {
@@ -145,7 +145,7 @@ _ATTRIBUTES = {
 _ID = {"hash": _ZERO, "number": 1}
 _REF = _ID | {"parentHash": _ZERO, "timestamp": 2, "l1origin": _ID, "sequenceNumber": 0}
 _SYNC_STATUS = {"current_l1": _ID, "local_safe_l2": _REF, "safe_l2": _REF, "finalized_l2": _REF}
-_CHAIN = {"l2_chain_id": 901, "genesis": {"l2": _ID}}
+_CHAIN = {"l2_chain_id": 901, "genesis": {"l2": {"hash": to_hex(rollup().genesis.l2.hash), "number": 0}}}
 _ERROR = orjson.dumps({"id": 1, "error": {"code": -38002, "message": "invalid forkchoice", "data": None}})
 
 

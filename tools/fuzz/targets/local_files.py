@@ -231,7 +231,7 @@ _MANIFEST = {
     **{"config": "00", "version": "1", "first": 1, "last": 2, "start": _POINT, "end": _POINT, "l2_blocks": 5},
     **{"files": [{"path": "a", "table": "b", "rows": 1, "size": 2, "sha256": "00"}], "seconds": 1.5},
 }
-_PROCESS = {"pid": 2**22 + 1, "start_ticks": 5, "name": "l1", "slot": 1, "incarnation": 1, "state": "running"}
+_PROCESS = {"role": "l1", "copy": 0, "pid": 2**22 + 1, "incarnation": 1, "started": 1.5, "start_ticks": 5}
 FILE, STORE = "who may write the file", (StoreError,)
 TARGETS = {
     "admin-state": FuzzTarget(
@@ -240,7 +240,7 @@ TARGETS = {
     "jwt-secret": FuzzTarget(FILE, jwt_secret, one_of([b"0x" + b"ab" * 32, b" " + b"cd" * 32 + b"\n"]), (OptionError,)),
     "network-key": FuzzTarget(FILE, network_key, one_of([b"0x" + b"ab" * 32, b"01" * 32]), (IdentityFileError,)),
     "process-list": FuzzTarget(FILE, processes, one_of([orjson.dumps([_PROCESS])]), (), JSON_TOKENS),
-    "profile-file": FuzzTarget(FILE, profile, one_of([msgspec.msgpack.encode([1, "cpu", 5.0, 1.0])])),
+    "profile-file": FuzzTarget(FILE, profile, one_of([msgspec.msgpack.encode([1, "cpu", 5.0])])),
     "dependency-set": FuzzTarget(
         FILE, dependency_set, one_of([b'{"dependencies":{"901":{},"902":{}}}']), (OptionError,), JSON_TOKENS
     ),

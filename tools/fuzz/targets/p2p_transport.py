@@ -1,6 +1,6 @@
 """What a peer sends before and beside gossip: negotiation, handshake, multiplexing, identify, addresses and keys."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf, varint
@@ -28,11 +28,15 @@ PIECES = 3
 """In so many pieces a stream of bytes is received."""
 
 
-def _in_pieces(receive: Callable[[bytes], object], data: bytes) -> None:
-    """Gives bytes to a parser of a stream, split at places that depend on the bytes."""
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """The bytes of a stream, split at places that depend on their number."""
     step = max(1, (len(data) + len(data) % 7) // PIECES)
-    for at in range(0, len(data), step):
-        receive(data[at : at + step])
+    return (data[at : at + step] for at in range(0, len(data), step))
+
+
+def _in_pieces(receive: Callable[[bytes], object], data: bytes) -> None:
+    for piece in _pieces(data):
+        receive(piece)
 
 
 def multistream(data: bytes) -> object:
@@ -58,14 +62,11 @@ def upgrade(data: bytes) -> None:
 
 
 def yamux(data: bytes) -> object:
-    """Frames of a session, of both sides."""
-    counts = []
-    for initiator in (False, True):
-        events: list[object] = []
-        session = YamuxSession(initiator=initiator)
-        _in_pieces(lambda piece, to=session: events.extend(to.receive_data(piece) or ()), data)  # type: ignore[misc]
-        counts.append(len(events))
-    return counts
+    """Frames of a session, to the side that the number of bytes chooses."""
+    session, events = YamuxSession(initiator=not len(data) & 1), 0
+    for piece in _pieces(data):
+        events += len(session.receive_data(piece))
+    return min(events, 9)
 
 
 def identify_message(data: bytes) -> object:
@@ -116,7 +117,7 @@ def number(data: bytes) -> object:
     return strict is None
 
 
-LINES = encode_line(HEADER) + encode_line(NAMES[1]) + encode_line("na") + encode_line("ls")
+LINES = encode_line(HEADER) + encode_line(NAMES[0]) + encode_line("na") + encode_line("ls")
 NOISE_LINES = encode_line(HEADER) + encode_line("/noise")
 FIRST = encode_frame(NoiseHandshake(OURS, KEYS, initiator=True).first_message())
 HELLO = identify.encode(OURS.public_key.encode(), [HERE, HERE], [*NAMES], HERE, "optimism")
