@@ -1,65 +1,135 @@
-"""`python -m rollup_node.tools.fuzz TARGET`: feeds mutated inputs to a parser until the time is up or the parser fails.
+"""`python -m rollup_node.tools.fuzz`: feeds mutated inputs to the parsers of foreign bytes, and keeps what fails.
 
-With `--atheris` the coverage-guided fuzzer atheris runs the target, where it is installed. Otherwise valid inputs are
-mutated at random, and `--seed` makes the run repeatable."""
+`list` names the targets. `run` feeds a target, or all, for some seconds each or with a number of inputs each; the seed
+makes it repeatable. `replay` runs files through a target. `seeds` chooses the inputs that the repository keeps, by the
+lines of code that they reach. `table` prints the figures of reports as a table. `atheris` runs a target with the
+coverage-guided fuzzer of that name, where it is installed."""
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
-from rollup_node.tools.fuzz.mutations import mutated
-from rollup_node.tools.fuzz.targets import TARGETS, FuzzTarget
+import msgspec
 
-SEEDS = 40
+from rollup_node.stages.io.log import Level, set_level
+from rollup_node.tools.fuzz.corpus import FOLDER, CorpusError, read_corpus, write_corpus
+from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
+from rollup_node.tools.fuzz.report import Figures, markdown_table
+from rollup_node.tools.fuzz.runner import Runner
+from rollup_node.tools.fuzz.targets.table import TARGETS
+
+ALL = "all"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when no input fails. A failing input is written to a file and its error is raised."""
-    parser = argparse.ArgumentParser(prog="python -m rollup_node.tools.fuzz", description=__doc__)
-    parser.add_argument("target", choices=tuple(TARGETS))
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--failures", type=Path, default=Path("."), help="folder for a failing input")
-    parser.add_argument("--atheris", action="store_true", help="run with atheris; its own flags may follow")
+    """Returns 0 when no input fails, 1 when one does, 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rollup_node.tools.fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list")
+    running = commands.add_parser("run")
+    running.add_argument("--target", choices=(ALL, *TARGETS), default=ALL)
+    running.add_argument("--seconds", type=float, help="of each target")
+    running.add_argument("--inputs", type=int, help="of each target")
+    running.add_argument("--seed", type=int, default=0)
+    running.add_argument("--corpus", type=Path, default=FOLDER)
+    running.add_argument("--failures", type=Path, default=Path("."), help="folder for failing inputs")
+    running.add_argument("--report", type=Path, help="file to which the figures are appended as lines of JSON")
+    replaying = commands.add_parser("replay")
+    replaying.add_argument("--target", choices=tuple(TARGETS), required=True)
+    replaying.add_argument("files", type=Path, nargs="+")
+    choosing = commands.add_parser("seeds")
+    choosing.add_argument("--target", choices=(ALL, *TARGETS), default=ALL)
+    choosing.add_argument("--inputs", type=int, default=3000, help="that are tried for each target")
+    choosing.add_argument("--corpus", type=Path, default=FOLDER)
+    tabling = commands.add_parser("table")
+    tabling.add_argument("reports", type=Path, nargs="+")
+    guided = commands.add_parser("atheris")
+    guided.add_argument("--target", choices=tuple(TARGETS), required=True)
     given, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
-    target = TARGETS[given.target]
-    if given.atheris:
-        return _with_atheris(target, rest)
-    count = run(given.target, target, given.seconds, given.seed, given.failures)
-    print(f"{given.target}: {count} inputs, none failed")
+    if rest and given.command != "atheris":
+        parser.error(f"unknown arguments: {' '.join(rest)}")
+    set_level(Level.SILENT)
+    try:
+        return _COMMANDS[given.command](given, rest)
+    except (CorpusError, OSError, msgspec.DecodeError) as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return 2
+
+
+def _list(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    for name, target in TARGETS.items():
+        print(f"{name:22} {target.sender}")
     return 0
 
 
-def run(name: str, target: FuzzTarget, seconds: float, seed: int, failures: Path) -> int:
-    """Runs a target for `seconds`; the number of inputs. Raises the error of the first input that fails."""
-    chance = Random(seed)
-    good = [target.seed(chance) for _ in range(SEEDS)]
-    end, count = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
-        data = good[count] if count < SEEDS else mutated(chance, chance.choice(good), good)
-        count += 1
-        try:
-            target.run(data)
-        except BaseException:  # MemoryError, RecursionError and interrupts as well: the input is worth keeping
-            path = failures / f"{name}-{seed}-{count}.bin"
-            path.write_bytes(data)
-            print(f"{name}: input {count} failed, written to {path}", file=sys.stderr)
-            raise
-    return count
+def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    seconds = 60.0 if given.seconds is None and given.inputs is None else given.seconds
+    failed = False
+    for name in _names(given):
+        runner = Runner(name, TARGETS[name], given.failures)
+        figures = runner.run(read_corpus(given.corpus, name), given.seed, seconds, given.inputs)
+        failed |= bool(figures.findings)
+        print(
+            f"{name:22} {figures.inputs:9} inputs in {figures.seconds:6.1f} s, {len(figures.outcomes):4} outcomes,"
+            f" slowest {figures.slowest_ms:6.1f} ms, {len(figures.findings)} failures",
+            flush=True,
+        )
+        print("\n".join(figures.findings), end="", file=sys.stderr, flush=True)
+        if given.report is not None:
+            with given.report.open("ab") as report:
+                report.write(msgspec.json.encode(figures) + b"\n")
+    return int(failed)
 
 
-def _with_atheris(target: FuzzTarget, flags: Sequence[str]) -> int:
+def _replay(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    for path in given.files:
+        print(f"{path}: {TARGETS[given.target].run(path.read_bytes())}")
+    return 0
+
+
+def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    for name in _names(given):
+        kept = read_corpus(given.corpus, name)
+        chosen = chosen_seeds(name, TARGETS[name], kept, given.inputs)
+        write_corpus(given.corpus, name, chosen)
+        print(f"{name:22} {len(chosen)} inputs, {sum(map(len, chosen))} bytes", flush=True)
+    return 0
+
+
+def _table(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    lines = [line for path in given.reports for line in path.read_bytes().splitlines()]
+    print(markdown_table([msgspec.json.decode(line, type=Figures) for line in lines]))
+    return 0
+
+
+def _atheris(given: argparse.Namespace, rest: Sequence[str]) -> int:
     try:
         import atheris
     except ImportError:
-        print("atheris is not installed: pip install atheris, or omit --atheris", file=sys.stderr)
-        return 1
-    atheris.Setup([sys.argv[0], *flags], target.run)
+        print("fuzz: atheris is not installed: pip install atheris, or use `run`", file=sys.stderr)
+        return 2
+    target = TARGETS[given.target]
+
+    def run(data: bytes) -> None:
+        try:
+            target.run(data)
+        except target.errors:
+            return
+
+    atheris.instrument_all()
+    atheris.Setup([sys.argv[0], *rest], run)
     atheris.Fuzz()
     return 0
+
+
+def _names(given: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(TARGETS) if given.target == ALL else (given.target,)
+
+
+_COMMANDS = {"list": _list, "run": _run, "replay": _replay, "seeds": _seeds, "table": _table, "atheris": _atheris}
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from random import Random
 from typing import NamedTuple
 
 from rollup_node.tools.batcher.channels import encode_blob
-from rollup_node.tools.fuzz import seeds
 from rollup_node.tools.fuzz.bombs import BOMBS
 from rollup_node.tools.fuzz.mutations import flipped, mutated, truncated
+from rollup_node.tools.fuzz.targets import seeds
 
 GOOD_PER_KIND = 30
 DAMAGES = ("good", "truncated", "flipped", "mutated", "bomb")

@@ -9,7 +9,7 @@ from rollup_node.stages.derivation.codec.singular_batch import decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_span
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
-from rollup_node.tools.fuzz import seeds
+from rollup_node.tools.fuzz.targets import seeds
 
 GENESIS_TIME, CHAIN_ID, BLOCK_TIME = seeds.GENESIS_TIME, seeds.CHAIN_ID, seeds.BLOCK_TIME
 RULES = SpanRules(CHAIN_ID, GENESIS_TIME, BLOCK_TIME)

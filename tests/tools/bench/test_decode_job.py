@@ -8,7 +8,7 @@ SCRIPT = """
 from random import Random
 from rollup_node.tools.bench.decode_job import worker_seconds
 from rollup_node.tools.bench.synthetic_chain import make
-from rollup_node.tools.fuzz import seeds
+from rollup_node.tools.fuzz.targets import seeds
 
 chance = Random(5)
 bodies = make(20, [seeds.transaction(chance) for _ in range(60)]).bodies * 3

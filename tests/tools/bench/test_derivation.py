@@ -12,7 +12,7 @@ from rollup_node.tools.bench.derivation import (
     resident,
 )
 from rollup_node.tools.bench.synthetic_chain import SyntheticChain, make
-from rollup_node.tools.fuzz import seeds
+from rollup_node.tools.fuzz.targets import seeds
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from random import Random
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.derivation import DerivationRun
 from rollup_node.tools.bench.synthetic_chain import TRANSACTIONS, l1_header, l2_ref, make, origin_number
-from rollup_node.tools.fuzz import seeds
+from rollup_node.tools.fuzz.targets import seeds
 
 
 def test_references_link_and_follow_their_origins() -> None:

@@ -1,5 +1,6 @@
 """The safe head database: an SQLite file of this chain with one row for each L1 block [SDB2, SDB12]."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from rollup_node.stages.protocol.types import BlockId
 WHAT, OPTION = "safe head database", "safedb.path"
 MAX_NUMBER = 2**63 - 1
 """SQLite's integers end here."""
+_HASH_SIZE = 32
 UNAVAILABLE = "l1 at safe head history unavailable"
 
 _APPLICATION = 0x52505344
@@ -151,13 +153,17 @@ class SafeHeadStore:
         if row is None:
             return None
         l1_number, l1_hash, l2_number, l2_hash = row
+        if not _is_block(l1_number, l1_hash) or not _is_block(l2_number, l2_hash):
+            raise sqlite3.DatabaseError("an entry is no pair of blocks: remove the file")
         return SafeHeadEntry(BlockId(l1_number, l1_hash), BlockId(l2_number, l2_hash))
 
     def _check_chain(self, chain_id: int, genesis: bytes) -> None:
         """[SDB12]"""
         with self._errors():
             found = self._connection.execute("select chain_id, genesis from chain").fetchone()
-        its_id, its_genesis = found
+        its_id, its_genesis = found or (0, b"")
+        if not _is_block(its_id, its_genesis):
+            raise StoreError(f"{WHAT} {self._path} is damaged (its chain is unreadable): remove it ({OPTION})")
         if found != (chain_id, genesis):
             raise StoreError(
                 f"{WHAT} {self._path} is of chain {its_id} with genesis {to_hex(its_genesis)}, "
@@ -183,3 +189,8 @@ class SafeHeadStore:
             yield
         except SQLITE_ERRORS as error:
             raise StoreError(f"{WHAT} {self._path}: {error} ({OPTION})") from None
+
+
+def _is_block(number: object, block_hash: object) -> bool:
+    """Whether a row has the types that were written: SQLite keeps any type in any column."""
+    return type(number) is int and number >= 0 and type(block_hash) is bytes and len(block_hash) == _HASH_SIZE

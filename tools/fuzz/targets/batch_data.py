@@ -1,9 +1,6 @@
-"""The fuzz targets, one for each parser. A target accepts any bytes and raises only for a bug: a parser that raises
-another error than its own, or two readings of the same bytes that differ."""
+"""What derivation reads on L1: batcher data, channels, batches, blobs, deposits, L1 info, logs and commitments."""
 
-from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
 
 from rollup_node.node.inspect.batch_summary import hashes_digest
 from rollup_node.node.inspect.lazy_batches import lazy_batch
@@ -14,19 +11,28 @@ from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanR
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
+from rollup_node.stages.protocol.challenges import ChallengeError, decode_event, resolve_data
+from rollup_node.stages.protocol.commitments import CommitmentError, decode_commitment, keccak_commitment
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.deposits import (
+    DepositError,
     DepositFailure,
     decode_deposit,
     deposit_from_log,
     encode_deposit,
 )
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.headers import HeaderError, decode_header, encode_header, header_from_json, header_hash
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1InfoError, encode_l1_info, parse_l1_info
+from rollup_node.stages.protocol.receipts import decode_receipt, logs_of_receipts, receipt_from_json
 from rollup_node.stages.protocol.system_config import apply_updates
+from rollup_node.stages.protocol.transactions import TransactionError, decode_transaction, encode_transaction
 from rollup_node.stages.protocol.types import Log
 from rollup_node.tools.batcher.channels import Frame, batcher_data, encode_blob
-from rollup_node.tools.fuzz import seeds
+from rollup_node.tools.fuzz.targets import seeds
+from rollup_node.tools.fuzz.targets.chain_seeds import l1_seed, payload
+from rollup_node.tools.fuzz.targets.target import FuzzTarget
 
 RULES = SpanRules(seeds.CHAIN_ID, seeds.GENESIS_TIME, seeds.BLOCK_TIME)
 LIMIT = 1_000_000
@@ -34,50 +40,48 @@ MAX_BLOCKS = 100_000
 """Spans of more blocks are not iterated over, which would be slow."""
 
 
-class FuzzTarget(NamedTuple):
-    """The function under test, and the generator of its valid inputs."""
-
-    run: Callable[[bytes], None]
-    seed: Callable[[Random], bytes]
-
-
-def frames(data: bytes) -> None:
+def frames(data: bytes) -> object:
     """Batcher data: parsed frames encode to the same bytes, and each is either kept or pruned for a reason."""
     found = parse_frames(data)
     if isinstance(found, Reason):
         assert str(found)
-        return
+        return type(found).__name__
     assert batcher_data([Frame(each.channel, each.number, each.data, each.is_last) for each in found]) == data
     kept, reasons = prune_frames(found)
     assert len(kept) + len(reasons) == len(found)
+    return sorted({type(reason).__name__ for reason in reasons})
 
 
-def channel(data: bytes) -> None:
+def channel(data: bytes) -> object:
     """A channel body under the rules of late and early forks: batches, then one reason why reading ended."""
+    ends = []
     for limit, brotli in ((LIMIT, True), (LIMIT // 10, False)):
         outcomes = list(read_batches(data, limit, brotli, RULES))
         assert isinstance(outcomes[-1], Reason) and str(outcomes[-1])
         assert not any(isinstance(each, Reason) for each in outcomes[:-1])
+        ends.append(type(outcomes[-1]).__name__)
+    return ends
 
 
-def batch(data: bytes) -> None:
+def batch(data: bytes) -> object:
     """A batch: the deriver's reading and that of `decode`."""
     decoded, lazy = decode_batch(data, RULES), lazy_batch(data, RULES)
     if isinstance(decoded, Reason | RejectedBatch):
         assert lazy == decoded
-        return
+        return type(decoded.reason if isinstance(decoded, RejectedBatch) else decoded).__name__
     assert not isinstance(lazy, Reason | RejectedBatch)
     listed = lazy.summary(None)
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))
+    return type(decoded).__name__
 
 
-def span(data: bytes) -> None:
+def span(data: bytes) -> object:
     """A span batch without its type byte: its blocks together have all its transactions, in order."""
     try:
         found = decode_span(data, 0, RULES)
     except SpanBatchError as error:
         assert 0 <= error.offset <= len(data) and str(error)
-        return
+        return " ".join(word for word in str(error).split() if word.isalpha())
     if isinstance(found, SpanBatch) and found.block_count <= MAX_BLOCKS:
         walked = [block.transactions for block in found.blocks()]
         assert sum(map(len, walked)) == len(found.transactions)
@@ -86,11 +90,45 @@ def span(data: bytes) -> None:
 
 def rlp_item(data: bytes) -> None:
     """RLP: what decodes is canonical."""
+    assert rlp.encode(rlp.decode(data)) == data
+
+
+def transaction(data: bytes) -> object:
+    """A transaction: what is decoded encodes to the same bytes."""
+    found = decode_transaction(data)
+    assert encode_transaction(found) == data
+    return found.kind
+
+
+def receipt(data: bytes) -> object:
+    """A receipt in RLP, and the search for its logs, which raises nothing."""
+    logs_of_receipts([data, data], {(data[-20:], data[:32])})
+    return decode_receipt(data).kind
+
+
+def header(data: bytes) -> None:
+    """A block header in RLP: its hash is that of the bytes."""
+    assert header_hash(decode_header(data)) == keccak256(data)
+
+
+def commitment(data: bytes) -> object:
+    """A commitment of Alt-DA."""
+    found = decode_commitment(data)
+    assert found.encode() == data
+    return found.kind
+
+
+def deposit(data: bytes) -> None:
+    """A deposit transaction of an L2 block."""
+    assert encode_deposit(decode_deposit(data)) == data
+
+
+def challenge_log(data: bytes) -> object:
+    """A log of the challenge contract of Alt-DA, and the calldata that resolves a challenge."""
     try:
-        found = rlp.decode(data)
-    except rlp.RlpError:
-        return
-    assert rlp.encode(found) == data
+        return len(resolve_data(data)) > 32
+    except ChallengeError:
+        return decode_event(_log(data, 2)).status
 
 
 def blob(data: bytes) -> None:
@@ -116,21 +154,23 @@ def l1_info(data: bytes) -> None:
         assert parse_l1_info(again, layout) == found
 
 
-def deposit_log(data: bytes) -> None:
+def deposit_log(data: bytes) -> object:
     """A deposit log: what is parsed survives encoding as a deposit."""
     found = deposit_from_log(_log(data, 4), bytes(32))
     if isinstance(found, DepositFailure):
         assert found.text
-        return
+        return "refused"
     assert decode_deposit(encode_deposit(found)) == found
+    return "deposit"
 
 
-def config_log(data: bytes) -> None:
+def config_log(data: bytes) -> object:
     """A system config log: a skipped update changes nothing."""
     before = SystemConfig(bytes(20), bytes(32), bytes(32), 1)
     for rules in (L1Rules(), L1Rules(packed_fee_scalars=True)):
         after, skipped = apply_updates(before, [_log(data, 3)], rules)
         assert not skipped or after == before
+    return len(skipped), after == before
 
 
 def _log(data: bytes, topics: int) -> Log:
@@ -143,19 +183,50 @@ def _raw_span(chance: Random) -> bytes:
     return seeds.span(chance)[1:]
 
 
+def _receipt(chance: Random) -> bytes:
+    return receipt_from_json(chance.choice(l1_seed().receipts))
+
+
+def _header(chance: Random) -> bytes:
+    return encode_header(header_from_json(l1_seed().block))
+
+
+def _deposit(chance: Random) -> bytes:
+    return payload().transactions[0]
+
+
+def _commitment(chance: Random) -> bytes:
+    return keccak_commitment(chance.randbytes(9)).encode() if chance.random() < 0.5 else b"\1" + chance.randbytes(40)
+
+
+def _challenge(chance: Random) -> bytes:
+    """A log of a challenge: its two topics, then its data."""
+    encoded = _commitment(chance)
+    words = seeds.words(64, chance.randrange(4), len(encoded)) + encoded.ljust(64, b"\0")
+    return keccak256(b"event") + seeds.words(chance.randrange(1 << 40)) + words
+
+
 def _blob(chance: Random) -> bytes:
     return encode_blob(seeds.item(chance)[:1000])[:2000]
 
 
+BATCHER = "batcher key"
+L1_USER = "L1 user"
 TARGETS: dict[str, FuzzTarget] = {
-    "frames": FuzzTarget(frames, seeds.item),
-    "channel": FuzzTarget(channel, seeds.body),
-    "batch": FuzzTarget(batch, seeds.batch),
-    "span": FuzzTarget(span, _raw_span),
-    "rlp": FuzzTarget(rlp_item, seeds.transaction),
-    "blob": FuzzTarget(blob, _blob),
-    "l1-info": FuzzTarget(l1_info, seeds.l1_info),
-    "deposit-log": FuzzTarget(deposit_log, seeds.deposit_log),
-    "config-log": FuzzTarget(config_log, seeds.config_log),
+    "frames": FuzzTarget(BATCHER, frames, seeds.item),
+    "channel": FuzzTarget(BATCHER, channel, seeds.body),
+    "batch": FuzzTarget(BATCHER, batch, seeds.batch),
+    "span": FuzzTarget(BATCHER, span, _raw_span),
+    "blob": FuzzTarget(BATCHER, blob, _blob),
+    "commitment": FuzzTarget(BATCHER, commitment, _commitment, (CommitmentError,)),
+    "rlp": FuzzTarget(BATCHER, rlp_item, seeds.transaction, (rlp.RlpError,)),
+    "transaction": FuzzTarget(L1_USER, transaction, seeds.transaction, (TransactionError,)),
+    "receipt": FuzzTarget(L1_USER, receipt, _receipt, (rlp.RlpError,)),
+    "header": FuzzTarget("L1 endpoint", header, _header, (HeaderError,)),
+    "l1-info": FuzzTarget("L2 endpoint", l1_info, seeds.l1_info),
+    "deposit": FuzzTarget("L2 endpoint", deposit, _deposit, (DepositError,)),
+    "deposit-log": FuzzTarget(L1_USER, deposit_log, seeds.deposit_log),
+    "config-log": FuzzTarget(L1_USER, config_log, seeds.config_log),
+    "challenge-log": FuzzTarget(L1_USER, challenge_log, _challenge, (ChallengeError,)),
 }
 """The targets by name."""

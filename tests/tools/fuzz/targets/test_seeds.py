@@ -13,8 +13,8 @@ from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
 from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction
 from rollup_node.stages.protocol.types import Log
-from rollup_node.tools.fuzz import seeds
-from rollup_node.tools.fuzz.targets import LIMIT, RULES
+from rollup_node.tools.fuzz.targets import seeds
+from rollup_node.tools.fuzz.targets.batch_data import LIMIT, RULES
 
 
 @pytest.fixture

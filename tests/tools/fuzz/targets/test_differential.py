@@ -1,0 +1,38 @@
+"""Worker, process and reference decoder agree, and a difference between them fails."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from rollup_node.tools.batcher.channels import Compression, channel_body
+from rollup_node.tools.fuzz.targets import differential, seeds
+from tests.support.fuzz_targets import assert_seeds_are_accepted
+
+BODY = channel_body([seeds.batch(Random(2)), seeds.batch(Random(3))], Compression.BROTLI)
+
+
+def test_valid_inputs_are_accepted() -> None:
+    assert_seeds_are_accepted(differential.TARGETS)
+
+
+def test_another_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = differential.reference_batches
+
+    def reads_less(*arguments: Any) -> list[Any]:
+        return read(*arguments)[:-1]
+
+    monkeypatch.setattr(differential, "reference_batches", reads_less)
+    with pytest.raises(AssertionError, match="reference"):
+        differential.body(BODY)
+
+
+def test_another_worker_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = differential.run
+
+    def stops_early(task: differential.DecodeChannel) -> Any:
+        return work(differential.DecodeChannel(task.body, 10, task.brotli, task.span))
+
+    monkeypatch.setattr(differential, "run", stops_early)
+    with pytest.raises(AssertionError, match="worker"):
+        differential.body(BODY)

@@ -1,0 +1,29 @@
+"""Every target accepts the inputs that the repository keeps for it, and mutated ones."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.fuzz.corpus import FOLDER, read_corpus
+from rollup_node.tools.fuzz.runner import GENERATED, Runner
+from rollup_node.tools.fuzz.targets.table import TARGETS
+
+ROOT = Path(__file__).parents[4]
+MUTATED = 40
+MAX_CORPUS = 300_000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_accepts_its_corpus_and_mutated_inputs(name: str, tmp_path: Path) -> None:
+    corpus = read_corpus(ROOT / FOLDER, name)
+    inputs = len(corpus) + GENERATED + MUTATED
+    figures = Runner(name, TARGETS[name], tmp_path).run(corpus, 17, None, inputs)
+    assert figures.findings == []
+    assert figures.inputs == inputs
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_corpus_is_one_of_a_target_and_all_are_small() -> None:
+    files = list((ROOT / FOLDER).glob("*.txt"))
+    assert {path.stem for path in files} <= TARGETS.keys()
+    assert sum(path.stat().st_size for path in files) <= MAX_CORPUS

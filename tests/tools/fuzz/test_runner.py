@@ -1,0 +1,110 @@
+"""What a run counts, and what it does with inputs that fail."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.fuzz import __main__ as program
+from rollup_node.tools.fuzz import runner as module
+from rollup_node.tools.fuzz.corpus import read_corpus
+from rollup_node.tools.fuzz.runner import GENERATED, Runner
+from rollup_node.tools.fuzz.targets.table import TARGETS
+from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
+
+
+class RefusedError(Exception):
+    pass
+
+
+def refuses(data: bytes) -> object:
+    if b"\xff" in data:
+        raise RefusedError
+    return len(data) % 2
+
+
+def target(run: object = refuses) -> FuzzTarget:
+    return FuzzTarget("nobody", run, one_of([bytes(50)]), (RefusedError,))  # type: ignore[arg-type]
+
+
+def test_outcomes_are_counted_and_documented_errors_are_no_failures(tmp_path: Path) -> None:
+    figures = Runner("example", target(), tmp_path).run([b"\xff"], 5, None, 500)
+    assert figures.inputs == sum(figures.outcomes.values()) == 500
+    assert {name.split(":")[0] for name in figures.outcomes} == {"0", "1", "RefusedError in refuses"}
+    assert figures.findings == []
+
+
+def test_the_same_seed_gives_the_same_inputs(tmp_path: Path) -> None:
+    taken: list[list[bytes]] = []
+    for _ in range(2):
+        taken.append([])
+        Runner("example", target(taken[-1].append), tmp_path).run([b"one"], 5, None, 200)
+    assert taken[0] == taken[1]
+    assert len(set(taken[0])) > 100
+
+
+def test_each_distinct_failure_is_written_once(tmp_path: Path) -> None:
+    def fails(data: bytes) -> None:
+        assert b"\xff" not in data
+
+    figures = Runner("example", target(fails), tmp_path).run([], 5, None, 3000)
+    (kept,) = tmp_path.iterdir()
+    assert b"\xff" in kept.read_bytes()
+    assert len(figures.findings) == 1 and str(kept) in figures.findings[0]
+
+
+def test_an_input_that_takes_too_long_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(data: bytes) -> None:
+        while data:
+            pass
+
+    monkeypatch.setattr(module, "MAX_INPUT_SECONDS", 0.02)
+    figures = Runner("example", target(hangs), tmp_path).run([b"x"], 5, None, 1)
+    assert "TooSlowError" in figures.findings[0]
+
+
+def test_an_input_that_takes_too_much_memory_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_INPUT_MEMORY", -1)
+    figures = Runner("example", target(), tmp_path).run([b"x"], 5, None, 1)
+    assert "TooMuchMemoryError" in figures.findings[0]
+
+
+def test_a_run_ends_in_time(tmp_path: Path) -> None:
+    began = time.monotonic()
+    figures = Runner("example", target(), tmp_path).run([], 5, 0.1, None)
+    assert 0.1 <= time.monotonic() - began < 5
+    assert figures.inputs > GENERATED
+
+
+# --- the command line ----------------------------------------------------------------------------------------------
+
+
+def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    report, corpus = tmp_path / "report", tmp_path / "corpus"
+    given = ["run", "--target", "rlp", "--inputs", "90", "--corpus", str(corpus), "--failures", str(tmp_path)]
+    assert program.main([*given, "--report", str(report)]) == 0
+    assert capsys.readouterr().out.startswith("rlp ")
+    assert program.main(["table", str(report)]) == 0
+    assert "| rlp | 90 |" in capsys.readouterr().out
+
+
+def test_seeds_are_written_and_files_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    corpus, file = tmp_path / "corpus", tmp_path / "input"
+    assert program.main(["seeds", "--target", "rlp", "--inputs", "20", "--corpus", str(corpus)]) == 0
+    assert read_corpus(corpus, "rlp")
+    file.write_bytes(b"\x05")
+    assert program.main(["replay", "--target", "rlp", str(file)]) == 0
+    assert f"{file}: None" in capsys.readouterr().out
+
+
+def test_list_names_every_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*TARGETS]
+
+
+def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "rlp.txt").write_text("?")
+    assert program.main(["run", "--target", "rlp", "--inputs", "1", "--corpus", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "fuzz: rlp.txt, line 1: not base64\n"
+    with pytest.raises(SystemExit):
+        program.main(["run", "--target", "nothing"])

@@ -1,0 +1,111 @@
+"""Runs one target over many inputs, and notes what they end in."""
+
+import signal
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from resource import RUSAGE_SELF, getrusage
+from types import FrameType
+
+from rollup_node.tools.fuzz.mutations import mutated
+from rollup_node.tools.fuzz.report import Figures
+from rollup_node.tools.fuzz.targets.target import FuzzTarget
+
+GENERATED = 40
+"""Valid inputs that are generated besides those of the corpus."""
+MAX_POOL = 400
+"""Inputs that are mutated: an input with an outcome that no other had joins them."""
+MAX_INPUT_SECONDS = 5.0
+"""Seconds of CPU time of one input."""
+MAX_INPUT_MEMORY = 200_000
+"""KB by which one input may raise the peak memory of the process."""
+
+
+class TooSlowError(Exception):
+    """An input takes more than MAX_INPUT_SECONDS."""
+
+
+class TooMuchMemoryError(Exception):
+    """An input raises the peak memory by more than MAX_INPUT_MEMORY."""
+
+
+class Runner:
+    """Feeds inputs to one target. Each distinct failing input is written to `failures`."""
+
+    def __init__(self, name: str, target: FuzzTarget, failures: Path) -> None:
+        self.figures = Figures(name)
+        self._target, self._failures = target, failures
+        self._failed: set[str] = set()
+        self._peak = getrusage(RUSAGE_SELF).ru_maxrss
+
+    def run(self, corpus: Sequence[bytes], seed: int, seconds: float | None, inputs: int | None) -> Figures:
+        """Runs valid inputs, then mutated ones, until `seconds` or `inputs` are over; the same seed and corpus give
+        the same inputs. Raises OSError when a failing input cannot be written."""
+        chance, target = Random(f"{self.figures.target}/{seed}"), self._target
+        pool = [*corpus, *(target.seed(chance) for _ in range(GENERATED))]
+        first, began = len(pool), time.monotonic()
+        previous = signal.signal(signal.SIGVTALRM, _too_slow)
+        try:
+            while inputs is None or self.figures.inputs < inputs:
+                number = self.figures.inputs
+                if seconds is not None and not number & 63 and time.monotonic() - began >= seconds:
+                    break
+                data = pool[number] if number < first else mutated(chance, chance.choice(pool), pool, target.tokens)
+                if self.run_input(data) and number >= first and len(pool) < MAX_POOL:
+                    pool.append(data)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, previous)
+        self.figures.seconds += time.monotonic() - began
+        self.figures.peak_mb = self._peak // 1024
+        return self.figures
+
+    def run_input(self, data: bytes) -> bool:
+        """Runs one input; whether its outcome is new. Raises OSError when a failing input cannot be written."""
+        figures = self.figures
+        figures.inputs += 1
+        began = time.thread_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, MAX_INPUT_SECONDS)
+        try:
+            outcome = str(self._target.run(data))
+            self._check_memory()
+        except self._target.errors as error:
+            outcome = f"{type(error).__name__} in {_place(error)}"
+        except (Exception, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            outcome = f"FAILED: {type(error).__name__} in {_place(error)}"
+            self._note_failure(outcome, error, data)
+        figures.slowest_ms = max(figures.slowest_ms, 1000 * (time.thread_time() - began))
+        figures.outcomes[outcome] = seen = figures.outcomes.get(outcome, 0) + 1
+        return seen == 1
+
+    def _check_memory(self) -> None:
+        peak = getrusage(RUSAGE_SELF).ru_maxrss
+        grown, self._peak = peak - self._peak, peak
+        if grown > MAX_INPUT_MEMORY:
+            raise TooMuchMemoryError(f"{grown} KB")
+
+    def _note_failure(self, outcome: str, error: BaseException, data: bytes) -> None:
+        if outcome in self._failed:
+            return
+        self._failed.add(outcome)
+        path = self._failures / f"{self.figures.target}-{len(self._failed)}.bin"
+        self._failures.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        last = "".join(traceback.format_exception(error)[-3:])
+        self.figures.findings.append(f"{self.figures.target}: input {self.figures.inputs}, written to {path}: {last}")
+
+
+def _too_slow(number: int, frame: FrameType | None) -> None:
+    raise TooSlowError(f"more than {MAX_INPUT_SECONDS:g} s of CPU time")
+
+
+def _place(error: BaseException) -> str:
+    """Function and line where an error was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "nowhere" if trace is None else f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"

@@ -1,0 +1,1 @@
+"""The fuzz targets, by what sends the bytes that they read."""

@@ -1,0 +1,116 @@
+"""Answers of L1 endpoints: blocks, receipts, heads, proofs, and batches of answers."""
+
+from random import Random
+
+import orjson
+
+from rollup_node.ipc.wire.codec import Codec
+from rollup_node.stages.io.json_answers import RpcFailure, answered_ids, decode_answer, decode_batch, failure_in
+from rollup_node.stages.l1.runtime_config import proven_value, stored_value
+from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Result, Task, VerifyBlock, VerifyReceipts, run
+from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result, verify_block_ref
+from rollup_node.stages.protocol.answer_limits import HEADER, SMALL
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.fuzz.targets.chain_seeds import (
+    ACCOUNT_NODE,
+    L1_FILTER,
+    NUMBER,
+    SLOT_NODE,
+    STATE_ROOT,
+    answer,
+    l1_seed,
+)
+from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
+
+TASKS, RESULTS = Codec(Task), Codec(Result)
+CALLS = (("eth_getBlockByNumber", ("0x1", False)), ("eth_getBlockByNumber", ("0x2", False)))
+
+
+def block(data: bytes) -> object:
+    """A block, verified and trusted, by way of the codec as in a worker."""
+    outcomes = []
+    for trust in (False, True):
+        result = _worked(VerifyBlock(NUMBER, data, trust, L1_FILTER))
+        outcomes.append(type(result).__name__)
+    return outcomes
+
+
+def receipts(data: bytes) -> object:
+    """Receipts of the block of the seeds."""
+    result = _worked(VerifyReceipts(_BLOCK, data, L1_FILTER))
+    return type(result).__name__
+
+
+def head(data: bytes) -> object:
+    """An answer to a poll for a head."""
+    return verify_block_ref(parse_result(data, HEADER), data[-1:] == b"\n").number == NUMBER
+
+
+def proof(data: bytes) -> None:
+    """A proof of a storage slot, and a storage value."""
+    found = parse_result(data, SMALL)
+    try:
+        stored_value(found)
+    except InvalidDataError:
+        proven_value(found, STATE_ROOT, bytes(20), bytes(32))
+
+
+def batch(data: bytes) -> object:
+    """An answer to a batch, the ids in a message of a WebSocket, and the error of an HTTP body."""
+    failure = failure_in(data)
+    assert failure is None or len(failure.message) <= 500
+    try:
+        ids = answered_ids(data, 1000)
+    except MalformedJsonError:
+        ids = []
+    found = decode_batch(data, (1, 2), CALLS, dict[str, str] | None, HEADER.times(2))
+    return len(ids or ()), [type(each).__name__ for each in found]
+
+
+def chain_id(data: bytes) -> object:
+    """A short answer."""
+    return type(decode_answer(data, 1, "eth_chainId", str, SMALL)).__name__
+
+
+def _worked(task: Task) -> Result:
+    return RESULTS.decode(RESULTS.encode(run(TASKS.decode(TASKS.encode(task)))))  # type: ignore[no-any-return]
+
+
+def _prepared() -> VerifiedBlock:
+    found = run(VerifyBlock(NUMBER, answer(l1_seed().block), False, L1_FILTER))
+    assert not isinstance(found, Invalid), found.reason
+    assert isinstance(found, NeedsReceipts)
+    return found.block
+
+
+_BLOCK = _prepared()
+_PROOF = {
+    "accountProof": [to_hex(ACCOUNT_NODE)],
+    "storageProof": [{"key": "0x0", "value": "0x5", "proof": [to_hex(SLOT_NODE)]}],
+}
+_BATCH = [
+    {"jsonrpc": "2.0", "id": 2, "error": {"code": -32000, "message": "header not found", "data": {"a": 1}}},
+    {"jsonrpc": "2.0", "id": 1, "result": {"number": "0x1"}},
+]
+_RAW = [to_hex(b"\xc0"), "0x02c0"]
+FAILURES = (InvalidDataError, MalformedJsonError, RpcFailure)
+
+
+def _head(chance: Random) -> bytes:
+    found = {name: value for name, value in l1_seed().block.items() if name != "transactions"}
+    return answer(found) + chance.choice((b"", b"\n"))
+
+
+ENDPOINT = "L1 endpoint"
+TARGETS = {
+    "l1-block": FuzzTarget(ENDPOINT, block, one_of([answer(l1_seed().block)]), (), JSON_TOKENS),
+    "l1-receipts": FuzzTarget(ENDPOINT, receipts, one_of([answer(l1_seed().receipts), answer(_RAW)]), (), JSON_TOKENS),
+    "l1-head": FuzzTarget(ENDPOINT, head, _head, (InvalidDataError,), JSON_TOKENS),
+    "l1-proof": FuzzTarget(ENDPOINT, proof, one_of([answer(_PROOF), answer("0x05")]), (InvalidDataError,), JSON_TOKENS),
+    "json-rpc-batch": FuzzTarget(ENDPOINT, batch, one_of([orjson.dumps(_BATCH)]), FAILURES, JSON_TOKENS),
+    "json-rpc-answer": FuzzTarget(
+        ENDPOINT, chain_id, one_of([answer("0x1"), orjson.dumps(_BATCH[0])]), FAILURES, JSON_TOKENS
+    ),
+}
+"""The targets by name."""

@@ -1,0 +1,255 @@
+"""Files that a node reads again: state, secrets, process lists and databases, damaged or written by somebody else."""
+
+import atexit
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.node.history.manifest import ManifestError, decode_manifest
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.setup.chain import _dependencies_of_file
+from rollup_node.node.setup.jwt_secret import stored_jwt_secret
+from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
+from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
+from rollup_node.stages.engine.safedb.entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
+from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
+from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata, PeerScores
+from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SigningRequest
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.fuzz.targets.chain_seeds import rollup
+from rollup_node.tools.fuzz.targets.discovery import _STRANGER_RECORD
+from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
+
+GENESIS = rollup().genesis.l2.hash
+PEER = NetworkIdentity(b"\x01" * 32)
+EARLIER_FILES = ("-wal", "-shm", "-journal")
+
+
+class Scratch:
+    """A folder of this user alone, in memory where the system has a file system there. It goes with the process."""
+
+    def __init__(self) -> None:
+        memory = Path("/dev/shm")
+        self.folder = Path(mkdtemp(prefix="rollup-node-fuzz-", dir=memory if memory.is_dir() else None))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def file(self, name: str, data: bytes) -> str:
+        """The path of a file with these bytes."""
+        path = self.folder / name
+        for end in EARLIER_FILES:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{path}{end}")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.write(descriptor, data)
+        os.close(descriptor)
+        return str(path)
+
+    def made(self, name: str, make: Callable[[str], None]) -> bytes:
+        """The bytes of a file that a function makes."""
+        path = self.folder / name
+        make(str(path))
+        found = path.read_bytes()
+        path.unlink()
+        return found
+
+
+@cache
+def scratch() -> Scratch:
+    """The folder of this process."""
+    return Scratch()
+
+
+# --- state, secrets, lists -----------------------------------------------------------------------------------------
+
+
+def admin_state(data: bytes) -> object:
+    """The file of `rpc.admin-state`: a change is stored whatever the file holds."""
+    path = scratch().file("admin", data)
+    return AdminStateFile(path).load().sequencer_started
+
+
+def jwt_secret(data: bytes) -> object:
+    """The file of a JWT secret."""
+    found = stored_jwt_secret(scratch().file("jwt", data))
+    assert found is None or len(found.secret) == 32
+    return found is None
+
+
+def network_key(data: bytes) -> object:
+    """The file of the network key."""
+    config: Any = SimpleNamespace(priv_raw=None, priv_path=scratch().file("key", data))
+    return len(load_identity(config).identity.secret)
+
+
+def processes(data: bytes) -> object:
+    """The list of a node's processes in its runtime directory."""
+    scratch().file(PROCESSES, data)
+    return min(3, len(read_processes(scratch().folder)))
+
+
+def profile(data: bytes) -> object:
+    """The request for a profile, and the profile of a process."""
+    files = ProfileFiles(scratch().folder)
+    scratch().file(_REQUEST_NAME, data)
+    scratch().file(_ANSWER_NAME, data)
+    return files.read_request() is None, files.read_answer(1, "x") is None
+
+
+def dependency_set(data: bytes) -> object:
+    """The file of `interop.dependency-set`."""
+    return min(3, len(_dependencies_of_file(scratch().file("set", data)).chains))
+
+
+def manifest(data: bytes) -> object:
+    """The manifest of a range of a history."""
+    return len(decode_manifest(data).files)
+
+
+# --- databases -----------------------------------------------------------------------------------------------------
+
+
+def safe_heads(data: bytes) -> object:
+    """The database of safe heads."""
+    store = SafeHeadStore(scratch().file("safe", data), rollup())
+    try:
+        store.find(FindSafeHeads(5))
+        store.write(RecordSafeHead(_entry(70)))
+        return store.at_l1(60) is None
+    finally:
+        store.close()
+
+
+def peerstore(data: bytes) -> object:
+    """The peer store."""
+    store = PeerStore(scratch().file("peers", data))
+    try:
+        store.load_gater()
+        for peer in store.peers():
+            store.addresses(peer), store.scores(peer), store.metadata(peer), store.identify_record(peer)
+        store.collect_garbage()
+        return store.problem is None
+    finally:
+        store.close()
+
+
+def node_database(data: bytes) -> object:
+    """The database of nodes that were discovered."""
+    store = NodeDatabase(scratch().file("nodes", data))
+    try:
+        found = store.nodes(), store.local_enr(_STRANGER_RECORD.node_id)
+        return len(found[0]), found[1] is None, store.problem is None
+    finally:
+        store.close()
+
+
+def signed_blocks(data: bytes) -> object:
+    """The file of signed blocks: a block is decided about whatever the file holds."""
+    store = SignedBlocksFile(GENESIS, scratch().file("signed", data))
+    try:
+        request = SigningRequest(_block(9, 1), _block(8, 0)._replace(fate=BlockFate.ANCESTOR), 8)
+        return store.decide(request, lambda number: None) is None, store.problem is None
+    finally:
+        store.close()
+
+
+def _entry(number: int) -> SafeHeadEntry:
+    return SafeHeadEntry(BlockId(number, b"\x01" * 32), BlockId(2 * number, b"\x02" * 32))
+
+
+def _block(number: int, branch: int) -> BlockRecord:
+    block_hash, parent = bytes((number, branch)) * 16, bytes((number - 1, 0)) * 16
+    return BlockRecord(number, block_hash, parent, BlockId(5, bytes(32)))
+
+
+def _make_safe_heads(path: str) -> None:
+    store = SafeHeadStore(path, rollup())
+    for number in range(50, 60):
+        store.write(RecordSafeHead(_entry(number)))
+    store.close()
+
+
+def _make_peerstore(path: str) -> None:
+    store = PeerStore(path)
+    store.save_identity(PEER)
+    for number in range(5):
+        peer = NetworkIdentity(bytes((number + 2,)) * 32).peer_id
+        store.add_addresses(peer, [tcp_multiaddr("192.0.2.1", 9222)], 1e9)
+        store.set_scores(peer, PeerScores(), 1e9)
+        store.set_metadata(peer, PeerMetadata("enr:-a", 901))
+    store.close()
+
+
+def _make_nodes(path: str) -> None:
+    store = NodeDatabase(path)
+    store.update_nodes([_STRANGER_RECORD], [])
+    store.save_local_enr(_STRANGER_RECORD)
+    store.close()
+
+
+def _make_signed_blocks(path: str) -> None:
+    store = SignedBlocksFile(GENESIS, path)
+    for number in range(6, 9):
+        parent = _block(number - 1, 0)._replace(fate=BlockFate.ANCESTOR)
+        store.decide(SigningRequest(_block(number, 0), parent, 5), lambda number: None)
+    store.close()
+
+
+@cache
+def _database(name: str) -> bytes:
+    makers = {
+        **{"safe": _make_safe_heads, "peers": _make_peerstore, "nodes": _make_nodes, "signed": _make_signed_blocks}
+    }
+    return scratch().made(name, makers[name])
+
+
+def _seed(name: str) -> Callable[[Random], bytes]:
+    return lambda chance: _database(name)
+
+
+_REQUEST_NAME, _ANSWER_NAME = "request.profile", "1.x.profile"
+_STATE = {"number": 1, "hash": "00"}
+_POINT = {"l1": _STATE, "safe": _STATE, "origin": _STATE, "system_config": "00", "channels": []}
+_MANIFEST = {
+    **{"config": "00", "version": "1", "first": 1, "last": 2, "start": _POINT, "end": _POINT, "l2_blocks": 5},
+    **{"files": [{"path": "a", "table": "b", "rows": 1, "size": 2, "sha256": "00"}], "seconds": 1.5},
+}
+_PROCESS = {"role": "l1", "copy": 0, "pid": 2**22 + 1, "incarnation": 1, "started": 1.5, "start_ticks": 5}
+FILE, STORE = "who may write the file", (StoreError,)
+TARGETS = {
+    "admin-state": FuzzTarget(
+        *(FILE, admin_state, one_of([b'{"sequencerStarted":true}', b"{}"]), (AdminStateError,), JSON_TOKENS)
+    ),
+    "jwt-secret": FuzzTarget(FILE, jwt_secret, one_of([b"0x" + b"ab" * 32, b" " + b"cd" * 32 + b"\n"]), (OptionError,)),
+    "network-key": FuzzTarget(FILE, network_key, one_of([b"0x" + b"ab" * 32, b"01" * 32]), (IdentityFileError,)),
+    "process-list": FuzzTarget(FILE, processes, one_of([orjson.dumps([_PROCESS])]), (), JSON_TOKENS),
+    "profile-file": FuzzTarget(FILE, profile, one_of([msgspec.msgpack.encode([1, "cpu", 5.0])])),
+    "dependency-set": FuzzTarget(
+        FILE, dependency_set, one_of([b'{"dependencies":{"901":{},"902":{}}}']), (OptionError,), JSON_TOKENS
+    ),
+    "history-manifest": FuzzTarget(
+        FILE, manifest, one_of([orjson.dumps(_MANIFEST)]), (ManifestError, UnicodeDecodeError), JSON_TOKENS
+    ),
+    "safe-heads": FuzzTarget(FILE, safe_heads, _seed("safe"), (StoreError, HistoryUnavailableError)),
+    "peerstore": FuzzTarget(FILE, peerstore, _seed("peers"), STORE),
+    "node-database": FuzzTarget(FILE, node_database, _seed("nodes"), STORE),
+    "signed-blocks": FuzzTarget(FILE, signed_blocks, _seed("signed"), STORE),
+}
+"""The targets by name."""

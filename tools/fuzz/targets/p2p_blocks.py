@@ -1,0 +1,143 @@
+"""Gossip, blocks, and requests for blocks."""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import msgspec
+
+from rollup_node.stages.p2p.blocks import block_message, ssz
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
+from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.validation import BlockValidator
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    RpcDecodeError,
+    Subscription,
+    decode_rpc,
+    encode_rpc,
+)
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.tools.fuzz.targets.chain_seeds import GENESIS_TIME, L2_CHAIN, payload, rollup
+from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
+
+SIGNER = LocalSigner(b"\x11" * 32)
+LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
+RPC = encode_rpc(
+    Rpc(
+        [Subscription("/t", True), Subscription("/u", False)],
+        [PubsubMessage("/t", b"some block"), PubsubMessage("/t", b"")],
+        ControlMessage([IHave("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
+    )
+)
+
+
+def _config(version: int) -> RollupConfig:
+    """A chain whose blocks have that version."""
+    names = [*rollup().fork_times]
+    kept = names[: names.index(LAST_FORK[version]) + 1]
+    return msgspec.structs.replace(rollup(), fork_times={name: GENESIS_TIME for name in kept})
+
+
+def gossip(data: bytes) -> object:
+    """An RPC of gossipsub: what is read encodes to one that is read as the same, but for the mark of an author, which
+    we never send."""
+    found = decode_rpc(data)
+    plain = found._replace(messages=tuple(each._replace(is_signed=False) for each in found.messages))
+    assert decode_rpc(encode_rpc(plain)) == plain
+    return len(found.messages), len(found.subscriptions), found.control is None
+
+
+def snappy_block(data: bytes) -> object:
+    """The block format of snappy."""
+    return _checked(snappy.decompress(data))
+
+
+def snappy_frames(data: bytes) -> object:
+    """The framed format of snappy."""
+    return _checked(snappy.decompress_framed(data))
+
+
+def _checked(found: bytes | SnappyFailure) -> object:
+    if isinstance(found, SnappyFailure):
+        return found.name
+    assert len(found) <= snappy.MAX_BYTES
+    return "bytes"
+
+
+def block(version: int, data: bytes) -> object:
+    """A block in SSZ: what is read encodes to the same bytes, but for withdrawals, which no block has."""
+    found = block_message.decode_signed_part(data, version)
+    if not found.withdrawal_count:
+        assert ssz.encode(found.payload, version) == (data[32:] if version >= 3 else data)
+    return len(found.payload.transactions) > 1
+
+
+def signed_block(data: bytes) -> object:
+    """A block with a valid signature, as a malicious sequencer could send it."""
+    signers = UnsafeBlockSigners()
+    signers.update(SIGNER.address, 0.0)
+    validator = BlockValidator(_CONFIG, signers)
+    found = validator.validate(4, SIGNER.sign(L2_CHAIN, data) + data, GENESIS_TIME + 2, 0.0)
+    return found.result.name, None if found.failure is None else found.failure.name
+
+
+def unsigned_block(data: bytes) -> object:
+    """A compressed gossip message as any peer sends it."""
+    validator = BlockValidator(_CONFIG, UnsafeBlockSigners())
+    found = validator.validate(4, snappy.decompress(data), GENESIS_TIME + 2, 0.0)
+    return found.result.name, None if found.failure is None else found.failure.name
+
+
+def response(data: bytes) -> object:
+    """A response to a request for block 1."""
+    found = payload_by_number.decode_response(_CONFIG, 1, data)
+    assert not isinstance(found, BlockFound) or found.payload.block_number == 1
+    return type(found).__name__
+
+
+def request(data: bytes) -> object:
+    """A request for a block."""
+    found = payload_by_number.decode_request(data)
+    assert found is None or payload_by_number.encode_request(found) == data
+    return found is None
+
+
+_CONFIG = _config(4)
+_PARTS = {version: block_message.encode_signed_part(payload(version), version) for version in block_message.VERSIONS}
+_MESSAGE = snappy.compress(SIGNER.sign(L2_CHAIN, _PARTS[4]) + _PARTS[4])
+_FRAMED = snappy.compress_framed(_PARTS[4])
+_RESPONSE = payload_by_number.encode_block(_CONFIG, payload(4))
+
+
+def _request(chance: Random) -> bytes:
+    return payload_by_number.encode_request(chance.randrange(1 << 40))
+
+
+def _reader(version: int) -> Callable[[bytes], object]:
+    return partial(block, version)
+
+
+PEER = "P2P peer"
+TARGETS = {
+    "gossip-rpc": FuzzTarget(PEER, gossip, one_of([RPC]), (RpcDecodeError,)),
+    "snappy": FuzzTarget(PEER, snappy_block, one_of([_MESSAGE, snappy.compress(bytes(300))])),
+    "snappy-frames": FuzzTarget(PEER, snappy_frames, one_of([_FRAMED])),
+    **{
+        f"block-v{version}": FuzzTarget(PEER, _reader(version), one_of([part]), (SszError,))
+        for version, part in _PARTS.items()
+    },
+    "gossip-block": FuzzTarget(PEER, unsigned_block, one_of([_MESSAGE])),
+    "signed-block": FuzzTarget("sequencer key", signed_block, one_of([_PARTS[4]])),
+    "block-response": FuzzTarget(PEER, response, one_of([_RESPONSE, b"\x01"])),
+    "block-request": FuzzTarget(PEER, request, _request),
+}
+"""The targets by name."""

@@ -1,0 +1,213 @@
+"""Answers of the services that a node may use, and HTTP itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from functools import cache
+from random import Random
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from zlib import compress
+
+import msgspec
+
+from rollup_node.node.inspect.status_client import StatusClient, StatusError
+from rollup_node.stages.blobs.config import DaServerConfig
+from rollup_node.stages.blobs.process.da_client import DaClient
+from rollup_node.stages.io.endpoint_errors import EndpointError
+from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, decompressed
+from rollup_node.stages.io.http_connection import HttpConnection, HttpError
+from rollup_node.stages.io.json_answers import decode_answer
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.web_socket import _clock_difference
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
+from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
+from rollup_node.stages.protocol.answer_limits import SMALL
+from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.fuzz.targets.chain_seeds import answer
+from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
+from rollup_node.tools.status_page.scenes import SCENES, scene
+
+T = TypeVar("T")
+SIGNER = LocalSigner(b"\x11" * 32)
+CHAIN, HASH = 901, b"\x05" * 32
+INPUT = b"the input of a commitment"
+MAX_STEPS = 10_000
+MAX_BODY = 1 << 20
+ENCODINGS = ("", "identity", "gzip", "deflate", "br", "GZIP")
+
+
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing but its next turn."""
+    for _ in range(MAX_STEPS):
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+    coroutine.close()
+    raise AssertionError("the coroutine goes on and on")
+
+
+class _Answered:
+    """Takes the place of a signer's JSON-RPC client: every call is answered with the same bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def call(self, method: str, *params: object, timeout: float) -> Any:
+        try:
+            return decode_answer(self._data, 1, method, Any, SMALL)
+        except MalformedJsonError as error:
+            raise EndpointError("signer", str(error)) from None
+
+
+def signer(data: bytes) -> object:
+    """The answer of a remote signer: a signature is one of its address, or an error."""
+    client = RemoteSigner(SignerConfig("http://127.0.0.1:1", SIGNER.address, tls_enabled=False))
+    client._client = _Answered(data)  # type: ignore[assignment]
+    try:
+        assert len(finished(client.version())) <= 500
+    except SigningError:
+        assert len(finished(client.sign_block(CHAIN, HASH))) == 65
+        return "signature"
+    return "version"
+
+
+def da_input(data: bytes) -> object:
+    """The body of a DA server's answer, in pieces. The first byte chooses the commitment."""
+    keccak = not data or data[0] & 1
+    commitment = keccak_commitment(INPUT) if keccak else Commitment(1, b"generic")
+    found = finished(_da_client()._read(_Body(data[1:]), commitment, MAX_BODY, bool(keccak)))  # type: ignore[arg-type]
+    return type(found).__name__
+
+
+class _Body:
+    """A response of aiohttp with a body in pieces."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.content = SimpleNamespace(iter_any=self._pieces)
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        for at in range(0, len(self._data), 7):
+            yield self._data[at : at + 7]
+
+    def close(self) -> None:
+        """Nothing is left to read."""
+
+
+@cache
+def _da_client() -> DaClient:
+    return DaClient(DaServerConfig("http://127.0.0.1:1"), Meter("blobs"))
+
+
+def status(data: bytes) -> object:
+    """What `rollup-node status` reads of a node."""
+    client = StatusClient("http://127.0.0.1:1")
+
+    async def get() -> bytes:
+        return data
+
+    client._get = get  # type: ignore[method-assign]
+    return type(_loop().run_until_complete(client.fetch())).__name__
+
+
+def compressed_body(data: bytes) -> object:
+    """A body whose encoding the first byte chooses; the limit holds after decompression."""
+    encoding = ENCODINGS[data[0] % len(ENCODINGS)] if data else ""
+    found = finished(decompressed(bytearray(data[1:]), encoding, MAX_BODY))
+    assert len(found) <= MAX_BODY
+    return len(found) > 0
+
+
+def http_response(data: bytes) -> object:
+    """The bytes that a server sends on a connection, and then its end."""
+    return _loop().run_until_complete(_exchange(data))
+
+
+class _Transport(asyncio.Transport):
+    """A connection whose other end takes all that it is sent."""
+
+    is_closed = False
+
+    def write(self, data: Any) -> None:
+        """Is sent."""
+
+    def abort(self) -> None:
+        """Closes it."""
+        self.is_closed = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+async def _exchange(data: bytes) -> object:
+    connection = HttpConnection()
+    connection.connection_made(_Transport())
+    deadline = asyncio.get_running_loop().time() + 60
+    asking = asyncio.ensure_future(connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", MAX_BODY, deadline))
+    await asyncio.sleep(0)
+    half = len(data) // 2
+    for piece in (data[:half], data[half:]):
+        if connection.is_open and piece:
+            connection.data_received(piece)
+    connection.connection_lost(None)
+    found = await asking
+    assert len(found.body) <= MAX_BODY * 257 // 256 + 1024
+    return found.status // 100
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
+
+
+def date(data: bytes) -> object:
+    """The Date of a response, of which the difference of the clocks is made."""
+    return _clock_difference({"Date": data.decode("latin-1")}, 1.7e9) is None
+
+
+_SIGNATURE = to_hex(SIGNER._sign(signing_hash_of(CHAIN, HASH)))
+_HTTP = (
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Encoding: gzip\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 503 x\r\nRetry-After: 5\r\n\r\nbusy",
+)
+_DATES = (b"Wed, 21 Oct 2015 07:28:00 GMT", b"Sun Nov  6 08:49:37 1994", b"21 Oct 15 07:28 +9999")
+
+
+def _status(chance: Random) -> bytes:
+    return _statuses()[chance.randrange(len(SCENES))]
+
+
+@cache
+def _statuses() -> list[bytes]:
+    return [msgspec.json.encode(scene(name).status) for name in SCENES]
+
+
+def _input(chance: Random) -> bytes:
+    return chance.choice((b"\1" + INPUT, b"\0" + INPUT, b"\1" + chance.randbytes(50)))
+
+
+def _compressed(chance: Random) -> bytes:
+    kind = chance.randrange(len(ENCODINGS))
+    size = chance.choice((10, 1000, 1000, 2 * MAX_BODY))
+    return bytes((kind,)) + compress(bytes(size), wbits=31 if kind in (2, 5) else 15)
+
+
+TARGETS = {
+    "signer-answer": FuzzTarget(
+        "remote signer", signer, one_of([answer(_SIGNATURE), answer("v1")]), (SigningError,), JSON_TOKENS
+    ),
+    "da-input": FuzzTarget("DA server", da_input, _input, (EndpointError,)),
+    "status-json": FuzzTarget("a node", status, _status, (StatusError,), JSON_TOKENS),
+    "compressed-body": FuzzTarget("any endpoint", compressed_body, _compressed, (BodyTooLargeError, BodyEncodingError)),
+    "http-response": FuzzTarget("any endpoint", http_response, one_of(_HTTP), (HttpError, BodyTooLargeError)),
+    "http-date": FuzzTarget("any endpoint", date, one_of(_DATES)),
+}
+"""The targets by name."""
