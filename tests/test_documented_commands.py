@@ -26,7 +26,15 @@ ELSEWHERE = {"history", "devnet"}
 """Commands that test_documents.py compares with their flags, and that are run in their own tests."""
 
 URL = "http://127.0.0.1:1"
-VALUES = {"URL": URL, "N": "6582895", "M": "6582952", "CODE": "BLOB-EXPIRED", "l2_blocks.json": "blocks.json"}
+VALUES = {
+    "URL": URL,
+    "N": "6582895",
+    "M": "6582952",
+    "A": "6582895",
+    "B": "6582952",
+    "CODE": "BLOB-EXPIRED",
+    "l2_blocks.json": "blocks.json",
+}
 NODE = [f"--l2={URL}", f"--l1.beacon={URL}", "--network=op-sepolia"]
 
 

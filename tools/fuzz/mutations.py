@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Literal
 
 NUMBERS = (b"\x00", b"\x01", b"\x7f", b"\x80", b"\xb7", b"\xbb\xff\xff\xff\xff", b"\xc0", b"\xf7", b"\xff" * 8)
 MAX_CHANGES = 4
 _VALUE = re.compile(rb'"[^"]*"|-?\d+|true|false|null|\[[^][]*\]|\{[^{}]*\}')
 _DIGIT = re.compile(rb"(?<=[0-9a-fx])[0-9a-f]")
 _WIDTHS = (1, 1, 2, 4, 8)
+_ORDERS: tuple[Literal["big", "little"], ...] = ("big", "little")
 
 Mutation = Callable[[Random, bytearray, Sequence[bytes]], None]
 
@@ -77,7 +79,7 @@ def _number(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
 
 def _change_length(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
     """Makes a number a little larger or smaller, or half or twice as large, as damaged lengths are."""
-    width, order = chance.choice(_WIDTHS), chance.choice(("big", "little"))
+    width, order = chance.choice(_WIDTHS), chance.choice(_ORDERS)
     at = chance.randrange(len(data) + 1)
     old = int.from_bytes(data[at : at + width], order)
     new = (old + 1, old - 1, 2 * old, old // 2, old + width, len(data))[chance.randrange(6)]

@@ -11,7 +11,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.forks.order import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
@@ -116,7 +116,7 @@ def payload(version: int = 4, number: int = 1) -> ExecutionPayload:
 @cache
 def l1_seed() -> L1Seed:
     """An L1 block with two transactions, of which one is to the inbox and one emits an update of the system config."""
-    transactions = [LEGACY_TO_INBOX, SET_CODE]
+    transactions: list[dict[str, Any]] = [LEGACY_TO_INBOX, SET_CODE]
     encoded = [transaction_from_json(each) for each in transactions]
     logs = [_log(SYSTEM_CONFIG, CONFIG_UPDATE_TOPIC), _log(b"\x09" * 20, L1_TOPIC)]
     bloom = bytes(256)

@@ -64,7 +64,7 @@ def static_peers(data: bytes) -> object:
 
 
 _ADDRESS = "0x" + "11" * 20
-_ALT_DA = {"da_challenge_contract_address": _ADDRESS, "da_commitment_type": "KeccakCommitment"}
+_ALT_DA: dict[str, object] = {"da_challenge_contract_address": _ADDRESS, "da_commitment_type": "KeccakCommitment"}
 _ALT_DA |= {"da_challenge_window": 5, "da_resolve_window": 6}
 _GENESIS_SYSTEM = {"batcherAddr": _ADDRESS, "scalar": "0x" + "01" * 32, "gasLimit": 30_000_000}
 

@@ -3,7 +3,7 @@ descriptors of shared memory in them."""
 
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -24,7 +24,10 @@ from rollup_node.tools.fuzz.targets import seeds
 from rollup_node.tools.fuzz.targets.target import FuzzTarget
 
 RULES = SpanRules(seeds.CHAIN_ID, seeds.GENESIS_TIME, seeds.BLOCK_TIME)
-CODECS = [Codec(union) for channel in CHANNELS for union in (channel.up, channel.down) if union is not None]
+UNIONS = [union for channel in CHANNELS for union in (channel.up, channel.down) if union is not None]
+CODECS = [Codec(union) for union in UNIONS]
+KINDS: list[tuple[type[msgspec.Struct], ...]] = [get_args(union) or (union,) for union in UNIONS]
+"""The types of messages of each codec."""
 
 
 def header(data: bytes) -> object:
@@ -82,13 +85,13 @@ def _header(chance: Random) -> bytes:
 def _payload(chance: Random) -> bytes:
     """A message of every channel is reached by mutation of its tag; the valid ones are those of work."""
     task = DecodeChannel(seeds.body(chance), 1_000_000, True, RULES)
-    number = next(index for index, codec in enumerate(CODECS) if DecodeChannel in codec._types)
+    number = next(index for index, kinds in enumerate(KINDS) if DecodeChannel in kinds)
     if chance.random() < 0.5:
         return bytes((number,)) + msgspec.msgpack.encode(task)
     if chance.random() < 0.5:
         return bytes((number - 1,)) + msgspec.msgpack.encode(run(task))
     kind = chance.randrange(len(CODECS))
-    name = chance.choice(CODECS[kind]._types).__struct_config__.tag
+    name = chance.choice(KINDS[kind]).__struct_config__.tag
     return bytes((kind,)) + msgspec.msgpack.encode([name, *chance.choice(_FIELDS)])
 
 

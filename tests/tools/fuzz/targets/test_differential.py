@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from rollup_node.tools.fuzz.targets import differential, seeds
+from rollup_node.tools.fuzz.targets.reference import reference_batches
 from tests.support.fuzz_targets import assert_seeds_are_accepted
 
 BODY = channel_body([seeds.batch(Random(2)), seeds.batch(Random(3))], Compression.BROTLI)
@@ -17,10 +19,8 @@ def test_valid_inputs_are_accepted() -> None:
 
 
 def test_another_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = differential.reference_batches
-
     def reads_less(*arguments: Any) -> list[Any]:
-        return read(*arguments)[:-1]
+        return reference_batches(*arguments)[:-1]
 
     monkeypatch.setattr(differential, "reference_batches", reads_less)
     with pytest.raises(AssertionError, match="reference"):
@@ -28,10 +28,8 @@ def test_another_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_worker_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = differential.run
-
-    def stops_early(task: differential.DecodeChannel) -> Any:
-        return work(differential.DecodeChannel(task.body, 10, task.brotli, task.span))
+    def stops_early(task: DecodeChannel) -> Any:
+        return run(DecodeChannel(task.body, 10, task.brotli, task.span))
 
     monkeypatch.setattr(differential, "run", stops_early)
     with pytest.raises(AssertionError, match="worker"):
