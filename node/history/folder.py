@@ -214,12 +214,12 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file to read. Raises OSError also for what is no file: a named pipe would be waited for, a device has no end."""
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    """A file to read. Raises OSError also for what is no file: a pipe would be waited for, a device has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no file")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def _differ(known: RunConfig, run: RunConfig, name: str) -> bool:

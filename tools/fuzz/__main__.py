@@ -74,7 +74,8 @@ def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
         failed |= bool(figures.findings)
         print(
             f"{name:22} {figures.inputs:9} inputs in {figures.seconds:6.1f} s, {len(figures.outcomes):4} outcomes,"
-            f" slowest {figures.slowest_ms:6.1f} ms, {len(figures.findings)} failures",
+            f" slowest {figures.slowest_ms:6.1f} ms, {len(figures.findings)} failures"
+            + (f", {figures.slow} slow" if figures.slow else ""),
             flush=True,
         )
         print("\n".join(figures.findings), end="", file=sys.stderr, flush=True)
@@ -101,7 +102,8 @@ def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def _table(given: argparse.Namespace, rest: Sequence[str]) -> int:
     lines = [line for path in given.reports for line in path.read_bytes().splitlines()]
-    print(markdown_table([msgspec.json.decode(line, type=Figures) for line in lines]))
+    senders = {name: target.sender for name, target in TARGETS.items()}
+    print(markdown_table([msgspec.json.decode(line, type=Figures) for line in lines], senders))
     return 0
 
 

@@ -111,10 +111,10 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert list(folder.file_problems(whole)) == [f"{NAME}: it is no file"]
     for name in ("../x", "/dev/zero"):
         foreign = msgspec.structs.replace(whole, files=(TableFile(name, "drops", 1, 2, "00"),))
-        assert list(folder.file_problems(foreign))[0] == f"{name}: not below the folder"
+        assert next(folder.file_problems(foreign)) == f"{name}: not below the folder"
     (folder.path / "run.json").unlink()
     os.mkfifo(folder.path / "run.json")
-    with pytest.raises(SetupError, match="is unreadable: .*it is no file"):
+    with pytest.raises(SetupError, match=r"is unreadable: .*it is no file"):
         folder.run_file()
 
 

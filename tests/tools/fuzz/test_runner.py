@@ -65,8 +65,26 @@ def test_an_input_that_takes_too_long_is_a_failure(tmp_path: Path, monkeypatch: 
 
 def test_an_input_that_takes_too_much_memory_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_INPUT_MEMORY", -1)
-    figures = Runner("example", target(), tmp_path).run([b"x"], 5, None, 1)
-    assert "TooMuchMemoryError" in figures.findings[0]
+    for data in (b"x", b"\xff"):
+        figures = Runner("example", target(), tmp_path).run([data], 5, None, 1)
+        assert "TooMuchMemoryError" in figures.findings[0]
+
+
+def test_a_slow_input_is_counted_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOW_MS", 20.0)
+    taken: list[bytes] = []
+
+    def slow(data: bytes) -> None:
+        # The first run of b"once" is slow, and each run of b"always".
+        taken.append(data)
+        if data == b"always" or taken == [b"once"]:
+            end = time.thread_time() + 0.03
+            while time.thread_time() < end:
+                pass
+
+    figures = Runner("example", target(slow), tmp_path).run([b"once", b"always", b"fast"], 5, None, 3)
+    assert (figures.slow, figures.findings) == (1, []) and figures.slowest_ms > 20
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"example-slow-1.bin": b"always"}
 
 
 def test_a_run_ends_in_time(tmp_path: Path) -> None:
@@ -85,7 +103,7 @@ def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], 
     assert program.main([*given, "--report", str(report)]) == 0
     assert capsys.readouterr().out.startswith("rlp ")
     assert program.main(["table", str(report)]) == 0
-    assert "| rlp | 90 |" in capsys.readouterr().out
+    assert "| rlp | batcher key | 90 |" in capsys.readouterr().out
 
 
 def test_seeds_are_written_and_files_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
