@@ -1,9 +1,9 @@
 """`python -m rollup_node.tools.fuzz`: feeds mutated inputs to the parsers of foreign bytes, and keeps what fails.
 
 `list` names the targets. `run` feeds a target, or all, for some seconds each or with a number of inputs each; the seed
-makes it repeatable. `replay` runs files through a target. `seeds` chooses the inputs that the repository keeps, by the
-lines of code that they reach. `table` prints the figures of reports as a table. `atheris` runs a target with the
-coverage-guided fuzzer of that name, where it is installed."""
+makes it repeatable. `replay` runs files through a target, and shows the traceback of a failure. `seeds` chooses the
+inputs that the repository keeps, by the lines of code that they reach. `table` prints the figures of reports.
+`atheris` runs a target with the coverage-guided fuzzer of that name, where it is installed."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ from rollup_node.stages.io.log import Level, set_level
 from rollup_node.tools.fuzz.corpus import FOLDER, CorpusError, read_corpus, write_corpus
 from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
 from rollup_node.tools.fuzz.report import Figures, markdown_table
-from rollup_node.tools.fuzz.runner import Runner
+from rollup_node.tools.fuzz.runner import Runner, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
 
 ALL = "all"
@@ -86,9 +86,13 @@ def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def _replay(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    failed = False
     for path in given.files:
-        print(f"{path}: {TARGETS[given.target].run(path.read_bytes())}")
-    return 0
+        outcome, trace = replayed(TARGETS[given.target], path.read_bytes())
+        print(f"{path}: {outcome}")
+        print(trace, end="", file=sys.stderr)
+        failed |= bool(trace)
+    return int(failed)
 
 
 def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:

@@ -11,7 +11,8 @@ SLOW_MS = 50.0
 @dataclass
 class Figures:
     """A run of a target: inputs, seconds, how often each outcome came, the slowest input in milliseconds of CPU time,
-    the peak memory of the process in MB, a text for each distinct failure, and how many inputs took more than SLOW_MS."""
+    the peak memory of the process in MB, a text for each distinct failure, and how many inputs took more than
+    SLOW_MS."""
 
     target: str
     inputs: int = 0

@@ -5,7 +5,6 @@ import signal
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from resource import RUSAGE_SELF, getrusage
@@ -78,7 +77,7 @@ class Runner:
         began = time.thread_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, MAX_INPUT_SECONDS)
         try:
-            outcome = self._outcome(data)
+            outcome = outcome_of(self._target, data)
             self._check_memory()
         except (Exception, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt):
@@ -102,17 +101,10 @@ class Runner:
             return mutated(chance, target.seed(chance), pool, target.tokens, most=1)
         return mutated(chance, chance.choice(pool), pool, target.tokens)
 
-    def _outcome(self, data: bytes) -> str:
-        try:
-            return str(self._target.run(data))
-        except self._target.errors as error:
-            return f"{type(error).__name__} in {_place(error)}"
-
     def _again(self, data: bytes) -> float:
         """Milliseconds of CPU time of a second run, without what the first input of a target sets up."""
         began = time.thread_time()
-        with suppress(*self._target.errors):
-            self._target.run(data)
+        outcome_of(self._target, data)
         return 1000 * (time.thread_time() - began)
 
     def _keep(self, name: str, data: bytes) -> Path:
@@ -134,6 +126,22 @@ class Runner:
         path = self._keep(str(len(self._failed)), data)
         last = "".join(traceback.format_exception(error)[-3:])
         self.figures.findings.append(f"{self.figures.target}: input {self.figures.inputs}, written to {path}: {last}")
+
+
+def outcome_of(target: FuzzTarget, data: bytes) -> str:
+    """How an input ends: what the target returns, or its documented error. Raises any other exception, a failure."""
+    try:
+        return str(target.run(data))
+    except target.errors as error:
+        return f"{type(error).__name__} in {_place(error)}"
+
+
+def replayed(target: FuzzTarget, data: bytes) -> tuple[str, str]:
+    """How an input ends, and the traceback of a failure, empty where it is none."""
+    try:
+        return outcome_of(target, data), ""
+    except Exception as error:
+        return f"{FAILED}: {type(error).__name__} in {_place(error)}", traceback.format_exc()
 
 
 def _too_slow(number: int, frame: FrameType | None) -> None:

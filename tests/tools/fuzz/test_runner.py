@@ -8,7 +8,7 @@ import pytest
 from rollup_node.tools.fuzz import __main__ as program
 from rollup_node.tools.fuzz import runner as module
 from rollup_node.tools.fuzz.corpus import read_corpus
-from rollup_node.tools.fuzz.runner import GENERATED, Runner
+from rollup_node.tools.fuzz.runner import GENERATED, Runner, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
@@ -51,6 +51,9 @@ def test_each_distinct_failure_is_written_once(tmp_path: Path) -> None:
     (kept,) = tmp_path.iterdir()
     assert b"\xff" in kept.read_bytes()
     assert len(figures.findings) == 1 and str(kept) in figures.findings[0]
+    outcome, trace = replayed(target(fails), kept.read_bytes())
+    assert outcome.startswith("FAILED: AssertionError in test_each") and "in fails" in trace
+    assert replayed(target(), b"\xff")[1] == "" and replayed(target(), b"") == ("0", "")
 
 
 def test_an_input_that_takes_too_long_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,13 +109,23 @@ def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], 
     assert "| rlp | batcher key | 90 |" in capsys.readouterr().out
 
 
-def test_seeds_are_written_and_files_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_seeds_are_written_and_files_replayed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus, file = tmp_path / "corpus", tmp_path / "input"
     assert program.main(["seeds", "--target", "rlp", "--inputs", "20", "--corpus", str(corpus)]) == 0
     assert read_corpus(corpus, "rlp")
     file.write_bytes(b"\x05")
     assert program.main(["replay", "--target", "rlp", str(file)]) == 0
     assert f"{file}: None" in capsys.readouterr().out
+    file.write_bytes(b"\xff")
+    assert program.main(["replay", "--target", "rlp", str(file)]) == 0
+    assert f"{file}: RlpError in " in capsys.readouterr().out
+    broken = TARGETS["rlp"]._replace(errors=())
+    monkeypatch.setattr(program, "TARGETS", {**TARGETS, "rlp": broken})
+    assert program.main(["replay", "--target", "rlp", str(file)]) == 1
+    shown = capsys.readouterr()
+    assert f"{file}: FAILED: RlpError" in shown.out and "Traceback" in shown.err
 
 
 def test_list_names_every_target(capsys: pytest.CaptureFixture[str]) -> None:
