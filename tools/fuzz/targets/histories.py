@@ -34,7 +34,7 @@ def manifest(data: bytes) -> object:
 def run_file(data: bytes) -> object:
     """The file that says what a folder holds."""
     scratch().file(RUN_FILE, data)
-    return HistoryFolder(scratch().folder).existing().config.form
+    return HistoryFolder(scratch().folder).existing().config.form == "jsonl"
 
 
 def resume(data: bytes) -> object:
