@@ -18,6 +18,7 @@ from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
 from rollup_node.tools.fuzz.report import Figures, markdown_table
 from rollup_node.tools.fuzz.runner import Runner, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
+from rollup_node.tools.importers.generated_sections import rewrite
 
 ALL = "all"
 
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     choosing.add_argument("--corpus", type=Path, default=FOLDER)
     tabling = commands.add_parser("table")
     tabling.add_argument("reports", type=Path, nargs="+")
+    tabling.add_argument("--page", type=Path, help="a document whose section `fuzz` becomes the table")
     guided = commands.add_parser("atheris")
     guided.add_argument("--target", choices=tuple(TARGETS), required=True)
     given, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_level(Level.SILENT)
     try:
         return _COMMANDS[given.command](given, rest)
-    except (CorpusError, OSError, msgspec.DecodeError) as error:
+    except (CorpusError, OSError, ValueError) as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 2
 
@@ -107,7 +109,11 @@ def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:
 def _table(given: argparse.Namespace, rest: Sequence[str]) -> int:
     lines = [line for path in given.reports for line in path.read_bytes().splitlines()]
     senders = {name: target.sender for name, target in TARGETS.items()}
-    print(markdown_table([msgspec.json.decode(line, type=Figures) for line in lines], senders))
+    shown = markdown_table([msgspec.json.decode(line, type=Figures) for line in lines], senders)
+    if given.page is None:
+        print(shown)
+    else:
+        rewrite(given.page, {"fuzz": lambda: shown})
     return 0
 
 

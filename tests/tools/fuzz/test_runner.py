@@ -107,6 +107,13 @@ def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], 
     assert capsys.readouterr().out.startswith("rlp ")
     assert program.main(["table", str(report)]) == 0
     assert "| rlp | batcher key | 90 |" in capsys.readouterr().out
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- fuzz: begin (generated) -->\n<!-- fuzz: end -->\nb\n")
+    assert program.main(["table", str(report), "--page", str(page)]) == 0
+    assert "| rlp | batcher key | 90 |" in page.read_text() and page.read_text().endswith("\nb\n")
+    page.write_text("no section")
+    assert program.main(["table", str(report), "--page", str(page)]) == 2
+    assert "fuzz: the text has no markers" in capsys.readouterr().err
 
 
 def test_seeds_are_written_and_files_replayed(
