@@ -115,7 +115,11 @@ async def _run_engine(data: bytes) -> None:
         origins = buses["l1"].serve("l1.origins", serve_refs)
         heads = buses["l1"].publish("status.l1")
         heads.set(L1Heads(chain.l1_ref(105), None, None))
-        await _serve_requests(lambda request: blocks.send(StartRequest(*request)))
+
+        def send(request: list[Any]) -> None:
+            blocks.send(StartRequest(*request))
+
+        await _serve_requests(send)
 
 
 async def _serve_requests(send: Callable[[list[Any]], None]) -> None:

@@ -175,9 +175,9 @@ def web_socket(data: bytes) -> object:
 async def _exchange(data: bytes) -> object:
     notified: list[None] = []
     lost: list[str] = []
+    socket: Any = _Socket(data)
     connection = _Connection(
-        *("endpoint", _Socket(data)),  # type: ignore[arg-type]
-        *(1 << 20, lambda: notified.append(None), lambda _, reason: lost.append(reason)),
+        "endpoint", socket, 1 << 20, lambda: notified.append(None), lambda _, reason: lost.append(reason)
     )
     asked = [asyncio.ensure_future(connection.ask(b"{}", ids, SMALL)) for ids in ((1,), (2, 3))]
     await asyncio.wait([connection._reader])

@@ -151,7 +151,7 @@ _FAULT = b"<Envelope><Body><Fault><errorCode>725</errorCode></Fault></Body></Env
 
 def _to_asked(chance: Random) -> bytes:
     number = chance.randrange
-    found: object = chance.choice(
+    found: messages.Discv5Message = chance.choice(
         (
             messages.Nodes(REQUEST_ID, number(4), (_STRANGER_RECORD.raw, _NEIGHBOUR.raw)[: number(3)]),
             messages.Ping(chance.randbytes(number(9)), number(1 << 20)),

@@ -154,7 +154,7 @@ def metrics_file(data: bytes) -> object:
     return min(9, merged.count("\n"))
 
 
-def tls_files(data: bytes) -> object:
+def tls_files(data: bytes) -> None:
     """CA, certificate and key for the remote signer, of which the first byte chooses the one that is damaged."""
     parts = list(_tls_parts())
     parts[data[0] % len(parts) if data else 0] = data[1:]
