@@ -1,4 +1,4 @@
-"""`tools/chaos`: runs the fault scenarios on a local network.
+"""`tools/chaos`: runs the fault scenarios on local networks, one after another for those that need different ones.
 
     tools/chaos list
     tools/chaos run --minutes 10 --seed 7
@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollup_node.tools.devnet.endings import exit_code
+from rollup_node.tools.devnet.network import clear
 from rollup_node.tools.devnet.run import data_directory, run
-from rollup_node.tools.devnet.settings import parse
+from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
 from rollup_node.tools.devnet.view import choose
-from rollup_node.tools.faults.scenario import Scenario, parse_scenarios, select
+from rollup_node.tools.faults.scenario import Need, Scenario, parse_scenarios, select
 from rollup_node.tools.faults.verdict import Verdict, summary, table
 
 SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
@@ -46,21 +47,51 @@ def _list(given: argparse.Namespace) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     started = time.monotonic()
-    settings = dataclasses.replace(
-        parse([*(["--data-dir", str(given.data_dir)] if given.data_dir else []), "--seed", str(given.seed)]),
-        scenarios=_order(_scenarios(given), given.seed, given.minutes),
-        scenario_seconds=60 * given.minutes if given.minutes else None,
-        json=given.json,
-    )
+    chosen = _scenarios(given)
+    runnable, are_equal = [each for each in chosen if unmet(each) is None], True
+    verdicts: list[Verdict] = []
+    skipped = {each.name: reason for each in chosen if (reason := unmet(each)) is not None}
+    settings = parse(["--data-dir", str(given.data_dir)] if given.data_dir else [])
+    settings = dataclasses.replace(settings, seed=given.seed, json=given.json)
     with data_directory(settings.data_dir) as root:
-        result = asyncio.run(run(settings, root, choose(given.json, None), started))
+        for needs, scenarios in by_network(runnable):
+            folder = root / "-".join(needs) if needs else root
+            folder.mkdir(exist_ok=True)
+            part = 60 * given.minutes * _seconds(scenarios) / _seconds(runnable) if given.minutes else None
+            clear(folder)
+            result = asyncio.run(
+                run(
+                    dataclasses.replace(
+                        with_scenarios(settings, _order(scenarios, given.seed, part)), scenario_seconds=part
+                    ),
+                    folder,
+                    choose(given.json, None),
+                    started,
+                )
+            )
+            verdicts += result.verdicts
+            are_equal = are_equal and result.output_roots_equal
     if given.json:
-        found = [*map(summary, result.verdicts)]
-        print(json.dumps({"seed": given.seed, "equal": result.output_roots_equal, "scenarios": found}))
+        found = [*map(summary, verdicts)]
+        print(json.dumps({"seed": given.seed, "equal": are_equal, "scenarios": found, "skipped": skipped}))
     else:
-        _print(result.verdicts, given.seed)
-        print("output roots equal" if result.output_roots_equal else "output roots DIFFER")
-    return 0 if result.passed else 1
+        _print(verdicts, given.seed)
+        for name, reason in skipped.items():
+            print(f"skipped {name}: {reason}")
+        print("output roots equal" if are_equal else "output roots DIFFER")
+    return 0 if are_equal and all(each.passed for each in verdicts) else 1
+
+
+def by_network(scenarios: Sequence[Scenario]) -> list[tuple[tuple[str, ...], tuple[Scenario, ...]]]:
+    """The scenarios that can share a network, with what it needs."""
+    found: dict[tuple[str, ...], list[Scenario]] = {}
+    for each in scenarios:
+        found.setdefault(tuple(sorted(need.value for need in each.needs)), []).append(each)
+    return [(needs, tuple(group)) for needs, group in sorted(found.items())]
+
+
+def _seconds(scenarios: Sequence[Scenario]) -> float:
+    return sum(each.seconds for each in scenarios)
 
 
 def _print(verdicts: Sequence[Verdict], seed: int) -> None:
@@ -71,11 +102,12 @@ def _print(verdicts: Sequence[Verdict], seed: int) -> None:
             print(f"replay: tools/chaos run --seed {seed} --only {verdict.scenario.name}")
 
 
-def _order(scenarios: Sequence[Scenario], seed: int, minutes: float | None) -> tuple[Scenario, ...]:
-    """The scenarios in random order; with `minutes` again and again, more than fit into that time."""
+def _order(scenarios: Sequence[Scenario], seed: int, seconds: float | None) -> tuple[Scenario, ...]:
+    """The scenarios in random order; with `seconds` again and again, more than fit into that time, unless they need
+    what happens once."""
     chance = random.Random(seed)
-    seconds = sum(each.seconds for each in scenarios)
-    rounds = 1 if minutes is None else 1 + int(60 * minutes / seconds)
+    is_repeated = seconds is not None and not any(Need.FORK in each.needs for each in scenarios)
+    rounds = 1 + int(seconds / _seconds(scenarios)) if seconds is not None and is_repeated else 1
     return tuple(each for _ in range(rounds) for each in chance.sample(scenarios, len(scenarios)))
 
 
