@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.signing import Key
-from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
 
 L1_CHAIN_ID = 900
 L2_CHAIN_ID = 901
@@ -109,7 +109,7 @@ class NetworkFiles:
     @property
     def clock(self) -> Path:
         """How far the verifier's clock is ahead, where it has one of its own."""
-        return self.root / "verifier-clock.txt"
+        return self.root / f"{VERIFIER}-clock.txt"
 
     def log(self, name: str) -> Path:
         """The log of a program."""

@@ -37,7 +37,7 @@ READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
     r"(network|batcher)\.json|(l1|batcher|conductor|da-server)\.log"
-    rf"|verifier-clock\.txt|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
+    rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
 EL_SYNC_BLOCKS = 8

@@ -35,7 +35,7 @@ STALL_SECONDS = 120.0
 FINAL_STATUS_SECONDS = 10.0
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 LOCK = "lock"
-DISK = "verifier-disk"
+DISK = f"{VERIFIER}-disk"
 
 
 class NoProgress(RuntimeError):

@@ -55,7 +55,7 @@ def _fill(path: Path) -> None:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[SmallDisk]:
-    """A small disk at a new folder, as long as the context lasts."""
+    """A small disk at a new folder, as long as the context lasts; then the folder has its logs."""
     folder.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)
     is_mounted = _mount(libc, folder)
@@ -63,7 +63,10 @@ def small_disk(folder: Path) -> Iterator[SmallDisk]:
         yield SmallDisk(folder, is_mounted)
     finally:
         if is_mounted:
+            logs = {path: path.read_bytes() for path in folder.glob("*.log")}
             libc.umount2(os.fsencode(folder), MNT_DETACH)
+            for path, text in logs.items():
+                path.write_bytes(text)
 
 
 def _mount(libc: ctypes.CDLL, folder: Path) -> bool:
