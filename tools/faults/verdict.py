@@ -9,8 +9,9 @@ from typing import Any
 from rollup_node.tools.faults.scenario import Scenario
 
 MAX_MEMORY_MB = 500.0
-MAX_CORES = 0.9
-"""Of CPU time by the node over a scenario, in cores: one that tries again without a pause takes all of one."""
+MAX_CORES = 0.4
+"""Of CPU time by the node over a scenario, in cores: one that tries again without a pause takes
+most of one."""
 
 
 @dataclass

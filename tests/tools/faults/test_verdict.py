@@ -34,7 +34,7 @@ def test_a_scenario_that_passed() -> None:
         ({"texts": ["nothing"]}, "neither log nor /readyz matched 'L1 .* lost'"),
         ({"ended": ("l1", "rpc")}, "processes ended: rpc"),
         ({"memory_mb": 600.0}, "600 MB of memory, more than 500"),
-        ({"cores": 1.0}, "1.0 cores of CPU, more than 0.9"),
+        ({"cores": 1.0}, "1.0 cores of CPU, more than 0.4"),
         ({"lines": 201}, "201 lines of log, more than 200"),
     ],
 )
