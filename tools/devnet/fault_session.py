@@ -19,7 +19,7 @@ from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
 from rollup_node.tools.faults.io.proxy import FaultProxy
 from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, Role, Scenario
+from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, Need, Role, Scenario
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
 POLL_SECONDS = 0.25
@@ -146,10 +146,13 @@ class FaultSession:
             await proxy.set_plan(plans[role])
         causes = EventCauses(self._network, node, self._call)
         events = asyncio.gather(*(causes.cause(event) for event in scenario.events))
+        highest = 0
         try:
             end = began + scenario.seconds
             while not events.done() or time.monotonic() < end + self._longer(scenario, plans.values()):
                 await self._note_reasons(seen, node)
+                if Need.FINALITY in scenario.needs:
+                    highest = max(highest, (await self._safe_heads())[SEQUENCER])
                 await asyncio.sleep(POLL_SECONDS)
             await events
         except NoEvent as error:
@@ -161,7 +164,9 @@ class FaultSession:
         ended, target = time.monotonic(), (await self._safe_heads())[SEQUENCER] + scenario.is_of_sequencer
         is_reorged = any(event.is_reorg for event in scenario.events)
         recovered = await self._until(
-            lambda found: found[VERIFIER] > 0 and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target),
+            lambda found: (
+                found[VERIFIER] > highest and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target)
+            ),
             scenario.recovers,
         )
         seen.recovered_after = None if recovered is None else time.monotonic() - ended
