@@ -319,8 +319,8 @@ _CHAOS_HELP = (
     "the end that no height was signed twice (needs --conductor)"
 )
 _FAULTS_HELP = (
-    "run the scenarios of a TOML file: faults of L1, Beacon API, engine, DA server, signer and conductor, reorgs, kills,"
-    " a full disk, a clock that jumps; ends with a table"
+    "run the scenarios of a TOML file: faults of L1, Beacon API, engine, DA server, signer and conductor, reorgs,"
+    " kills, a full disk, a clock that jumps; ends with a table"
 )
 _ALTDA_HELP = (
     "keep the batches on a DA server and post commitments. The server is honest, or MODE: lying (wrong bytes at first),"
