@@ -1,21 +1,25 @@
 """The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/`
 with a file for each complete range, which is written last."""
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from rollup_node.node.history.manifest import ManifestError, ManifestRow, TableFile, decode_manifest, encode_manifest
-from rollup_node.node.history.ranges import L1Range, RunConfig, plan_ranges
+from rollup_node.node.history.ranges import L1Range, RunConfig, check_plan, plan_ranges
 from rollup_node.node.history.tables import Table
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 RUN_FILE = "run.json"
 MANIFESTS = "manifest"
@@ -61,12 +65,11 @@ class HistoryFolder:
         try:
             data = _read(self.path / RUN_FILE, MAX_RUN_BYTES)
             run = msgspec.json.decode(data, type=RunFile)
-            if not run.plan:
-                raise ValueError("it has no ranges")
+            check_plan(run.config.first, run.last, run.config.size)
             return run
         except (FileNotFoundError, NotADirectoryError):
             pass
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, *DECODE_ERRORS) as error:
             raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
         try:
             if self.path.exists() and not self._is_unused():
@@ -183,6 +186,9 @@ class HistoryFolder:
         """What differs between the files of a range and its manifest."""
         for file in row.files:
             path = self.path / file.path
+            if ".." in path.parts or not path.is_relative_to(self.path):
+                yield f"{file.path}: not below the folder"
+                continue
             try:
                 found = file_entry(path, file.path, file.table, file.rows)
             except OSError as error:
@@ -212,15 +218,24 @@ class HistoryFolder:
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
     """The entry of a file in a manifest. Raises OSError where it cannot be read."""
     digest = sha256()
-    with path.open("rb") as file:
+    with _opened(path) as file:
         while block := file.read(BLOCK):
             digest.update(block)
         return TableFile(name, table, rows, file.tell(), digest.hexdigest())
 
 
 def _read(path: Path, most: int) -> bytes:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         return file.read(most + 1)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to read. Raises OSError also for what is no file: a pipe would be waited for, a device has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file")
+    return os.fdopen(descriptor, "rb")
 
 
 def _differ(known: RunConfig, run: RunConfig, name: str) -> bool:

@@ -4,6 +4,7 @@ import msgspec
 
 from rollup_node.node.history.ranges import L1Range, digest_of
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 
 MAX_BYTES = 16 << 20
@@ -115,7 +116,7 @@ def decode_manifest(data: bytes) -> ManifestRow:
         raise ManifestError(f"it has {len(data)} bytes")
     try:
         return msgspec.json.decode(data, type=ManifestRow)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise ManifestError(str(error)) from None
 
 

@@ -133,6 +133,8 @@ def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> I
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
+            # Whoever reaches a scheduler runs code as its user: other users of the machine have no certificate.
+            security=distributed.Security.temporary(),
             memory_limit=0,
             resources={resource: 1},
             **quiet,

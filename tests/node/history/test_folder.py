@@ -1,12 +1,13 @@
 """The output folder: what a crash leaves, and what is refused."""
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry, history_folder
-from rollup_node.node.history.manifest import ManifestRow
+from rollup_node.node.history.manifest import ManifestRow, TableFile
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.system.exit_codes import SetupError
 from tests.support.history_values import row
@@ -106,6 +107,37 @@ def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
     assert problem.startswith(f"{NAME}: 2 bytes with SHA-256 ")
     (folder.path / NAME).unlink()
     assert list(folder.file_problems(whole)) == [f"{NAME}: No such file or directory"]
-    (folder.path / "manifest" / "range-000000000100.json").write_text("{")
-    with pytest.raises(SetupError, match="remove it to run its range again"):
-        folder.manifests()
+    for damaged in (b"{", b'{"\xff": 1}'):
+        (folder.path / "manifest" / "range-000000000100.json").write_bytes(damaged)
+        with pytest.raises(SetupError, match="remove it to run its range again"):
+            folder.manifests()
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    folder.open(RUN)
+    whole = _publish(folder, "a\n", row(100, 109))
+    (folder.path / NAME).unlink()
+    os.mkfifo(folder.path / NAME)
+    assert list(folder.file_problems(whole)) == [f"{NAME}: it is no file"]
+    for name in ("../x", "/dev/zero"):
+        foreign = msgspec.structs.replace(whole, files=(TableFile(name, "drops", 1, 2, "00"),))
+        assert next(folder.file_problems(foreign)) == f"{name}: not below the folder"
+    (folder.path / "run.json").unlink()
+    os.mkfifo(folder.path / "run.json")
+    with pytest.raises(SetupError, match=r"is unreadable: .*it is no file"):
+        folder.run_file()
+
+
+@pytest.mark.parametrize("damage", [b'{"\xff": 1}', b'{"a":' + b"[" * 5000, b"[]"])
+def test_a_run_file_that_is_damaged(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(damage)
+    with pytest.raises(SetupError, match="is unreadable"):
+        HistoryFolder(tmp_path).run_file()
+
+
+def test_a_run_file_of_too_many_ranges(tmp_path: Path) -> None:
+    run = msgspec.structs.replace(RUN, last=1 << 60)
+    (tmp_path / "run.json").write_bytes(msgspec.json.encode(run))
+    with pytest.raises(SetupError, match="more than 1000000 ranges"):
+        HistoryFolder(tmp_path).run_file()
