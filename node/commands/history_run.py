@@ -77,7 +77,10 @@ def run(arguments: Sequence[str]) -> int:
         if flags.rate is not None:
             most = plan.command.values["l1.rpc-max-batch-size"]
             more += rate_options(flags.rate, runner.workers, most)
-        done = progress(run_file.plan, plan.folder.manifests(), run_file.config.digest).done
+        rows, lost = plan.folder.usable_manifests()
+        for line in lost:
+            print(f"{PROGRAM}: {line}: its range is run again", file=sys.stderr)
+        done = progress(run_file.plan, rows, run_file.config.digest).done
         genesis = genesis_resume(plan.command.chain.config) if run_file.config.is_assumed else None
         bar = ProgressBar(len(run_file.plan), len(done))
         history = HistoryRun(
@@ -99,7 +102,7 @@ def plan(arguments: Sequence[str]) -> int:
     plan = _plan("plan", PLAN, arguments)
     run_file, ranges = plan.run, plan.run.plan
     known = plan.folder.run_file()
-    rows = plan.folder.manifests() if known is not None and known.config == run_file.config else {}
+    rows = plan.folder.usable_manifests()[0] if known is not None and known.config == run_file.config else {}
     done, missing = progress(ranges, rows, run_file.config.digest)
     blocks = sum(each.blocks for each in missing)
     read = blocks + 2 * run_file.config.warmup * len(missing)

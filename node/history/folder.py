@@ -4,14 +4,23 @@ with a file for each complete range, which is written last."""
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
-from rollup_node.node.history.manifest import ManifestError, ManifestRow, TableFile, decode_manifest, encode_manifest
+from rollup_node.node.history.manifest import (
+    MAX_BYTES,
+    ManifestError,
+    ManifestRow,
+    TableFile,
+    decode_checked,
+    decode_manifest,
+    encode_manifest,
+    with_checksum,
+)
 from rollup_node.node.history.ranges import L1Range, RunConfig, plan_ranges
 from rollup_node.node.history.tables import Table
 from rollup_node.node.options.errors import shown
@@ -59,7 +68,7 @@ class HistoryFolder:
         else."""
         try:
             data = _read(self.path / RUN_FILE, MAX_RUN_BYTES)
-            run = msgspec.json.decode(data, type=RunFile)
+            run = decode_checked(data, RunFile)
             if not run.plan:
                 raise ValueError("it has no ranges")
             return run
@@ -120,21 +129,40 @@ class HistoryFolder:
                 f"--out: {shown(str(self.path))} holds another run ({', '.join(names)} differ): name another folder"
             )
         if known is None or known.last < run.last:
-            self._write(self.path / RUN_FILE, msgspec.json.encode(run))
+            self._write(self.path / RUN_FILE, with_checksum(run))
 
     # --- ranges ----------------------------------------------------------------------------------------------------
 
     def manifests(self) -> dict[str, ManifestRow]:
-        """The complete ranges by name. Raises SetupError for a manifest that is unreadable."""
-        found = {}
+        """The complete ranges by name. One whose manifest is unreadable is none."""
+        return self.readable_manifests()[0]
+
+    def readable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
+        """The complete ranges by name, and a line for each manifest that is unreadable."""
+        found, damaged = {}, []
         for path in sorted((self.path / MANIFESTS).glob("range-*.json")):
             try:
-                found[path.stem] = decode_manifest(_read(path, BLOCK * 16))
+                found[path.stem] = decode_manifest(_read(path, MAX_BYTES))
             except (OSError, ManifestError) as error:
-                raise SetupError(
-                    f"{shown(str(path))} is unreadable ({error}): remove it to run its range again"
-                ) from None
-        return found
+                damaged.append(f"{shown(str(path))} is unreadable ({getattr(error, 'strerror', None) or error})")
+        return found, damaged
+
+    def usable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
+        """The complete ranges by name whose files are there with their sizes, and a line for each other manifest."""
+        found, lost = self.readable_manifests()
+        for name, row in list(found.items()):
+            wrong = next((file.path for file in row.files if _size(self.path / file.path) != file.size), None)
+            if wrong is not None:
+                del found[name]
+                lost.append(f"{wrong} is missing or of another size than its manifest says")
+        return found, lost
+
+    def files_of_no_range(self, names: Container[str]) -> Iterator[str]:
+        """A line for each file of a table whose range is none of these."""
+        for table in Table:
+            for path in sorted((self.path / table.value).glob("day=*/*")):
+                if path.stem not in names:
+                    yield f"{path.relative_to(self.path)}: in no manifest"
 
     def partial(self, each: L1Range) -> Path:
         """A new folder for the files of a range that is being run. What was left of runs of the range is removed."""
@@ -175,7 +203,9 @@ class HistoryFolder:
             if found != file:
                 yield f"{file.path}: {found.size} bytes with SHA-256 {found.sha256}, not those of the manifest"
         known = {self.path / file.path for file in row.files}
-        yield from (f"{path}: in no manifest" for path in self._files_of(row.range) if path not in known)
+        yield from (
+            f"{path.relative_to(self.path)}: in no manifest" for path in self._files_of(row.range) if path not in known
+        )
 
     def _files_of(self, each: L1Range) -> list[Path]:
         return [path for table in Table for path in sorted((self.path / table.value).glob(f"day=*/{each.name}.*"))]
@@ -200,6 +230,13 @@ def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
         while block := file.read(BLOCK):
             digest.update(block)
         return TableFile(name, table, rows, file.tell(), digest.hexdigest())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return -1
 
 
 def _read(path: Path, most: int) -> bytes:

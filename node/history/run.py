@@ -48,7 +48,7 @@ class HistoryRun:
 
     def run(self) -> RunReport:
         """Runs the missing ranges, then repairs seams."""
-        done, missing = progress(self._run.plan, self._folder.manifests(), self._config)
+        done, missing = progress(self._run.plan, self._folder.usable_manifests()[0], self._config)
         skipped = len(done)
         if self._run.config.in_order:
             self._run_in_order(done)

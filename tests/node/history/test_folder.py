@@ -76,7 +76,7 @@ def test_a_range_is_published_with_its_manifest_last_and_replaced_whole(tmp_path
     stale = folder.path / "drops" / "day=2024-01-02" / "range-000000000100.jsonl"
     stale.parent.mkdir(parents=True)
     stale.write_text("old")
-    assert list(folder.file_problems(first)) == [f"{stale}: in no manifest"]
+    assert list(folder.file_problems(first)) == ["drops/day=2024-01-02/range-000000000100.jsonl: in no manifest"]
     second = _publish(folder, "bb\n", row(100, 109))
     assert list(folder.file_problems(second)) == [] and not stale.exists()
     assert list(folder.file_problems(first)) != []
@@ -96,5 +96,21 @@ def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
     (folder.path / NAME).unlink()
     assert list(folder.file_problems(whole)) == [f"{NAME}: No such file or directory"]
     (folder.path / "manifest" / "range-000000000100.json").write_text("{")
-    with pytest.raises(SetupError, match="remove it to run its range again"):
-        folder.manifests()
+    found, (damaged,) = folder.readable_manifests()
+    assert found == folder.manifests() == {} and 'range-000000000100.json" is unreadable (' in damaged
+
+
+def test_a_range_whose_files_are_gone_or_cut_is_not_usable(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    whole = _publish(folder, "a\n", row(100, 109))
+    assert folder.usable_manifests() == ({whole.range.name: whole}, [])
+    for damage in (lambda path: path.write_text("a"), lambda path: path.unlink()):
+        damage(folder.path / NAME)
+        assert folder.usable_manifests() == ({}, [f"{NAME} is missing or of another size than its manifest says"])
+
+
+def test_files_of_no_range_are_named(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    whole = _publish(folder, "a\n", row(100, 109))
+    assert list(folder.files_of_no_range({whole.range.name})) == []
+    assert list(folder.files_of_no_range(())) == [f"{NAME}: in no manifest"]

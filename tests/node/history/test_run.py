@@ -38,7 +38,10 @@ class SimulatedRanges:
                 yield Outcome(task, None, "L1 is gone")
                 continue
             made = self._row(task)
-            self._folder.publish(made, {})
+            (file,) = made.files
+            source = self._folder.partial(made.range) / "rows"
+            source.write_bytes(bytes(file.size))
+            self._folder.publish(made, {file.path: source})
             yield Outcome(task, made)
 
     def _row(self, task: RangeTask) -> ManifestRow:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.node.history.manifest import ManifestError, decode_manifest
+from rollup_node.node.history.manifest import ManifestError, ManifestRow, decode_manifest, encode_manifest
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
 from rollup_node.node.setup.jwt_secret import stored_jwt_secret
@@ -245,7 +245,11 @@ TARGETS = {
         FILE, dependency_set, one_of([b'{"dependencies":{"901":{},"902":{}}}']), (OptionError,), JSON_TOKENS
     ),
     "history-manifest": FuzzTarget(
-        FILE, manifest, one_of([orjson.dumps(_MANIFEST)]), (ManifestError, UnicodeDecodeError), JSON_TOKENS
+        FILE,
+        manifest,
+        one_of([encode_manifest(msgspec.convert(_MANIFEST, ManifestRow))]),
+        (ManifestError,),
+        JSON_TOKENS,
     ),
     "safe-heads": FuzzTarget(FILE, safe_heads, _seed("safe"), (StoreError, HistoryUnavailableError)),
     "peerstore": FuzzTarget(FILE, peerstore, _seed("peers"), STORE),
