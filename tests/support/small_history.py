@@ -22,9 +22,9 @@ Rows = list[dict[str, Any]]
 Change = Callable[[Table, Rows], Rows]
 
 
-def run_file(form: str = "jsonl") -> RunFile:
+def run_file(form: str = "jsonl", rollup: str = "aa") -> RunFile:
     """The run that the history is of."""
-    return RunFile(RunConfig("v1", 1, "aa", FIRST, SIZE, 50, form, "engine", False), "local", LAST)
+    return RunFile(RunConfig("v1", 1, rollup, FIRST, SIZE, 50, form, "engine", False), "local", LAST)
 
 
 def l1_hash(number: int) -> str:
@@ -89,7 +89,9 @@ def _unchanged(table: Table, rows: Rows) -> Rows:
     return rows
 
 
-def publish_range(folder: HistoryFolder, first: int, change: Change = _unchanged, form: str = "jsonl") -> ManifestRow:
+def publish_range(
+    folder: HistoryFolder, first: int, change: Change = _unchanged, form: str = "jsonl", rollup: str = "aa"
+) -> ManifestRow:
     """Writes the files and the manifest of a range, of rows that are changed before. A change gets those of a whole
     table."""
     wanted = L1Range(first, first + SIZE - 1)
@@ -111,18 +113,18 @@ def publish_range(folder: HistoryFolder, first: int, change: Change = _unchanged
             entries.append(file_entry(source, path, table.value, len(of_day)))
     blocks = 2 * wanted.blocks
     start, end = state_after(first - 1), state_after(wanted.last)
-    digest = run_file(form).config.digest
+    digest = run_file(form, rollup).config.digest
     row = ManifestRow(digest, "v1", first, wanted.last, start, end, blocks, tuple(entries), 1.0)
     folder.publish(row, files)
     return row
 
 
-def small_history(path: Path, form: str = "jsonl") -> HistoryFolder:
+def small_history(path: Path, form: str = "jsonl", rollup: str = "aa") -> HistoryFolder:
     """A folder with the whole history."""
     folder = HistoryFolder(path)
-    folder.open(run_file(form))
+    folder.open(run_file(form, rollup))
     for first in range(FIRST, LAST, SIZE):
-        publish_range(folder, first, form=form)
+        publish_range(folder, first, form=form, rollup=rollup)
     return folder
 
 
