@@ -29,6 +29,7 @@ from rollup_node.node.system.exit_codes import SetupError
 RUN_FILE = "run.json"
 MANIFESTS = "manifest"
 PARTIAL = ".partial"
+OVERLAPS = ".overlap"
 LOCK = ".lock"
 MAX_RUN_BYTES = 1 << 20
 BLOCK = 1 << 20
@@ -190,6 +191,21 @@ class HistoryFolder:
         except OSError as error:
             raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
         self._write(manifest, encode_manifest(row))
+
+    def overlap(self, each: L1Range) -> Path:
+        """The file with the last blocks of a range that was derived without an L2 source."""
+        return self.path / OVERLAPS / f"{each.name}.msgpack"
+
+    def keep_overlap(self, each: L1Range, source: Path) -> None:
+        """Gives the last blocks of a range their name. Of all ranges, those of the newest two are kept."""
+        target = self.overlap(each)
+        try:
+            target.parent.mkdir(exist_ok=True)
+            os.replace(source, target)
+            for old in sorted(target.parent.glob("range-*.msgpack"))[:-2]:
+                old.unlink()
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(target))}: {error.strerror}") from None
 
     def file_problems(self, row: ManifestRow) -> Iterator[str]:
         """What differs between the files of a range and its manifest."""

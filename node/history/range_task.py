@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.node.history.derivation_stage import RESULT, RangeResult
+from rollup_node.node.history.derivation_stage import OVERLAP, RESULT, RangeResult
 from rollup_node.node.history.folder import HistoryFolder, file_entry
 from rollup_node.node.history.manifest import ManifestRow, Resume
 from rollup_node.node.history.ranges import L1Range
@@ -42,7 +42,8 @@ class RangeTask(msgspec.Struct, frozen=True):
     """What a worker needs to run a range. `arguments` are the options of `rollup-node history range` that are the same
     for all ranges; `floor` is the first L1 block that may be read with a file of L2 blocks; `config` is the digest of
     the run, `form` the ending of the files, `batcher` the one to begin with where there is no L2 source, None for that
-    of the chain's genesis, `resume` the state to derive from without one. Times are in seconds."""
+    of the chain's genesis, `resume` the state to derive from without one, after the range `after`. Times are in
+    seconds."""
 
     out: str
     first: int
@@ -57,6 +58,7 @@ class RangeTask(msgspec.Struct, frozen=True):
     repaired: str | None = None
     batcher: str | None = None
     resume: Resume | None = None
+    after: L1Range | None = None
 
 
 def run_range(task: RangeTask) -> ManifestRow:
@@ -90,6 +92,8 @@ def run_range(task: RangeTask) -> ManifestRow:
             batcher=result.batcher,
             resume=result.resume,
         )
+        if result.resume is not None:
+            folder.keep_overlap(wanted, rows / OVERLAP)
         folder.publish(row, files)
         return row
     except (OSError, ValueError) as error:
@@ -135,6 +139,9 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
         flags += ["--safe-head", str(task.safe_head)]
     if task.resume is not None:
         flags += ["--resume", str(rows.parent / RESUME)]
+    overlap = None if task.after is None else HistoryFolder(Path(task.out)).overlap(task.after)
+    if overlap is not None and overlap.exists():
+        flags += ["--overlap", str(overlap)]
     if task.batcher is not None:
         flags += ["--batcher", task.batcher]
     return [sys.executable, "-m", "rollup_node.node", "history", "range", *flags, *task.arguments]

@@ -66,14 +66,17 @@ class HistoryRun:
     def _run_in_order(self, done: dict[L1Range, ManifestRow]) -> None:
         """Each range from the end of the one before; the first that fails is the last."""
         head, resume = self._run.config.safe_head, self._genesis
+        previous: L1Range | None = None
         for each in self._run.plan:
             if each not in done:
-                task = msgspec.structs.replace(self._task(each, None if resume else head), resume=resume)
+                after = previous if resume and previous in done else None
+                task = self._task(each, None if resume else head)
+                task = msgspec.structs.replace(task, resume=resume, after=after)
                 (outcome,) = self._outcomes([task])
                 if outcome.row is None:
                     return
                 done[each] = outcome.row
-            head, resume = done[each].end.safe.number, done[each].resume
+            head, resume, previous = done[each].end.safe.number, done[each].resume, each
 
     def _repair(self, done: dict[L1Range, ManifestRow]) -> Iterator[str]:
         """Runs each range again whose start is not the end of the one before, from that end, in order of L1: its own
@@ -93,7 +96,7 @@ class HistoryRun:
             resume = done[before].resume
             head = end.safe.number if row.has_verdicts and resume is None else None
             task = self._task(each, head, row.start.digest, done[before].batcher)
-            task = msgspec.structs.replace(task, resume=resume)
+            task = msgspec.structs.replace(task, resume=resume, after=before if resume else None)
             (outcome,) = self._outcomes([task])
             if outcome.row is None:
                 yield f"{text}; the range could not be run again"

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollup_node.node import cli
@@ -20,7 +21,7 @@ from rollup_node.node.commands.history_run import rate_options
 from rollup_node.node.history.folder import HistoryFolder
 from rollup_node.node.history.tables import Table
 from rollup_node.node.options.parsing import parse_options
-from tests.support.course_servers import ServedCourse, course_servers
+from tests.support.course_servers import SMALL, ServedCourse, course_servers
 
 SIZE = 7
 HASHES = {"hash", "parent_hash", "l2_hash"}
@@ -183,10 +184,17 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
 
 
 def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
-    course: ServedCourse, history: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    words = _command(course, out, "--archive", str(folder / "archive"))[3:]
+    """In both ranges batches come again, also such as were derived in the range before."""
+    with course_servers(tmp_path / "course", msgspec.structs.replace(SMALL, other_parents=0)) as course:
+        _check_without_an_l2_source(course, tmp_path, capsys)
+
+
+def _check_without_an_l2_source(course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history, out = tmp_path / "history", tmp_path / "out"
+    _run(_command(course, history)[3:])
+    words = _command(course, out)[3:]
     at = words.index("--l2")
     words[at : at + 2] = []
     lines = _run(words)

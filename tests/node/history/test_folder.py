@@ -86,6 +86,17 @@ def test_a_range_is_published_with_its_manifest_last_and_replaced_whole(tmp_path
     assert not left.exists()
 
 
+def test_the_last_blocks_of_two_ranges_are_kept(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path)
+    ranges = [L1Range(first, first + 9) for first in (90, 100, 1000)]
+    for each in ranges:
+        (tmp_path / "new").write_bytes(b"blocks")
+        folder.keep_overlap(each, tmp_path / "new")
+    assert [folder.overlap(each).exists() for each in ranges] == [False, True, True]
+    with pytest.raises(SetupError, match=r"cannot write .*No such file"):
+        folder.keep_overlap(ranges[0], tmp_path / "new")
+
+
 def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
     folder.open(RUN)

@@ -134,6 +134,9 @@ def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tm
         assert [task.first for task in ranges.tasks] == begun
         bases = [genesis.base if first == 100 else first - 1 for first in begun]
         assert [task.resume and task.resume.base for task in ranges.tasks] == bases
+        assert [task.after and task.after.last for task in ranges.tasks] == [
+            None if first == 100 else first - 1 for first in begun
+        ]
         assert {task.safe_head for task in ranges.tasks} == {None}
 
 

@@ -1,10 +1,12 @@
 """`tools/chaos`: the commands of the fault scenarios."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, main
+from rollup_node.tools.devnet.page import marks
 from rollup_node.tools.faults.scenario import parse_scenarios
 
 
@@ -26,6 +28,25 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_run(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     assert error in capsys.readouterr().err
+
+
+def test_the_table_of_results_goes_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = {"name": "l1-reset", "cases": ["F5"], "passed": True, "recovered_after_s": 1.5, "memory_mb": 180}
+    run = {"seed": 7, "equal": True, "commit": "c", "machine": "m", "load": 2.0, "minutes": 1.0, "scenarios": [result]}
+    file, page = tmp_path / "results.json", tmp_path / "page.md"
+    file.write_text(f"{json.dumps(run)}\n\n{json.dumps(run)}\n")
+    first, last = marks("scenarios")
+    page.write_text(f"# Title\n{first}\n{last}\n")
+    assert main(["table", str(file), "--page", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "| l1-reset | F5 | 2 of 2 | 1.5 s | 1.5 s | 180 MB |" in printed
+    assert page.read_text() == f"# Title\n{first}\n{printed}{last}\n"
+    page.write_text("# Title\n")
+    assert main(["table", str(file), "--page", str(page)]) == 1
+    assert "error: --page: it has no lines" in capsys.readouterr().err
+    file.write_text("nonsense\n")
+    assert main(["table", str(file)]) == 1
+    assert f"error: {file}: not the output of" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
