@@ -11,7 +11,7 @@ from rollup_node.node.history.recorder import MAX_CHANNELS
 from rollup_node.node.history.table_rows import rows
 from rollup_node.node.history.tables import Table, partition
 
-UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError)
 """What a damaged file of rows, or one with other columns or types, raises."""
 
 
