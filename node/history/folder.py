@@ -50,7 +50,9 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 def history_folder(text: str) -> "HistoryFolder":
-    """The folder of --out. Raises SetupError for a URL."""
+    """The folder of --out. Raises SetupError for a URL, and for no name."""
+    if not text:
+        raise SetupError("--out: it is empty: name a folder")
     if "://" in text:
         raise SetupError(f"--out: {shown(text)} is a URL, not a folder: mount the storage and name the folder there")
     return HistoryFolder(Path(text).absolute())
@@ -76,8 +78,13 @@ class HistoryFolder:
         except (FileNotFoundError, NotADirectoryError):
             pass
         except (OSError, ValueError) as error:
-            raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise SetupError(
+                f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {reason}: name another folder"
+            ) from None
         try:
+            if self.path.is_file():
+                raise SetupError(f"--out: {shown(str(self.path))} is a file: name a folder")
             if self.path.exists() and not self._is_unused():
                 raise SetupError(
                     f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder"
@@ -178,19 +185,25 @@ class HistoryFolder:
 
     def publish(self, row: ManifestRow, files: dict[str, Path]) -> None:
         """Gives the files of a range their names, and last of all writes its manifest. A range that was complete before
-        is replaced: its manifest goes first."""
+        is replaced: its manifest goes first, once all that is new is on disk."""
+        manifest = self.path / MANIFESTS / f"{row.range.name}.json"
         try:
-            manifest = self.path / MANIFESTS / f"{row.range.name}.json"
-            manifest.unlink(missing_ok=True)
-            for path in self._files_of(row.range):
-                path.unlink()
-            for name, source in files.items():
-                target = self.path / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(source, target)
+            with self._written(manifest, encode_manifest(row)) as temporary:
+                for source in files.values():
+                    _sync(source)
+                manifest.unlink(missing_ok=True)
+                for path in self._files_of(row.range):
+                    path.unlink()
+                for name, source in files.items():
+                    target = self.path / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(source, target)
+                for folder in {(self.path / name).parent for name in files}:
+                    _sync(folder)
+                os.replace(temporary, manifest)
+                _sync(manifest.parent)
         except OSError as error:
             raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
-        self._write(manifest, encode_manifest(row))
 
     def overlap(self, each: L1Range) -> Path:
         """The file with the last blocks of a range that was derived without an L2 source."""
@@ -227,16 +240,35 @@ class HistoryFolder:
         return [path for table in Table for path in sorted((self.path / table.value).glob(f"day=*/{each.name}.*"))]
 
     def _write(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._written(path, data) as temporary:
+                os.replace(temporary, path)
+                _sync(path.parent)
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
+
+    @contextmanager
+    def _written(self, path: Path, data: bytes) -> Iterator[Path]:
+        """A temporary file beside a path, on disk with these data, which is removed unless it is renamed."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
             with temporary.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError as error:
-            raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Returns once a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:

@@ -1,7 +1,6 @@
 """Parquet files of rows: zstd, with the Arrow schema of their table, whose version is in its metadata. pyarrow is of
 the extra `history`."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,5 +59,3 @@ def write_parquet(table: Table, source: Path, target: Path) -> None:
     ):
         for batch in rows:
             writer.write_batch(batch.cast(schema))
-    with target.open("rb") as file:
-        os.fsync(file.fileno())

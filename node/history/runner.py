@@ -1,5 +1,6 @@
 """Runs ranges on this machine one after the other, or on the workers of a Dask cluster."""
 
+import asyncio
 import logging
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +61,7 @@ class DaskExecutor:
 
     def __init__(self, client: Any, resource: str = RESOURCE) -> None:
         self._client = client
-        versions = client.run(version)
+        versions = self._versions()
         wrong = sorted({each for each in versions.values() if each != version()})
         if wrong:
             raise SetupError(
@@ -75,6 +76,15 @@ class DaskExecutor:
             self.workers = sum(each["nthreads"] for each in known)
         if not self.workers:
             raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
+
+    def _versions(self) -> dict[str, str]:
+        """The version of each worker."""
+        try:
+            found: dict[str, str] = self._client.run(version)
+            return found
+        except (Exception, CancelledError) as error:
+            text = f"a worker cannot run rollup-node ({_first_line(error)}): install this version there, {version()}"
+            raise SetupError(f"--scheduler: {text}") from None
 
     def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
         """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows."""
@@ -107,8 +117,11 @@ def result_of(future: Any, task: RangeTask) -> Outcome:
         found: Outcome = future.result()
         return found
     except (Exception, CancelledError) as error:
-        first = next(iter(str(error).splitlines()), "")
-        return Outcome(task, None, f"lost by the cluster: {one_line(first) or type(error).__name__}")
+        return Outcome(task, None, f"lost by the cluster: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return one_line(next(iter(str(error).splitlines()), "")) or type(error).__name__
 
 
 @contextmanager
@@ -152,7 +165,23 @@ def _silence() -> None:
 
 def _client(distributed: Any, address: Any) -> Any:
     try:
+        if isinstance(address, str):
+            asyncio.run(_check_scheduler(distributed, address))
         return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        text = one_line(str(error)) or type(error).__name__
-        raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {shown(str(address))}: {text}") from None
+    except Exception as error:
+        where = shown(str(address))
+        raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {where}: {_first_line(error)}") from None
+
+
+async def _check_scheduler(distributed: Any, address: str) -> None:
+    """Raises any exception unless a scheduler responds, for which a client would wait without end."""
+    arguments = distributed.Security().get_connection_args("client")
+    found = distributed.rpc(address, timeout=CONNECT_SECONDS, connection_args=arguments)
+    try:
+        identity = await asyncio.wait_for(found.identity(), CONNECT_SECONDS)
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"there is a {identity['type']}")
+    except TimeoutError:
+        raise ValueError(f"no answer within {CONNECT_SECONDS:g} s") from None
+    finally:
+        await found.close_rpc()

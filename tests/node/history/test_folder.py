@@ -50,6 +50,8 @@ def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
 
 def test_a_url_is_no_folder(tmp_path: Path) -> None:
     assert history_folder(str(tmp_path)).path == tmp_path
+    with pytest.raises(SetupError, match="--out: it is empty: name a folder"):
+        history_folder("")
     with pytest.raises(SetupError, match='--out: "s3://bucket/a" is a URL, not a folder: mount the storage'):
         history_folder("s3://bucket/a")
 
@@ -58,7 +60,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(SetupError, match="is not empty and holds no history"):
         HistoryFolder(tmp_path).open(RUN)
-    with pytest.raises(SetupError, match="is not empty and holds no history"):
+    with pytest.raises(SetupError, match=r"/thesis\.txt\" is a file: name a folder"):
         HistoryFolder(tmp_path / "thesis.txt").run_file()
     with pytest.raises(SetupError, match="there is no history in"):
         HistoryFolder(tmp_path / "nowhere").existing()

@@ -8,16 +8,25 @@ import pytest
 
 from rollup_node.node.history import range_task
 from rollup_node.node.history.derivation_stage import RangeResult
-from rollup_node.node.history.folder import HistoryFolder
+from rollup_node.node.history.folder import HistoryFolder, RunFile
 from rollup_node.node.history.range_task import ATTEMPTS, RangeFailed, RangeTask, run_range
+from rollup_node.node.history.ranges import RunConfig
 from rollup_node.node.system.version import version
 from tests.support.history_values import row, state
 
 NAME = "l2_blocks/day=2024-01-01"
 
 
+RUN = RunFile(RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False), "local", 109)
+
+
+@pytest.fixture(autouse=True)
+def run_file(tmp_path: Path) -> None:
+    HistoryFolder(tmp_path).open(RUN)
+
+
 def _task(out: Path) -> RangeTask:
-    return RangeTask(str(out), 100, 109, "c0", version(), "jsonl", ("--network", "x"), 50, 40)
+    return RangeTask(str(out), 100, 109, RUN.config.digest, version(), "jsonl", ("--network", "x"), 50, 40)
 
 
 def _programs(monkeypatch: pytest.MonkeyPatch, *programs: str) -> list[RangeTask]:
