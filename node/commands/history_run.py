@@ -340,6 +340,9 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     missing = len(run_file.plan) - report.derived - report.skipped
     for line in caveats(run_file.config):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
+    if report.given_up:
+        print(f"{PROGRAM}: ended: {one_line(report.given_up)}", file=sys.stderr)
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
-    print(f"{PROGRAM}: {text}", file=sys.stderr)
+    again = ": the same command continues with those" if missing else ""
+    print(f"{PROGRAM}: {text}{again}", file=sys.stderr)
     return 1 if missing or report.open_seams or report.failed else 0

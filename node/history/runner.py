@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -33,8 +33,8 @@ class Executor(Protocol):
 
     workers: int
 
-    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
-        """Runs all tasks; their outcomes in the order in which they end."""
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+        """Runs all tasks; their outcomes in the order in which they end. Closed, it begins no more."""
 
 
 def outcome(task: RangeTask, run: Callable[[RangeTask], ManifestRow] = run_range) -> Outcome:
@@ -50,9 +50,10 @@ class LocalExecutor:
 
     workers = 1
 
-    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
         """Runs the tasks in order."""
-        return map(outcome, tasks)
+        for task in tasks:
+            yield outcome(task)
 
 
 class DaskExecutor:
@@ -86,7 +87,7 @@ class DaskExecutor:
             text = f"a worker cannot run rollup-node ({_first_line(error)}): install this version there, {version()}"
             raise SetupError(f"--scheduler: {text}") from None
 
-    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
         """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows."""
         from distributed import as_completed
 

@@ -1,6 +1,11 @@
 """The output folder: what a crash leaves, and what is refused."""
 
+import errno
+import itertools
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -97,6 +102,46 @@ def test_the_last_blocks_of_two_ranges_are_kept(tmp_path: Path) -> None:
     assert [folder.overlap(each).exists() for each in ranges] == [False, True, True]
     with pytest.raises(SetupError, match=r"cannot write .*No such file"):
         folder.keep_overlap(ranges[0], tmp_path / "new")
+
+
+@pytest.mark.parametrize("was_complete", [False, True])
+def test_a_disk_that_fills_at_any_step_leaves_no_half_range(
+    was_complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the names change, what was complete stays; a range without all its files is not usable."""
+    real: dict[str, Callable[..., Any]] = {"fsync": os.fsync, "replace": os.replace}
+    calls = itertools.count()
+    failing = 0
+
+    def fails(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if next(calls) == failing:
+                raise OSError(errno.ENOSPC, "No space left on device", "disk")
+            return real[name](*arguments)
+
+        return call
+
+    ends = []
+    for failing in range(10):
+        folder = HistoryFolder(tmp_path / f"out-{failing}")
+        before = _publish(folder, "a\n", row(100, 109)) if was_complete else None
+        with monkeypatch.context() as patch:
+            calls = itertools.count()
+            for name in real:
+                patch.setattr(os, name, fails(name))
+            try:
+                _publish(folder, "bb\n", row(100, 109))
+                ends.append("written")
+            except SetupError as error:
+                assert str(error) == '--out: L1 blocks 100 to 109: No space left on device: "disk"'
+                usable, lost = folder.usable_manifests()
+                ends.append("kept" if before in usable.values() else "new" if usable else "missing")
+                assert lost == [] and all(list(folder.file_problems(each)) == [] for each in usable.values())
+        assert not list((folder.path / "manifest").glob(".*"))
+        whole = _publish(folder, "ccc\n", row(100, 109))
+        assert folder.usable_manifests() == ({"range-000000000100": whole}, [])
+    first = "kept" if was_complete else "missing"
+    assert ends == [first] * 2 + ["missing"] * 3 + ["new"] + ["written"] * 4
 
 
 def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:

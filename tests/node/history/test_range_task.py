@@ -109,6 +109,36 @@ def test_a_worker_of_another_version_and_a_disk_that_refuses(tmp_path: Path, mon
     assert HistoryFolder(tmp_path).manifests() == {}
 
 
+def test_a_worker_that_does_not_see_the_folder_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = _programs(monkeypatch, _writes())
+    elsewhere = tmp_path / "elsewhere"
+    for task in (_task(elsewhere), msgspec.structs.replace(_task(tmp_path), config="of another run")):
+        with pytest.raises(
+            RangeFailed, match=r"does not see the run in .*: all workers need the folder under the same"
+        ):
+            run_range(task)
+    assert not elsewhere.exists() and begun == []
+
+
+def test_a_worker_without_arrow_says_so_before_it_derives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = _programs(monkeypatch, _writes())
+    monkeypatch.setattr(range_task, "find_spec", lambda name: None)
+    with pytest.raises(RangeFailed, match="the worker lacks the package pyarrow: install"):
+        run_range(msgspec.structs.replace(_task(tmp_path), form="parquet"))
+    assert begun == [] and run_range(_task(tmp_path)).first == 100
+
+
+def test_a_long_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes are those of its beginning, the error is that of its end."""
+    _programs(monkeypatch, WARNS + "print('x' * 3_000_000, file=sys.stderr)\n" + _writes())
+    assert run_range(_task(tmp_path)).warnings == ("ARCHIVE-DAMAGED", "L1-THROTTLED")
+    _programs(
+        monkeypatch, "import sys; print('x' * 3_000_000, '\\nrollup-node: L1 is gone', file=sys.stderr); sys.exit(1)"
+    )
+    with pytest.raises(RangeFailed, match="L1 is gone"):
+        run_range(_task(tmp_path))
+
+
 def test_the_command_of_a_range() -> None:
     words = range_task._command(msgspec.structs.replace(_task(Path("out")), safe_head=7), Path("rows"))
     assert words[1:5] == ["-m", "rollup_node.node", "history", "range"] and words[-2:] == ["--network", "x"]
