@@ -2,19 +2,28 @@
 
 import asyncio
 import logging
+import sys
+import time
 from asyncio import CancelledError
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from rollup_node.node.history.manifest import ManifestRow
 from rollup_node.node.history.range_task import RangeFailed, RangeTask, run_range
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError, one_line
-from rollup_node.node.system.version import version
+from rollup_node.node.system.version import PROGRAM, version
 
 CONNECT_SECONDS = 10.0
+RETURN_SECONDS = 60.0
+"""How long a scheduler or all workers may be away during a run."""
+POLL_SECONDS, WORKERS_SECONDS = 0.1, 5.0
+"""Between looks at ranges that run, and at the workers."""
+RUNNING, ENDED = "running", ("closing", "closed", "failed")
+"""The states of a Dask client."""
+CONTINUE = "the same command continues with the ranges that are missing"
 RESOURCE = "l1"
 """What the resource is called of which each range takes one."""
 INSTALL = "install it with: pip install 'rollup-node[history]'"
@@ -62,13 +71,8 @@ class DaskExecutor:
 
     def __init__(self, client: Any, resource: str = RESOURCE) -> None:
         self._client = client
-        versions = self._versions()
-        wrong = sorted({each for each in versions.values() if each != version()})
-        if wrong:
-            raise SetupError(
-                f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
-            )
-        known = client.scheduler_info(n_workers=-1)["workers"].values()
+        self._check_versions()
+        known = self._workers().values()
         declared = [each for each in known if resource in each["resources"]]
         self._resources = {resource: 1} if declared else {}
         if declared:
@@ -78,35 +82,83 @@ class DaskExecutor:
         if not self.workers:
             raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
 
-    def _versions(self) -> dict[str, str]:
-        """The version of each worker."""
+    def _check_versions(self) -> None:
+        """Raises SetupError unless all workers have this version."""
         try:
-            found: dict[str, str] = self._client.run(version)
-            return found
+            versions: dict[str, str] = self._client.run(version)
         except (Exception, CancelledError) as error:
             text = f"a worker cannot run rollup-node ({_first_line(error)}): install this version there, {version()}"
             raise SetupError(f"--scheduler: {text}") from None
+        wrong = sorted({each for each in versions.values() if each != version()})
+        if wrong:
+            raise SetupError(
+                f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
+            )
 
     def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
-        """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows."""
-        from distributed import as_completed
-
-        waiting, futures = iter(tasks), {}
-
-        def submit(count: int) -> list[Any]:
-            begun = {self._submit(task): task for task in islice(waiting, count)}
-            futures.update(begun)
-            return list(begun)
-
+        """Runs the tasks, the first ones first, no more than `workers` at a time even if the cluster grows. Those that
+        are lost with the scheduler are run again when it is back. Raises SetupError where it stays away, and where all
+        workers do."""
+        waiting: deque[RangeTask] = deque(tasks)
+        running: dict[Any, RangeTask] = {}
         try:
-            running = as_completed(submit(self.workers), loop=self._client.loop)
-            for future in running:
-                yield result_of(future, futures.pop(future))
-                running.update(submit(1))
+            while waiting or running:
+                while waiting and len(running) < self.workers:
+                    task = waiting.popleft()
+                    running[self._submit(task)] = task
+                lost = []
+                for future in self._ended(list(running)):
+                    task = running.pop(future)
+                    if future.cancelled():
+                        lost.append(task)
+                    else:
+                        yield result_of(future, task)
+                if lost:
+                    waiting.extendleft((*reversed(running.values()), *reversed(lost)))
+                    running.clear()
+                    self._await_scheduler()
         finally:
-            # Where the scheduler is gone there is nothing to cancel.
-            with suppress(Exception, CancelledError):
-                self._client.cancel(list(futures))
+            if running:
+                # Where the scheduler is gone there is nothing to cancel.
+                with suppress(Exception, CancelledError):
+                    self._client.cancel(list(running))
+
+    def _ended(self, futures: list[Any]) -> list[Any]:
+        """Waits until some of the futures have ended, well or not."""
+        seen = looked = time.monotonic()
+        while not (ended := [future for future in futures if future.done()]):
+            time.sleep(POLL_SECONDS)
+            now = time.monotonic()
+            if now - looked < WORKERS_SECONDS:
+                continue
+            looked = now
+            if self._client.status != RUNNING or self._workers():
+                seen = now
+            elif now - seen > RETURN_SECONDS:
+                raise SetupError(f"--scheduler: it has had no workers for {RETURN_SECONDS:g} s: {CONTINUE}")
+        return ended
+
+    def _await_scheduler(self) -> None:
+        """Waits for the client's new connection, and then for workers."""
+        print(
+            f"{PROGRAM}: the connection to the scheduler is lost: waiting {RETURN_SECONDS:g} s for it", file=sys.stderr
+        )
+        until = time.monotonic() + RETURN_SECONDS
+        while time.monotonic() < until and self._client.status not in ENDED:
+            if self._client.status == RUNNING and self._workers():
+                self._check_versions()
+                return
+            time.sleep(POLL_SECONDS)
+        text = "it has no workers any more" if self._client.status == RUNNING else "the connection to it is lost"
+        raise SetupError(f"--scheduler: {text}: {CONTINUE}")
+
+    def _workers(self) -> dict[str, Any]:
+        """The cluster's workers; empty while the scheduler does not answer."""
+        try:
+            found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, CancelledError):
+            return {}
+        return found
 
     def _submit(self, task: RangeTask) -> Any:
         return self._client.submit(outcome, task, pure=False, resources=self._resources or None)
@@ -168,7 +220,7 @@ def _client(distributed: Any, address: Any) -> Any:
     try:
         if isinstance(address, str):
             asyncio.run(_check_scheduler(distributed, address))
-        return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        return distributed.Client(address, timeout=RETURN_SECONDS, set_as_default=False)
     except Exception as error:
         where = shown(str(address))
         raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {where}: {_first_line(error)}") from None
