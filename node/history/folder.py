@@ -83,8 +83,8 @@ class HistoryFolder:
                 f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {reason}: name another folder"
             ) from None
         try:
-            if self.path.is_file():
-                raise SetupError(f"--out: {shown(str(self.path))} is a file: name a folder")
+            if self.path.exists() and not self.path.is_dir():
+                raise SetupError(f"--out: {shown(str(self.path))} is not a folder: name one")
             if self.path.exists() and not self._is_unused():
                 raise SetupError(
                     f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 import time
 from asyncio import CancelledError
@@ -195,18 +196,27 @@ def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> I
             yield DaskExecutor(client, resource)
         return
     with (
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            memory_limit=0,
-            resources={resource: 1},
-            **quiet,
-        ) as cluster,
+        _local_cluster(distributed, workers, {resource: 1}, quiet) as cluster,
         _client(distributed, cluster) as client,
     ):
         client.wait_for_workers(workers)
         yield DaskExecutor(client, resource)
+
+
+def _local_cluster(distributed: Any, workers: int, resources: dict[str, int], quiet: dict[str, Any]) -> Any:
+    """A cluster of one range a worker, whose processes leave Ctrl-C, which a terminal sends to all, to this one."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            memory_limit=0,
+            resources=resources,
+            **quiet,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _silence() -> None:

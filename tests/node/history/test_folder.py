@@ -65,7 +65,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(SetupError, match="is not empty and holds no history"):
         HistoryFolder(tmp_path).open(RUN)
-    with pytest.raises(SetupError, match=r"/thesis\.txt\" is a file: name a folder"):
+    with pytest.raises(SetupError, match=r"/thesis\.txt\" is not a folder: name one"):
         HistoryFolder(tmp_path / "thesis.txt").run_file()
     with pytest.raises(SetupError, match="there is no history in"):
         HistoryFolder(tmp_path / "nowhere").existing()
