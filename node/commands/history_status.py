@@ -34,6 +34,8 @@ def status(arguments: Sequence[str]) -> int:
     print(f"L1 blocks {blocks} of {of}, L2 blocks {sum(row.l2_blocks for row in done.values())}")
     for line in caveats(run.config):
         print(line)
+    if folder.is_locked():
+        print("a run is under way")
     speed = rate(done)
     if speed:
         print(f"{speed:.1f} L1 blocks/s a worker")

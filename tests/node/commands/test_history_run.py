@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -77,29 +77,52 @@ def _tables(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def history(course: ServedCourse, folder: Path) -> Path:
-    """The history of the course, by one worker that is interrupted once. With a warm-up of one L1 block the second
-    range starts from a block whose batch it has not read: its seam is repaired."""
+    """The history of the course, by one worker that is interrupted once, without Arrow and Dask. With a warm-up of one
+    L1 block the second range starts from a block whose batch it has not read: its seam is repaired."""
     out = folder / "out"
     words = ("--warmup", "1", "--archive", str(folder / "archive"))
-    # With one request a second the range is still read when it is interrupted.
-    slow = _command(course, out, *words, "--rate", "1")
-    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stderr is not None
-        child = _range_process(out, run)
-        run.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-        run.send_signal(signal.SIGINT)
-        text = "interrupted: the same command continues with the ranges that are missing"
-        assert run.stderr.read() == f"rollup-node: {text}\n"
-        assert run.wait(30) == 130
-    _await_end(child)
-    assert not (out / "manifest").exists()
-    lines = _run(_command(course, out, *words)[3:])
+    with _without(folder / "blocked", "pyarrow", "distributed", "dask"):
+        # With one request a second the range is still read when it is interrupted.
+        slow = _command(course, out, *words, "--rate", "1")
+        with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
+            assert run.stderr is not None
+            child = _range_process(out, run)
+            assert _status(out)[1:3] == ["L1 blocks 0 of 14, L2 blocks 0", "a run is under way"]
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+            run.send_signal(signal.SIGINT)
+            text = "interrupted: the same command continues with the ranges that are missing"
+            assert run.stderr.read() == f"rollup-node: {text}\n"
+            assert run.wait(30) == 130
+        _await_end(child)
+        assert not (out / "manifest").exists()
+        missing = [f"missing: L1 blocks {first} to {first + SIZE - 1}" for first in (course.first, course.first + SIZE)]
+        assert _status(out)[1:] == ["L1 blocks 0 of 14, L2 blocks 0", *missing]
+        lines = _run(_command(course, out, *words)[3:])
     seam = f"seam L1 {course.first + SIZE - 1}/{course.first + SIZE}: "
     (repaired,) = [line for line in lines if seam in line]
     assert repaired.endswith(": it closes")
     assert lines[-1] == "rollup-node: 2 ranges derived, 0 were complete, 0 missing"
     return out
+
+
+@contextmanager
+def _without(folder: Path, *packages: str) -> Iterator[None]:
+    """Neither this process nor those that it starts can import these packages."""
+    for name in packages:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"raise ModuleNotFoundError('none here', name={name!r})\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep))))
+        for name in packages:
+            patch.setitem(sys.modules, name, None)
+        yield
+
+
+def _status(out: Path) -> list[str]:
+    with redirect_stdout(StringIO()) as written:
+        assert cli.main(["history", "status", "--out", str(out)]) == 0
+    return written.getvalue().splitlines()
 
 
 def test_the_tables_are_the_chain(course: ServedCourse, history: Path) -> None:

@@ -80,7 +80,26 @@ def test_an_open_seam(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_folder_without_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("status", "verify"):
-        assert cli.main(["history", name, "--out", str(tmp_path)]) == 1
-        err = capsys.readouterr().err
-        assert "there is no history in" in err and len(err.splitlines()) == 1
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "thesis.txt").write_text("x")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "run.json").write_text('{"mine": 1}')
+    for where, text in {
+        "empty": "there is no history in",
+        "nowhere": "there is no history in",
+        "": "is not empty and holds no history: name another folder",
+        "thesis.txt": "is not a folder: name one",
+        "foreign": 'run.json" is unreadable: Object missing required field',
+    }.items():
+        for name in ("status", "verify", "report", "safedb"):
+            more = {"report": ["--html", "x"], "safedb": ["--network", "op-sepolia", "--safedb.path", "x"]}.get(
+                name, []
+            )
+            assert cli.main(["history", name, "--out", str(tmp_path / where), *more]) == 1
+            out, err = capsys.readouterr()
+            assert out == "" and text in err and len(err.splitlines()) == 1, (where, name)
+    assert not Path("x").exists() and sorted(path.name for path in tmp_path.iterdir()) == [
+        "empty",
+        "foreign",
+        "thesis.txt",
+    ]

@@ -44,11 +44,13 @@ def test_a_run_is_continued_and_another_one_is_refused(tmp_path: Path) -> None:
 
 def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
+    assert not folder.is_locked()
     with folder.locked():
-        assert folder.run_file() is None
+        assert folder.run_file() is None and folder.is_locked()
         with pytest.raises(SetupError, match="another run writes"), HistoryFolder(tmp_path / "out").locked():
             pass
         folder.open(RUN)
+    assert not folder.is_locked()
     with folder.locked():
         assert folder.existing() == RUN
 
