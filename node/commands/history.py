@@ -7,13 +7,14 @@ from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
 
-HELP = f"""usage: {PROGRAM} history plan|run|status|verify|report [--help]
+HELP = f"""usage: {PROGRAM} history plan|run|status|verify|report|safedb [--help]
 
   plan    the ranges of L1 blocks, the requests and, by the rate of ranges that are done, the hours
   run     derives the ranges that are missing, on one worker or on many, and writes tables
   status  what is done and what is missing, from the manifests alone
   verify  proves from the files alone that all seams close and that nothing is missing
   report  writes one HTML page: bytes, batches, inclusion delay, drops by rule, gaps
+  safedb  adds the safe heads to a node's database, for optimism_safeHeadAtL1Block
 """
 COMMANDS = {
     "plan": "history_run",
@@ -22,8 +23,9 @@ COMMANDS = {
     "status": "history_status",
     "verify": "history_status",
     "report": "history_report",
+    "safedb": "history_safedb",
 }
-PUBLIC = ("plan", "run", "status", "verify", "report")
+PUBLIC = ("plan", "run", "status", "verify", "report", "safedb")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 import ctypes
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -12,6 +13,7 @@ from rollup_node.node.commands.replay_config import replay_config
 from rollup_node.node.history.derivation_stage import RangeConfig
 from rollup_node.node.history.manifest import Resume
 from rollup_node.node.history.reading_stage import ReadingConfig
+from rollup_node.node.history.recent_blocks import read_blocks
 from rollup_node.node.history.start_stage import RangeStartConfig
 from rollup_node.node.inspect.listing_stage import ListingConfig
 from rollup_node.node.inspect.row_formats import RowFormat
@@ -41,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         "--archive-last", type=int, default=-1, metavar="N", help="the last L1 block that is kept there"
     )
     parser.add_argument("--resume", metavar="FILE", help="the state to derive from, without --l2")
+    parser.add_argument("--overlap", metavar="FILE", help="the last blocks of the range before, without --l2")
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="the batcher to begin with, without --l2")
     parser.add_l2_source()
     parser.add_timeout()
@@ -66,9 +69,11 @@ def _deriving(command: ParsedCommand) -> list[ProcessSpec]:
     flags = command.flags
     replay = replay_config(command, Outputs.open(), 0, UNBOUNDED, RowFormat.JSON)
     resume = None if flags.resume is None else _resume(flags.resume)
-    start = RangeStartConfig(replay, flags.from_l1, flags.warmup, flags.safe_head, flags.floor, resume)
+    if flags.overlap is not None:
+        _check_overlap(flags.overlap)
+    start = RangeStartConfig(replay, flags.from_l1, flags.warmup, flags.safe_head, flags.floor, resume, flags.overlap)
     derivation = derivation_config(command.values, command.chain, ahead=0)
-    rows = RangeConfig(derivation, flags.from_l1, flags.to_l1, flags.rows, resume is not None)
+    rows = RangeConfig(derivation, flags.from_l1, flags.to_l1, flags.rows, resume is not None, flags.overlap)
     outputs = (replay.output, replay.errors)
     return [
         ProcessSpec("derivation", "rollup_node.node.history.derivation_stage:build", rows, one_shot=True),
@@ -82,6 +87,14 @@ def _resume(path: str) -> Resume:
             return msgspec.json.decode(file.read(MAX_RESUME_BYTES), type=Resume)
     except (OSError, *DECODE_ERRORS) as error:
         raise SetupError(f"--resume: {shown(path)} is unreadable: {error}") from None
+
+
+def _check_overlap(path: str) -> None:
+    """Both processes read the file; an error is said once, before they start."""
+    try:
+        read_blocks(Path(path))
+    except (OSError, ValueError) as error:
+        raise SetupError(f"--overlap: {shown(path)} is unreadable: {error}") from None
 
 
 def _reading(command: ParsedCommand) -> list[ProcessSpec]:

@@ -5,9 +5,10 @@ import asyncio
 import importlib.util
 import os
 import re
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,17 +24,18 @@ from rollup_node.node.commands.common import (
 from rollup_node.node.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
 from rollup_node.node.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.node.history.l1_view import L1View, l1_view
-from rollup_node.node.history.manifest import genesis_resume
+from rollup_node.node.history.manifest import ManifestRow, genesis_resume
 from rollup_node.node.history.ranges import (
     DEFAULT_SIZE,
     NO_SOURCE,
     TABLES_VERSION,
+    L1Range,
     RunConfig,
     default_warmup,
     plan_ranges,
     rollup_digest,
 )
-from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
+from rollup_node.node.history.run import HistoryRun, RunReport, with_last
 from rollup_node.node.history.runner import INSTALL, RESOURCE, Outcome, executor
 from rollup_node.node.history.seams import caveats, progress
 from rollup_node.node.options.errors import shown
@@ -77,7 +79,10 @@ def run(arguments: Sequence[str]) -> int:
         if flags.rate is not None:
             most = plan.command.values["l1.rpc-max-batch-size"]
             more += rate_options(flags.rate, runner.workers, most)
-        done = progress(run_file.plan, plan.folder.manifests(), run_file.config.digest).done
+        rows, lost = plan.folder.usable_manifests()
+        for line in lost:
+            print(f"{PROGRAM}: {line}: its range is run again", file=sys.stderr)
+        done = progress(run_file.plan, rows, run_file.config.digest).done
         genesis = genesis_resume(plan.command.chain.config) if run_file.config.is_assumed else None
         bar = ProgressBar(len(run_file.plan), len(done))
         history = HistoryRun(
@@ -86,10 +91,11 @@ def run(arguments: Sequence[str]) -> int:
         try:
             report = history.run()
         except KeyboardInterrupt:
-            print(
-                f"\n{PROGRAM}: interrupted: the same command continues with the ranges that are missing",
-                file=sys.stderr,
-            )
+            # What ends now takes seconds; a second one would leave parts of it.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            start = "\n" if sys.stderr.isatty() else ""
+            text = "interrupted: the same command continues with the ranges that are missing"
+            print(f"{start}{PROGRAM}: {text}", file=sys.stderr)
             raise
     return _report(run_file, report)
 
@@ -99,10 +105,10 @@ def plan(arguments: Sequence[str]) -> int:
     plan = _plan("plan", PLAN, arguments)
     run_file, ranges = plan.run, plan.run.plan
     known = plan.folder.run_file()
-    rows = plan.folder.manifests() if known is not None and known.config == run_file.config else {}
+    rows = plan.folder.usable_manifests()[0] if known is not None and known.config == run_file.config else {}
     done, missing = progress(ranges, rows, run_file.config.digest)
     blocks = sum(each.blocks for each in missing)
-    read = blocks + 2 * run_file.config.warmup * len(missing)
+    read = _blocks_read(run_file.config, missing)
     print(f"{run_file.chain}: L1 blocks {run_file.config.first} to {run_file.last}")
     print(f"{len(ranges)} ranges of {run_file.config.size} L1 blocks, {len(done)} of them complete")
     print(f"to read: {blocks} L1 blocks, and {read - blocks} of warm-ups at most")
@@ -111,14 +117,31 @@ def plan(arguments: Sequence[str]) -> int:
         print("one worker: each range starts from the end of the one before")
     for line in caveats(run_file.config):
         print(line)
-    speed = rate(done)
-    if not speed:
-        print("hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first")
-        return 0
-    for workers in (1,) if run_file.config.in_order else WORKERS:
-        seconds = read / speed / min(workers, max(1, len(missing)))
-        print(f"{workers} workers: {seconds / 3600:.1f} hours, {read * REQUESTS / max(seconds, 1e-9):.0f} requests/s")
+    for line in hours(run_file.config, done, missing):
+        print(line)
     return 0
+
+
+def hours(config: RunConfig, done: Mapping[L1Range, ManifestRow], missing: Sequence[L1Range]) -> list[str]:
+    """The hours that the missing ranges take, and the requests a second, by the rate at which L1 was read for those
+    that are done, warm-ups included."""
+    seconds_done = sum(row.seconds for row in done.values())
+    if not seconds_done:
+        return ["hours: unknown until a range is complete; run one with --to-l1 near --from-l1 first"]
+    read = _blocks_read(config, missing)
+    one = read * seconds_done / _blocks_read(config, done)
+    found = []
+    for workers in (1,) if config.in_order else WORKERS:
+        seconds = one / min(workers, max(1, len(missing)))
+        name = "1 worker" if workers == 1 else f"{workers} workers"
+        found.append(f"{name}: {seconds / 3600:.1f} hours, {read * REQUESTS / max(seconds, 1e-9):.0f} requests/s")
+    return found
+
+
+def _blocks_read(config: RunConfig, ranges: Collection[L1Range]) -> int:
+    """The L1 blocks that these ranges read at most: the warm-up begins at a safe head, whose origin is as much before
+    it."""
+    return sum(each.blocks for each in ranges) + 2 * config.warmup * len(ranges)
 
 
 # --- the command line ----------------------------------------------------------------------------------------------
@@ -337,6 +360,9 @@ def _report(run_file: RunFile, report: RunReport) -> int:
     missing = len(run_file.plan) - report.derived - report.skipped
     for line in caveats(run_file.config):
         print(f"{PROGRAM}: {line}", file=sys.stderr)
+    if report.given_up:
+        print(f"{PROGRAM}: ended: {one_line(report.given_up)}", file=sys.stderr)
     text = f"{report.derived} ranges derived, {report.skipped} were complete, {missing} missing"
-    print(f"{PROGRAM}: {text}", file=sys.stderr)
+    again = ": the same command continues with those" if missing else ""
+    print(f"{PROGRAM}: {text}{again}", file=sys.stderr)
     return 1 if missing or report.open_seams or report.failed else 0

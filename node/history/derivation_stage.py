@@ -8,6 +8,7 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.history.manifest import Resume, State
 from rollup_node.node.history.ranges import L1Range
+from rollup_node.node.history.recent_blocks import RecentBlocks, read_blocks
 from rollup_node.node.history.recorder import HistoryEvents, state_of
 from rollup_node.node.history.row_files import RowFiles
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -19,9 +20,12 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import L2BlockContent
 
 RESULT = "range.json"
 """The file that says that all rows are written."""
+OVERLAP = "overlap.msgpack"
+"""The file with the last blocks, without an L2 source."""
 
 
 class RangeResult(msgspec.Struct, frozen=True):
@@ -38,13 +42,15 @@ class RangeResult(msgspec.Struct, frozen=True):
 
 class RangeConfig(msgspec.Struct, frozen=True):
     """Writes the rows of L1 blocks `first` to `last` into files below `folder`. With `assume_parents` there is no L2
-    source: the parents of batches are those that they claim."""
+    source: the parents of batches are those that they claim, and `overlap` is the file with the last blocks of the
+    range before, None at genesis."""
 
     derivation: DerivationConfig
     first: int
     last: int
     folder: str
     assume_parents: bool = False
+    overlap: str | None = None
 
 
 class RangeDerivationStage(DerivationStage):
@@ -65,6 +71,7 @@ class RangeDerivationStage(DerivationStage):
             assume_parents=config.assume_parents,
         )
         self._rollup, self._assume_parents = derivation.rollup, config.assume_parents
+        self._recent = RecentBlocks() if config.overlap is None else read_blocks(Path(config.overlap))
         self._configs: list[tuple[int, SystemConfig]] = []
         self._begun: State | None = None
         self._ended: State | None = None
@@ -76,7 +83,10 @@ class RangeDerivationStage(DerivationStage):
             if self._ended is None or self._begun is None:
                 return wait
             self._files.close()
-            resume = self._resume() if self._assume_parents else None
+            resume = None
+            if self._assume_parents:
+                resume = self._resume()
+                self._recent.write(self._folder / OVERLAP)
             result = RangeResult(self._begun, self._ended, self._events.l2_blocks, self._files.counts, resume=resume)
             (self._folder / RESULT).write_bytes(msgspec.json.encode(result))
         except OSError as error:
@@ -93,6 +103,8 @@ class RangeDerivationStage(DerivationStage):
         super()._take_answer(answer)
         if self._attributes is not None:
             self._events.block_derived(answer.safe_head, answer.derived_from, self._attributes)
+            if self._assume_parents:
+                self._recent.add(L2BlockContent(answer.safe_head, self._attributes.transactions))
 
     def _add_l1_block(self, number: int) -> bool:
         """Reads no block behind the range: when that is needed, all blocks of the range are exhausted."""

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -14,16 +14,25 @@ from typing import BinaryIO
 
 import msgspec
 
-from rollup_node.node.history.manifest import ManifestError, ManifestRow, TableFile, decode_manifest, encode_manifest
+from rollup_node.node.history.manifest import (
+    MAX_BYTES,
+    ManifestError,
+    ManifestRow,
+    TableFile,
+    decode_checked,
+    decode_manifest,
+    encode_manifest,
+    with_checksum,
+)
 from rollup_node.node.history.ranges import L1Range, RunConfig, check_plan, plan_ranges
 from rollup_node.node.history.tables import Table
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 RUN_FILE = "run.json"
 MANIFESTS = "manifest"
 PARTIAL = ".partial"
+OVERLAPS = ".overlap"
 LOCK = ".lock"
 MAX_RUN_BYTES = 1 << 20
 BLOCK = 1 << 20
@@ -44,7 +53,9 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 def history_folder(text: str) -> "HistoryFolder":
-    """The folder of --out. Raises SetupError for a URL."""
+    """The folder of --out. Raises SetupError for a URL, and for no name."""
+    if not text:
+        raise SetupError("--out: it is empty: name a folder")
     if "://" in text:
         raise SetupError(f"--out: {shown(text)} is a URL, not a folder: mount the storage and name the folder there")
     return HistoryFolder(Path(text).absolute())
@@ -63,14 +74,19 @@ class HistoryFolder:
         else."""
         try:
             data = _read(self.path / RUN_FILE, MAX_RUN_BYTES)
-            run = msgspec.json.decode(data, type=RunFile)
+            run = decode_checked(data, RunFile)
             check_plan(run.config.first, run.last, run.config.size)
             return run
         except (FileNotFoundError, NotADirectoryError):
             pass
-        except (OSError, ValueError, *DECODE_ERRORS) as error:
-            raise SetupError(f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {error}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SetupError(
+                f"--out: {shown(str(self.path / RUN_FILE))} is unreadable: {reason}: name another folder"
+            ) from None
         try:
+            if self.path.exists() and not self.path.is_dir():
+                raise SetupError(f"--out: {shown(str(self.path))} is not a folder: name one")
             if self.path.exists() and not self._is_unused():
                 raise SetupError(
                     f"--out: {shown(str(self.path))} is not empty and holds no history: name another folder"
@@ -96,6 +112,22 @@ class HistoryFolder:
             yield
         finally:
             os.close(lock)
+
+    def is_locked(self) -> bool:
+        """Whether a run writes the folder now, on this machine or, where the file system has locks, on another."""
+        try:
+            descriptor = os.open(self.path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return False
 
     def _lock(self, descriptor: int) -> None:
         try:
@@ -123,21 +155,40 @@ class HistoryFolder:
                 f"--out: {shown(str(self.path))} holds another run ({', '.join(names)} differ): name another folder"
             )
         if known is None or known.last < run.last:
-            self._write(self.path / RUN_FILE, msgspec.json.encode(run))
+            self._write(self.path / RUN_FILE, with_checksum(run))
 
     # --- ranges ----------------------------------------------------------------------------------------------------
 
     def manifests(self) -> dict[str, ManifestRow]:
-        """The complete ranges by name. Raises SetupError for a manifest that is unreadable."""
-        found = {}
+        """The complete ranges by name. One whose manifest is unreadable is none."""
+        return self.readable_manifests()[0]
+
+    def readable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
+        """The complete ranges by name, and a line for each manifest that is unreadable."""
+        found, damaged = {}, []
         for path in sorted((self.path / MANIFESTS).glob("range-*.json")):
             try:
-                found[path.stem] = decode_manifest(_read(path, BLOCK * 16))
+                found[path.stem] = decode_manifest(_read(path, MAX_BYTES))
             except (OSError, ManifestError) as error:
-                raise SetupError(
-                    f"{shown(str(path))} is unreadable ({error}): remove it to run its range again"
-                ) from None
-        return found
+                damaged.append(f"{shown(str(path))} is unreadable ({getattr(error, 'strerror', None) or error})")
+        return found, damaged
+
+    def usable_manifests(self) -> tuple[dict[str, ManifestRow], list[str]]:
+        """The complete ranges by name whose files are there with their sizes, and a line for each other manifest."""
+        found, lost = self.readable_manifests()
+        for name, row in list(found.items()):
+            wrong = next((file.path for file in row.files if _size(self.path / file.path) != file.size), None)
+            if wrong is not None:
+                del found[name]
+                lost.append(f"{wrong} is missing or of another size than its manifest says")
+        return found, lost
+
+    def files_of_no_range(self, names: Container[str]) -> Iterator[str]:
+        """A line for each file of a table whose range is none of these."""
+        for table in Table:
+            for path in sorted((self.path / table.value).glob("day=*/*")):
+                if path.stem not in names:
+                    yield f"{path.relative_to(self.path)}: in no manifest"
 
     def partial(self, each: L1Range) -> Path:
         """A new folder for the files of a range that is being run. What was left of runs of the range is removed."""
@@ -152,19 +203,40 @@ class HistoryFolder:
 
     def publish(self, row: ManifestRow, files: dict[str, Path]) -> None:
         """Gives the files of a range their names, and last of all writes its manifest. A range that was complete before
-        is replaced: its manifest goes first."""
+        is replaced: its manifest goes first, once all that is new is on disk."""
+        manifest = self.path / MANIFESTS / f"{row.range.name}.json"
         try:
-            manifest = self.path / MANIFESTS / f"{row.range.name}.json"
-            manifest.unlink(missing_ok=True)
-            for path in self._files_of(row.range):
-                path.unlink()
-            for name, source in files.items():
-                target = self.path / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(source, target)
+            with self._written(manifest, encode_manifest(row)) as temporary:
+                for source in files.values():
+                    _sync(source)
+                manifest.unlink(missing_ok=True)
+                for path in self._files_of(row.range):
+                    path.unlink()
+                for name, source in files.items():
+                    target = self.path / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(source, target)
+                for folder in {(self.path / name).parent for name in files}:
+                    _sync(folder)
+                os.replace(temporary, manifest)
+                _sync(manifest.parent)
         except OSError as error:
             raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
-        self._write(manifest, encode_manifest(row))
+
+    def overlap(self, each: L1Range) -> Path:
+        """The file with the last blocks of a range that was derived without an L2 source."""
+        return self.path / OVERLAPS / f"{each.name}.msgpack"
+
+    def keep_overlap(self, each: L1Range, source: Path) -> None:
+        """Gives the last blocks of a range their name. Of all ranges, those of the newest two are kept."""
+        target = self.overlap(each)
+        try:
+            target.parent.mkdir(exist_ok=True)
+            os.replace(source, target)
+            for old in sorted(target.parent.glob("range-*.msgpack"))[:-2]:
+                old.unlink()
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(target))}: {error.strerror}") from None
 
     def file_problems(self, row: ManifestRow) -> Iterator[str]:
         """What differs between the files of a range and its manifest."""
@@ -181,22 +253,43 @@ class HistoryFolder:
             if found != file:
                 yield f"{file.path}: {found.size} bytes with SHA-256 {found.sha256}, not those of the manifest"
         known = {self.path / file.path for file in row.files}
-        yield from (f"{path}: in no manifest" for path in self._files_of(row.range) if path not in known)
+        yield from (
+            f"{path.relative_to(self.path)}: in no manifest" for path in self._files_of(row.range) if path not in known
+        )
 
     def _files_of(self, each: L1Range) -> list[Path]:
         return [path for table in Table for path in sorted((self.path / table.value).glob(f"day=*/{each.name}.*"))]
 
     def _write(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._written(path, data) as temporary:
+                os.replace(temporary, path)
+                _sync(path.parent)
+        except OSError as error:
+            raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
+
+    @contextmanager
+    def _written(self, path: Path, data: bytes) -> Iterator[Path]:
+        """A temporary file beside a path, on disk with these data, which is removed unless it is renamed."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
             with temporary.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError as error:
-            raise SetupError(f"--out: cannot write {shown(str(path))}: {error.strerror}") from None
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Returns once a file, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
@@ -206,6 +299,13 @@ def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
         while block := file.read(BLOCK):
             digest.update(block)
         return TableFile(name, table, rows, file.tell(), digest.hexdigest())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return -1
 
 
 def _read(path: Path, most: int) -> bytes:

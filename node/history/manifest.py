@@ -1,5 +1,8 @@
 """The manifest of a range: its start and end states, its files, and what they hold."""
 
+from hashlib import sha256
+from typing import TypeVar
+
 import msgspec
 
 from rollup_node.node.history.ranges import L1Range, digest_of
@@ -9,6 +12,10 @@ from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 
 MAX_BYTES = 16 << 20
 """The largest manifest that is read, in bytes."""
+
+
+Value = TypeVar("Value", bound=msgspec.Struct)
+_FIELD = b',"sha256":"'
 
 
 class ManifestError(ValueError):
@@ -106,18 +113,38 @@ class ManifestRow(msgspec.Struct, frozen=True):
 
 
 def encode_manifest(row: ManifestRow) -> bytes:
-    """A manifest as one line of JSON."""
-    return msgspec.json.encode(row) + b"\n"
+    """A manifest as one line of JSON with its SHA-256."""
+    return with_checksum(row)
 
 
 def decode_manifest(data: bytes) -> ManifestRow:
-    """The manifest in a file. Raises ManifestError for anything else."""
+    """The manifest in a file. Raises ManifestError for anything else, and for one that was edited."""
     if len(data) > MAX_BYTES:
         raise ManifestError(f"it has {len(data)} bytes")
+    return decode_checked(data, ManifestRow)
+
+
+def with_checksum(value: msgspec.Struct) -> bytes:
+    """A value as one line of JSON, whose last field is the SHA-256 of the object without that field."""
+    data = msgspec.json.encode(value)
+    return data[:-1] + _checksum(data) + b"\n"
+
+
+def decode_checked(data: bytes, kind: type[Value]) -> Value:
+    """The value in a line that `with_checksum` wrote. Raises ManifestError for anything else."""
     try:
-        return msgspec.json.decode(data, type=ManifestRow)
+        value = msgspec.json.decode(data, type=kind)
     except DECODE_ERRORS as error:
         raise ManifestError(str(error)) from None
+    body, mark, _ = data.rpartition(_FIELD)
+    if not mark or body + _checksum(body + b"}") + b"\n" != data:
+        raise ManifestError("its SHA-256 is not that of what stands in it")
+    return value
+
+
+def _checksum(data: bytes) -> bytes:
+    """The end of a line in place of the brace at the end of these data."""
+    return _FIELD + sha256(data).hexdigest().encode() + b'"}'
 
 
 def genesis_resume(rollup: RollupConfig) -> Resume:

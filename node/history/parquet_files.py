@@ -1,7 +1,6 @@
 """Parquet files of rows: zstd, with the Arrow schema of their table, whose version is in its metadata. pyarrow is of
 the extra `history`."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,23 @@ def arrow_schema(table: Table) -> "pyarrow.Schema":
     return pyarrow.schema(fields, metadata={METADATA: str(TABLES_VERSION)})
 
 
+def check_schema(table: Table, path: Path) -> None:
+    """Raises ValueError for a file with other columns, or of another version of the tables."""
+    import pyarrow.parquet
+
+    found, wanted = pyarrow.parquet.read_schema(path), arrow_schema(table)
+    version = (found.metadata or {}).get(METADATA.encode())
+    if version != str(TABLES_VERSION).encode():
+        raise ValueError(f"it is of version {(version or b'none').decode(errors='replace')} of the tables")
+    if [(field.name, _plain(field.type)) for field in found] != [(field.name, _plain(field.type)) for field in wanted]:
+        raise ValueError(f"its columns are not those of version {TABLES_VERSION} of the tables")
+
+
+def _plain(kind: "pyarrow.DataType") -> Any:
+    """A type without the name that Parquet gives to the values of a list."""
+    return ("list", kind.value_type) if hasattr(kind, "value_field") else kind
+
+
 def write_parquet(table: Table, source: Path, target: Path) -> None:
     """Writes the rows of a file of JSON lines, a piece of a few MB at a time. Raises OSError where the disk refuses."""
     import pyarrow.json
@@ -43,5 +59,3 @@ def write_parquet(table: Table, source: Path, target: Path) -> None:
     ):
         for batch in rows:
             writer.write_batch(batch.cast(schema))
-    with target.open("rb") as file:
-        os.fsync(file.fileno())

@@ -6,26 +6,29 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
-from rollup_node.node.history.derivation_stage import RESULT, RangeResult
+from rollup_node.node.history.derivation_stage import OVERLAP, RESULT, RangeResult
 from rollup_node.node.history.folder import HistoryFolder, file_entry
 from rollup_node.node.history.manifest import ManifestRow, Resume
 from rollup_node.node.history.ranges import L1Range
 from rollup_node.node.history.tables import Table
+from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import version
 from rollup_node.stages.messages.codes import Code
 
 ATTEMPTS = 3
 """How often a range is begun whose processes are killed."""
-ERRORS = "errors"
-"""The file with what the processes of a range write to standard error."""
 RESUME = "resume.json"
 ERROR_BYTES = 8_192
+PIPE_BYTES = 65_536
 STOP_SECONDS = 10.0
 ERROR = "rollup-node: "
 LOG_BYTES = 1 << 20
@@ -42,7 +45,8 @@ class RangeTask(msgspec.Struct, frozen=True):
     """What a worker needs to run a range. `arguments` are the options of `rollup-node history range` that are the same
     for all ranges; `floor` is the first L1 block that may be read with a file of L2 blocks; `config` is the digest of
     the run, `form` the ending of the files, `batcher` the one to begin with where there is no L2 source, None for that
-    of the chain's genesis, `resume` the state to derive from without one. Times are in seconds."""
+    of the chain's genesis, `resume` the state to derive from without one, after the range `after`. Times are in
+    seconds."""
 
     out: str
     first: int
@@ -57,6 +61,7 @@ class RangeTask(msgspec.Struct, frozen=True):
     repaired: str | None = None
     batcher: str | None = None
     resume: Resume | None = None
+    after: L1Range | None = None
 
 
 def run_range(task: RangeTask) -> ManifestRow:
@@ -64,12 +69,15 @@ def run_range(task: RangeTask) -> ManifestRow:
     changed that was complete before."""
     if task.version != version():
         raise RangeFailed(f"the worker has version {version()}, the run {task.version}: install the same version")
+    if task.form == "parquet" and find_spec("pyarrow") is None:
+        raise RangeFailed("the worker lacks the package pyarrow: install rollup-node[history] there")
     wanted, folder, began = L1Range(task.first, task.last), HistoryFolder(Path(task.out)), time.monotonic()
     partial: Path | None = None
     try:
+        _check_folder(folder, task)
         partial = folder.partial(wanted)
         rows = partial / "rows"
-        result = _derive(task, rows)
+        result, log = _derive(task, rows)
         files, entries = {}, []
         for name, count in sorted(result.rows.items()):
             source, path = _file(task, wanted, rows / name, name)
@@ -86,19 +94,31 @@ def run_range(task: RangeTask) -> ManifestRow:
             files=tuple(entries),
             seconds=round(time.monotonic() - began, 3),
             repaired=task.repaired,
-            warnings=_codes(partial / ERRORS),
+            warnings=_codes(log),
             batcher=result.batcher,
             resume=result.resume,
         )
+        if result.resume is not None:
+            folder.keep_overlap(wanted, rows / OVERLAP)
         folder.publish(row, files)
         return row
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise RangeFailed(f"its files cannot be written: {error.strerror or one_line(str(error))}") from None
+    except ValueError as error:
         raise RangeFailed(f"its files cannot be written: {one_line(str(error))}") from None
     except SetupError as error:
         raise RangeFailed(str(error)) from None
     finally:
         if partial is not None:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_folder(folder: HistoryFolder, task: RangeTask) -> None:
+    """Raises RangeFailed where the folder is not that of the run: another machine may not see it."""
+    run = folder.run_file()
+    if run is None or run.config.digest != task.config:
+        where = f"{os.uname().nodename} does not see the run in {shown(task.out)}"
+        raise RangeFailed(f"{where}: all workers need the folder under the same path")
 
 
 def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path, str]:
@@ -113,18 +133,18 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
     return target, path
 
 
-def _derive(task: RangeTask, rows: Path) -> RangeResult:
-    """Runs the processes of the range until they have written all rows below `rows`."""
+def _derive(task: RangeTask, rows: Path) -> tuple[RangeResult, bytes]:
+    """Runs the processes of the range until they have written all rows below `rows`; their result and their log."""
     for attempt in range(1, ATTEMPTS + 1):
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
         if task.resume is not None:
             (rows.parent / RESUME).write_bytes(msgspec.json.encode(task.resume))
-        code, text = _run(_command(task, rows), rows.parent / ERRORS)
+        code, log = _run(_command(task, rows))
         if code == 0 and (rows / RESULT).exists():
-            return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult)
+            return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult), log.head
         if code == 1 or attempt == ATTEMPTS:
-            raise RangeFailed(text or f"its processes ended with exit code {code}")
+            raise RangeFailed(log.error or f"its processes ended with exit code {code}")
     raise AssertionError("unreachable")
 
 
@@ -135,34 +155,63 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
         flags += ["--safe-head", str(task.safe_head)]
     if task.resume is not None:
         flags += ["--resume", str(rows.parent / RESUME)]
+    overlap = None if task.after is None else HistoryFolder(Path(task.out)).overlap(task.after)
+    if overlap is not None and overlap.exists():
+        flags += ["--overlap", str(overlap)]
     if task.batcher is not None:
         flags += ["--batcher", task.batcher]
     return [sys.executable, "-m", "rollup_node.node", "history", "range", *flags, *task.arguments]
 
 
-def _run(command: list[str], errors: Path) -> tuple[int, str]:
-    """Runs a command; its exit code and the last line of its standard error that is an error. The command ends when the
-    thread that started it does."""
-    with errors.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output, start_new_session=True
-        )
+class _Log:
+    """What processes write to standard error, which is no file: where the disk is full they could not say so. Kept are
+    the first `LOG_BYTES` and the last `ERROR_BYTES`."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self.head = self._tail = b""
+        self._source = source
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while data := os.read(self._source.fileno(), PIPE_BYTES):
+            self.head += data[: LOG_BYTES - len(self.head)]
+            self._tail = (self._tail + data)[-ERROR_BYTES:]
+
+    def close(self) -> None:
+        """Waits until the processes have ended that write."""
+        self._reader.join(STOP_SECONDS)
+        if not self._reader.is_alive():
+            self._source.close()
+
+    @property
+    def error(self) -> str:
+        """The last line that is an error; empty without one."""
+        lines = self._tail.decode(errors="replace").splitlines()
+        found = [line for line in lines if line.startswith(ERROR) and not line.startswith(NO_ERROR)]
+        return one_line(found[-1].removeprefix(ERROR)) if found else ""
+
+
+def _run(command: list[str]) -> tuple[int, _Log]:
+    """Runs a command; its exit code and its log. The command ends when the thread that started it does."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stderr is not None
+    log = _Log(process.stderr)
     try:
         code = process.wait()
     except BaseException:
         _stop(process)
         raise
-    with errors.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - ERROR_BYTES))
-        lines = file.read().decode(errors="replace").splitlines()
-    errors_found = [line for line in lines if line.startswith(ERROR) and not line.startswith(NO_ERROR)]
-    return code, one_line(errors_found[-1].removeprefix(ERROR)) if errors_found else ""
+    finally:
+        log.close()
+    return code, log
 
 
-def _codes(log: Path) -> tuple[str, ...]:
+def _codes(log: bytes) -> tuple[str, ...]:
     """The codes of the warnings in a log, sorted."""
-    with log.open("rb") as file:
-        found = {each.decode() for each in _CODE.findall(file.read(LOG_BYTES))}
+    found = {each.decode() for each in _CODE.findall(log)}
     return tuple(sorted(found & {code.text for code in Code}))
 
 

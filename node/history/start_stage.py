@@ -1,27 +1,27 @@
 """The engine stage of a range: a replay that starts at the safe head before the range, and writes nothing."""
 
-from collections import OrderedDict
+from pathlib import Path
 
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.node.history.manifest import Resume
+from rollup_node.node.history.recent_blocks import RecentBlocks, read_blocks
 from rollup_node.node.inspect.l2_source import FileSource
 from rollup_node.node.inspect.replay import BlockComparison
 from rollup_node.node.inspect.replay_stage import RESET, ReplayConfig, ReplayFailed, ReplayStage
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, PipelineStart
 from rollup_node.stages.protocol.types import L2BlockContent
-
-MAX_CONTENTS, MAX_CONTENT_BYTES = 10_000, 64 << 20
-"""Blocks, and bytes of their transactions, that are kept for span batches that overlap them."""
 
 
 class RangeStartConfig(msgspec.Struct, frozen=True):
     """A replay without end, up to which L1 block `first` is not in the range. It starts at L2 block `safe_head`, or
     with None at the newest whose L1 origin is surely not after `first` less `warmup`. With a file of L2 blocks, L1 is
-    read from block `floor` on at the earliest. With `resume` there is no L2 source."""
+    read from block `floor` on at the earliest. With `resume` there is no L2 source, and `overlap` is the file with the
+    last blocks of the range before, None at genesis."""
 
     replay: ReplayConfig
     first: int
@@ -29,6 +29,7 @@ class RangeStartConfig(msgspec.Struct, frozen=True):
     safe_head: int | None
     floor: int
     resume: Resume | None = None
+    overlap: str | None = None
 
 
 class RangeStartStage(ReplayStage):
@@ -37,8 +38,7 @@ class RangeStartStage(ReplayStage):
     def __init__(self, config: RangeStartConfig, bus: Bus, meter: Meter) -> None:
         super().__init__(config.replay, bus, meter)
         self._start = config
-        self._contents: OrderedDict[int, L2BlockContent] = OrderedDict()
-        self._bytes = 0
+        self._recent = RecentBlocks() if config.overlap is None else read_blocks(Path(config.overlap))
 
     async def _find_start(self) -> PipelineStart:
         if self._start.resume is not None:
@@ -55,27 +55,21 @@ class RangeStartStage(ReplayStage):
         base = await self._l1.ref(resume.base)
         if base is None:
             raise ReplayFailed(f"L1 block {resume.base}, the first to read, does not exist")
-        self._remember(L2BlockContent(resume.safe, ()))
+        if resume.safe.number == self._config.rollup.genesis.l2.number:
+            self._recent.add(L2BlockContent(resume.safe, ()))
         return PipelineStart(RESET, resume.safe, resume.config, base.id, resume.base_config)
 
     async def _compare(self, derived: AttributesReady) -> None:
         await super()._compare(derived)
         result = self._last_result
-        if self._start.resume is not None and result is not None and result.safe_head.number not in self._contents:
-            self._remember(L2BlockContent(result.safe_head, derived.attributes.transactions))
-
-    def _remember(self, content: L2BlockContent) -> None:
-        self._contents[content.ref.number] = content
-        self._bytes += sum(map(len, content.transactions))
-        while self._bytes > MAX_CONTENT_BYTES or len(self._contents) > MAX_CONTENTS:
-            _, oldest = self._contents.popitem(last=False)
-            self._bytes -= sum(map(len, oldest.transactions))
+        if self._start.resume is not None and result is not None:
+            self._recent.add(L2BlockContent(result.safe_head, derived.attributes.transactions))
 
     async def _answer_blocks_request(self, peer: ProcessId, request: L2BlocksRequest) -> None:
         if self._start.resume is None:
             await super()._answer_blocks_request(peer, request)
             return
-        found = [self._contents.get(number) for number in range(request.first, request.last + 1)]
+        found = [self._recent.get(number) for number in range(request.first, request.last + 1)]
         if None in found:
             number = request.first + found.index(None)
             self._failure = (
@@ -84,6 +78,11 @@ class RangeStartStage(ReplayStage):
             return
         blocks = tuple(each for each in found if each is not None)
         self._server.send(peer, L2BlocksResponse(RESET, request.first, request.last, blocks, None))
+
+    def _check_parent_hash(self, drops: Drops) -> None:
+        """Without an L2 source only the hashes of blocks that are known are compared."""
+        if self._start.resume is None:
+            super()._check_parent_hash(drops)
 
     async def _warm_head(self) -> int:
         """An L2 block's origin is never later than the block: the block of the time of the L1 block where the warm-up

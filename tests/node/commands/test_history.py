@@ -9,7 +9,7 @@ def test_without_a_command_it_lists_them(capsys: pytest.CaptureFixture[str]) -> 
     for words in ([], ["--help"]):
         assert cli.main(["history", *words]) == 0
         out = capsys.readouterr().out
-        assert all(f"\n  {name} " in out for name in ("plan", "run", "status", "verify"))
+        assert all(f"\n  {name} " in out for name in ("plan", "run", "status", "verify", "report", "safedb"))
 
 
 def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,7 +18,7 @@ def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown command history 'verfy'" in err and "verify" in err and len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["plan", "run", "status", "verify", "report", "range"])
+@pytest.mark.parametrize("name", ["plan", "run", "status", "verify", "report", "safedb", "range"])
 def test_each_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["history", name, "--help"]) == 0
     assert capsys.readouterr().out.startswith(f"usage: rollup-node history {name}")

@@ -1,26 +1,35 @@
 """`rollup-node history run` over a prepared course: on one worker and on two, killed and resumed, with an archive; and
 recorded data."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.node.commands.history_run import rate_options
+from rollup_node.node.commands.history_run import hours, rate_options
 from rollup_node.node.history.folder import HistoryFolder
+from rollup_node.node.history.ranges import RunConfig, plan_ranges
 from rollup_node.node.history.tables import Table
 from rollup_node.node.options.parsing import parse_options
-from tests.support.course_servers import ServedCourse, course_servers
+from rollup_node.tools.faults.io.proxy import FaultProxy
+from rollup_node.tools.faults.plan import FaultPlan, Request
+from rollup_node.tools.faults.scenario import Action, Fault, Role
+from tests.support import history_values
+from tests.support.course_servers import SMALL, ServedCourse, course_servers
 
 SIZE = 7
 HASHES = {"hash", "parent_hash", "l2_hash"}
@@ -68,25 +77,52 @@ def _tables(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def history(course: ServedCourse, folder: Path) -> Path:
-    """The history of the course, by one worker that is interrupted once. With a warm-up of one L1 block the second
-    range starts from a block whose batch it has not read: its seam is repaired."""
+    """The history of the course, by one worker that is interrupted once, without Arrow and Dask. With a warm-up of one
+    L1 block the second range starts from a block whose batch it has not read: its seam is repaired."""
     out = folder / "out"
     words = ("--warmup", "1", "--archive", str(folder / "archive"))
-    # With one request a second the range is still read when it is interrupted.
-    slow = _command(course, out, *words, "--rate", "1")
-    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stderr is not None
-        child = _range_process(out, run)
-        run.send_signal(signal.SIGINT)
-        assert "interrupted: the same command continues" in run.stderr.read()
-        assert run.wait(30) == 130
-    assert not Path(f"/proc/{child}").exists() and not (out / "manifest").exists()
-    lines = _run(_command(course, out, *words)[3:])
+    with _without(folder / "blocked", "pyarrow", "distributed", "dask"):
+        # With one request a second the range is still read when it is interrupted.
+        slow = _command(course, out, *words, "--rate", "1")
+        with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
+            assert run.stderr is not None
+            child = _range_process(out, run)
+            assert _status(out)[1:3] == ["L1 blocks 0 of 14, L2 blocks 0", "a run is under way"]
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+            run.send_signal(signal.SIGINT)
+            text = "interrupted: the same command continues with the ranges that are missing"
+            assert run.stderr.read() == f"rollup-node: {text}\n"
+            assert run.wait(30) == 130
+        _await_end(child)
+        assert not (out / "manifest").exists()
+        missing = [f"missing: L1 blocks {first} to {first + SIZE - 1}" for first in (course.first, course.first + SIZE)]
+        assert _status(out)[1:] == ["L1 blocks 0 of 14, L2 blocks 0", *missing]
+        lines = _run(_command(course, out, *words)[3:])
     seam = f"seam L1 {course.first + SIZE - 1}/{course.first + SIZE}: "
     (repaired,) = [line for line in lines if seam in line]
     assert repaired.endswith(": it closes")
     assert lines[-1] == "rollup-node: 2 ranges derived, 0 were complete, 0 missing"
     return out
+
+
+@contextmanager
+def _without(folder: Path, *packages: str) -> Iterator[None]:
+    """Neither this process nor those that it starts can import these packages."""
+    for name in packages:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"raise ModuleNotFoundError('none here', name={name!r})\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(folder), *os.environ.get("PYTHONPATH", "").split(os.pathsep))))
+        for name in packages:
+            patch.setitem(sys.modules, name, None)
+        yield
+
+
+def _status(out: Path) -> list[str]:
+    with redirect_stdout(StringIO()) as written:
+        assert cli.main(["history", "status", "--out", str(out)]) == 0
+    return written.getvalue().splitlines()
 
 
 def test_the_tables_are_the_chain(course: ServedCourse, history: Path) -> None:
@@ -137,7 +173,9 @@ def test_what_is_complete_is_proved_and_not_run_again(
     assert cli.main(["history", "verify", "--out", str(history)]) == 0
     out, err = capsys.readouterr()
     assert err == f"rollup-node: proved: 2 of 2 ranges, L1 blocks {course.first} to {course.last}\n"
-    assert out.startswith("trusted: that the L2 source executed its blocks rightly")
+    assert (
+        out.startswith("SHA-256 of all tables: ") and "\ntrusted: that the L2 source executed its blocks rightly" in out
+    )
     before = _tables(history)
     assert cli.main(_command(course, history, "--warmup", "1")[3:]) == 0
     assert capsys.readouterr().err.endswith("0 ranges derived, 2 were complete, 0 missing\n")
@@ -182,11 +220,31 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
     raise AssertionError("no range was started")
 
 
+def _await_end(process: int) -> None:
+    """Returns once a process has ended; it may be one that nobody has reaped yet."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        except OSError:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {process} still runs")
+
+
 def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
-    course: ServedCourse, history: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    words = _command(course, out, "--archive", str(folder / "archive"))[3:]
+    """In both ranges batches come again, also such as were derived in the range before."""
+    with course_servers(tmp_path / "course", msgspec.structs.replace(SMALL, other_parents=0)) as course:
+        _check_without_an_l2_source(course, tmp_path, capsys)
+
+
+def _check_without_an_l2_source(course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history, out = tmp_path / "history", tmp_path / "out"
+    _run(_command(course, history)[3:])
+    words = _command(course, out)[3:]
     at = words.index("--l2")
     words[at : at + 2] = []
     lines = _run(words)
@@ -199,7 +257,7 @@ def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
     assert blocks[0]["parent_hash"] == course.facts.l2_hashes[0]
     assert {block["hash"] for block in blocks} == {block["parent_hash"] for block in blocks[1:]} == {None}
     assert cli.main(["history", "verify", "--out", str(out)]) == 0
-    assert capsys.readouterr().out.startswith("without an L2 source the hashes of L2 blocks are unknown")
+    assert "\nwithout an L2 source the hashes of L2 blocks are unknown" in capsys.readouterr().out
     for more, text in (
         (("--safe-head", "7"), "--safe-head needs an L2 source"),
         (("--workers", "2"), "or give --no-verdicts"),
@@ -226,9 +284,43 @@ def test_plan_gives_hours_by_the_rate_of_what_is_done(
     assert "2 of them complete" in out and "256 workers: 0.0 hours" in out
 
 
+def test_plan_of_a_whole_chain() -> None:
+    """All L1 blocks of OP Mainnet since June 2023, by the rate of one day of them."""
+    config = RunConfig("v1", 1, "aa", 17_422_591, 7_200, 300, "parquet", "engine", False)
+    first, *missing = plan_ranges(config.first, 23_900_000, config.size)
+    done = {first: msgspec.structs.replace(history_values.row(first.first, first.last), seconds=360.0)}
+    assert len(missing) == 899
+    assert hours(config, done, missing) == [
+        "1 worker: 89.9 hours, 43 requests/s",
+        "16 workers: 5.6 hours, 693 requests/s",
+        "256 workers: 0.4 hours, 11093 requests/s",
+    ]
+    in_order = msgspec.structs.replace(config, in_order=True)
+    assert [line.partition(":")[0] for line in hours(in_order, done, missing)] == ["1 worker"]
+    assert hours(config, {}, missing)[0].startswith("hours: unknown until a range is complete")
+
+
 @pytest.mark.parametrize(
     ("more", "text"),
     [
+        (("--from-l1", "9"), "--from-l1 9 is not after the chain's L1 genesis, 20000000"),
+        (("--from-l1", "-1"), "'-1' is not a block number"),
+        (("--workers", "-1"), "'-1' is not a number from 1 to 1024"),
+        (("--workers", "1025"), "'1025' is not a number from 1 to 1024"),
+        (("--workers", "99999999999999999999"), "'99999999999999999999' is not a number from 1 to 1024"),
+        (("--rate", "0"), "'0' is not a number from 1 to"),
+        (("--rate", "-5"), "'-5' is not a number from 1 to"),
+        (("--range-size", "0"), "'0' is not a number from 1 to"),
+        (("--warmup", "0"), "'0' is not a number from 1 to"),
+        (("--out", "/dev/null"), '--out: "/dev/null" is not a folder: name one'),
+        (("--out", "/proc/history"), '--out: cannot write "/proc/history": '),
+        (("--out", "/proc/self"), '--out: "/proc/self" is not empty and holds no history: name another folder'),
+        (("--out", __file__), '/test_history_run.py" is not a folder: name one'),
+        (("--out", f"{__file__}/below"), "Not a directory"),
+        (("--out", ""), "--out: it is empty: name a folder"),
+        (("--scheduler", ""), "--scheduler: cannot reach a Dask scheduler at"),
+        (("--scheduler", "http://127.0.0.1:9"), "--scheduler: cannot reach a Dask scheduler at"),
+        (("--frobnicate",), "unknown flag --frobnicate"),
         (("--to-l1", "99999999"), "--to-l1 99999999 is beyond L1's head, 20000014"),
         (("--to-l1", "1"), "--to-l1 1 is before --from-l1 20000001"),
         (("--from-l1", "20000000"), "--from-l1 20000000 is not after the chain's L1 genesis, 20000000"),
@@ -295,6 +387,75 @@ def test_an_l2_source_of_another_chain(
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1 and "chain" in err
     assert not (tmp_path / "out").exists()
+
+
+@contextmanager
+def _proxied(url: str, faults: tuple[Fault, ...], most: int = 1 << 30) -> Iterator[FaultProxy]:
+    """A proxy before L1, with these faults of its responses until `most` requests have met them."""
+
+    class Plan(FaultPlan):
+        def of(self, request: Request) -> list[Fault]:
+            return super().of(request) if self.applied < most else []
+
+    async def serve() -> None:
+        await proxy.start()
+        proxy.plan = Plan(faults, Random(7))
+        started.set()
+        await stopped.wait()
+        await proxy.stop()
+
+    proxy, started = FaultProxy(Role.L1, url), threading.Event()
+    loop, stopped = asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield proxy
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(10)
+        loop.close()
+
+
+def _lies(method: str, path: str, do: Action = Action.FLIP, every: int = 2) -> Fault:
+    return Fault(Role.L1, do, method=method, path=path, every=every)
+
+
+def test_an_l1_that_lies_or_fails_for_a_while(
+    course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says is refused until it is right; where it stays wrong, the line says what is missing, and the same
+    command continues."""
+    out = tmp_path / "out"
+    last = str(course.first + SIZE - 1)
+    words = _command(course, out, "--warmup", "1", "--to-l1", last)[3:]
+    at = words.index("--l1") + 1
+    with _proxied(course.urls.l1, (_lies("eth_getBlockByNumber", "transactions.0.input", every=1),)) as proxy:
+        words[at] = proxy.url
+        assert cli.main([*words, "--timeout", "2s"]) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert f"L1 blocks {course.first} to {last}: FAILED: " in err[-2] and "transactions root" in err[-2], err
+    assert err[-1].endswith("0 ranges derived, 0 were complete, 1 missing: the same command continues with those")
+    assert list(out.rglob("range-*")) == []
+    faults = (
+        _lies("eth_getBlockByNumber", "transactions.0.input"),
+        _lies("eth_getBlockReceipts", "", Action.SHORT),
+        _lies("eth_getBlockReceipts", "", Action.ERROR),
+        _lies("eth_getBlockByNumber", "hash"),
+        _lies("eth_getBlockReceipts", "", Action.GARBAGE),
+    )
+    with _proxied(course.urls.l1, faults, 12) as proxy:
+        words[at] = proxy.url
+        assert cli.main(words) == 0, capsys.readouterr().err
+        assert proxy.plan is not None and proxy.plan.applied == 12
+    known = {name: data for name, data in _tables(history).items() if f"range-{course.first:012d}" in name}
+    assert known and _tables(out) == known
+    with _proxied(course.urls.l1, (Fault(Role.L1, Action.RESULT, method="eth_chainId", value="0x5"),)) as proxy:
+        words[at] = proxy.url
+        capsys.readouterr()
+        assert cli.main(words) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert len(err) == 1 and "incorrect L1 RPC chain id 5, expected 1" in err[0] and _tables(out) == known
 
 
 def test_recorded_op_sepolia(shared_data: Path, tmp_path: Path) -> None:

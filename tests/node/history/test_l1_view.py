@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.node.history import l1_view as module
 from rollup_node.node.history.l1_view import L1View, l1_view
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.l1.config import L1Config
@@ -18,6 +19,11 @@ from tests.support.http_listener import Methods, json_rpc_app, listening
 from tests.support.plain_rollup import PLAIN_ROLLUP
 
 CHAIN = FakeL1Chain(10)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
 
 
 def _view(methods: Methods, first: int, archive: Path | None = None) -> tuple[L1View, list[str]]:
@@ -61,3 +67,8 @@ def test_an_endpoint_without_finality_and_one_that_is_none() -> None:
         _view({"eth_blockNumber": lambda: "many"}, 5)
     with pytest.raises(SetupError, match="--l1: error -32601"):
         _view({"eth_blockNumber": without_method}, 5)
+
+
+def test_an_endpoint_that_fails_once_is_asked_again() -> None:
+    answers = iter(["many", "0x9"])
+    assert _view({"eth_blockNumber": lambda: next(answers)}, 5)[0] == L1View(9, 3, 5 * BLOCK_TIME)

@@ -8,16 +8,25 @@ import pytest
 
 from rollup_node.node.history import range_task
 from rollup_node.node.history.derivation_stage import RangeResult
-from rollup_node.node.history.folder import HistoryFolder
+from rollup_node.node.history.folder import HistoryFolder, RunFile
 from rollup_node.node.history.range_task import ATTEMPTS, RangeFailed, RangeTask, run_range
+from rollup_node.node.history.ranges import RunConfig
 from rollup_node.node.system.version import version
 from tests.support.history_values import row, state
 
 NAME = "l2_blocks/day=2024-01-01"
 
 
+RUN = RunFile(RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False), "local", 109)
+
+
+@pytest.fixture(autouse=True)
+def run_file(tmp_path: Path) -> None:
+    HistoryFolder(tmp_path).open(RUN)
+
+
 def _task(out: Path) -> RangeTask:
-    return RangeTask(str(out), 100, 109, "c0", version(), "jsonl", ("--network", "x"), 50, 40)
+    return RangeTask(str(out), 100, 109, RUN.config.digest, version(), "jsonl", ("--network", "x"), 50, 40)
 
 
 def _programs(monkeypatch: pytest.MonkeyPatch, *programs: str) -> list[RangeTask]:
@@ -98,6 +107,36 @@ def test_a_worker_of_another_version_and_a_disk_that_refuses(tmp_path: Path, mon
     with pytest.raises(RangeFailed, match="L1 blocks 100 to 109"):
         run_range(_task(tmp_path))
     assert HistoryFolder(tmp_path).manifests() == {}
+
+
+def test_a_worker_that_does_not_see_the_folder_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = _programs(monkeypatch, _writes())
+    elsewhere = tmp_path / "elsewhere"
+    for task in (_task(elsewhere), msgspec.structs.replace(_task(tmp_path), config="of another run")):
+        with pytest.raises(
+            RangeFailed, match=r"does not see the run in .*: all workers need the folder under the same"
+        ):
+            run_range(task)
+    assert not elsewhere.exists() and begun == []
+
+
+def test_a_worker_without_arrow_says_so_before_it_derives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = _programs(monkeypatch, _writes())
+    monkeypatch.setattr(range_task, "find_spec", lambda name: None)
+    with pytest.raises(RangeFailed, match="the worker lacks the package pyarrow: install"):
+        run_range(msgspec.structs.replace(_task(tmp_path), form="parquet"))
+    assert begun == [] and run_range(_task(tmp_path)).first == 100
+
+
+def test_a_long_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes are those of its beginning, the error is that of its end."""
+    _programs(monkeypatch, WARNS + "print('x' * 3_000_000, file=sys.stderr)\n" + _writes())
+    assert run_range(_task(tmp_path)).warnings == ("ARCHIVE-DAMAGED", "L1-THROTTLED")
+    _programs(
+        monkeypatch, "import sys; print('x' * 3_000_000, '\\nrollup-node: L1 is gone', file=sys.stderr); sys.exit(1)"
+    )
+    with pytest.raises(RangeFailed, match="L1 is gone"):
+        run_range(_task(tmp_path))
 
 
 def test_the_command_of_a_range() -> None:

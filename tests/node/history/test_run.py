@@ -1,6 +1,6 @@
 """A run over simulated ranges: what is skipped, what fails, and how seams are repaired."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,14 +31,17 @@ class SimulatedRanges:
         self._early, self._broken = kinds.get("early", set()), kinds.get("broken", set())
         self._deaf = kinds.get("deaf", set())
 
-    def run(self, tasks: Sequence[RangeTask]) -> Iterator[Outcome]:
+    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
         for task in tasks:
             self.tasks.append(task)
             if task.first in self._broken:
                 yield Outcome(task, None, "L1 is gone")
                 continue
             made = self._row(task)
-            self._folder.publish(made, {})
+            (file,) = made.files
+            source = self._folder.partial(made.range) / "rows"
+            source.write_bytes(bytes(file.size))
+            self._folder.publish(made, {file.path: source})
             yield Outcome(task, made)
 
     def _row(self, task: RangeTask) -> ManifestRow:
@@ -65,6 +68,18 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
     report, tasks = _run(folder)
     assert report == RunReport(1, 3, (), (), ()) and [task.first for task in tasks] == [120]
     assert _run(folder)[1] == []
+
+
+def test_a_run_ends_when_range_after_range_fails(tmp_path: Path) -> None:
+    """A full disk, or an L1 that is gone: the others would fail, too, after hours."""
+    folder = HistoryFolder(tmp_path / "out")
+    run = msgspec.structs.replace(RUN, last=199)
+    report, tasks = _run(folder, run, broken={110, 120, 130, 150, 160, 170, 180, 190})
+    assert [task.first for task in tasks] == list(range(100, 181, 10)), "the success at 140 counts anew"
+    assert report.given_up == "4 ranges failed one after the other, the last with: L1 is gone"
+    assert (report.derived, len(report.failed), report.repaired) == (2, 7, ())
+    report, tasks = _run(folder, run)
+    assert (report.derived, report.skipped, report.given_up) == (8, 2, "")
 
 
 def test_a_seam_is_repaired_from_the_end_of_the_range_before(tmp_path: Path) -> None:
@@ -131,6 +146,9 @@ def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tm
         assert [task.first for task in ranges.tasks] == begun
         bases = [genesis.base if first == 100 else first - 1 for first in begun]
         assert [task.resume and task.resume.base for task in ranges.tasks] == bases
+        assert [task.after and task.after.last for task in ranges.tasks] == [
+            None if first == 100 else first - 1 for first in begun
+        ]
         assert {task.safe_head for task in ranges.tasks} == {None}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
-from rollup_node.node.history import start_stage
+from rollup_node.node.history import recent_blocks
 from rollup_node.node.history.manifest import Resume, genesis_resume
 from rollup_node.node.history.start_stage import RangeStartConfig, RangeStartStage, build
 from rollup_node.node.inspect.replay_stage import ReplayConfig, ReplayFailed
@@ -29,10 +29,12 @@ class L1Refs:
         return None if number > 100 else L1BlockRef(b"\x01" * 32, number, b"\x02" * 32, 12 * number + 1)
 
 
-def _stage(folder: Path, first: int, warmup: int, resume: Resume | None = None) -> RangeStartStage:
+def _stage(
+    folder: Path, first: int, warmup: int, resume: Resume | None = None, overlap: str | None = None
+) -> RangeStartStage:
     replay = ReplayConfig(PLAIN_ROLLUP, 0, 1 << 62, "http://127.0.0.1:9", None, None, RowFormat.JSON, 1, 2)
     buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
-    stage = build(RangeStartConfig(replay, first, warmup, None, 0, resume), buses["engine"], Meter("engine"))
+    stage = build(RangeStartConfig(replay, first, warmup, None, 0, resume, overlap), buses["engine"], Meter("engine"))
     stage._l1 = L1Refs()  # type: ignore[assignment]
     return stage
 
@@ -61,7 +63,7 @@ def test_without_an_l2_source_it_continues_where_the_range_before_ended(tmp_path
 def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_stage, "MAX_CONTENT_BYTES", 25)
+    monkeypatch.setattr(recent_blocks, "MAX_BYTES", 25)
     resume = genesis_resume(PLAIN_ROLLUP)
     stage, sent = _stage(tmp_path, 100, 50, resume), []
     monkeypatch.setattr(stage._server, "send", lambda peer, message: sent.append(message))
@@ -73,10 +75,22 @@ def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones
     async def requests() -> None:
         await stage._find_start()
         for content in contents:
-            stage._remember(content)
+            stage._recent.add(content)
         for first in (2, 1):
             await stage._answer_blocks_request(ProcessId(1, 1), L2BlocksRequest(1, first, 3))
 
     asyncio.run(requests())
     assert sent == [L2BlocksResponse(1, 2, 3, tuple(contents[1:]), None)]
     assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"
+
+
+def test_the_blocks_of_the_range_before_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resume = genesis_resume(PLAIN_ROLLUP)
+    safe = msgspec.structs.replace(resume.safe, number=7, hash=UNKNOWN_HASH)
+    content = L2BlockContent(safe, (b"\x7e",))
+    recent_blocks.RecentBlocks([content]).write(tmp_path / "overlap")
+    later = msgspec.structs.replace(resume, safe=safe)
+    for overlap, found in ((str(tmp_path / "overlap"), content), (None, None)):
+        stage = _stage(tmp_path, 100, 50, later, overlap)
+        asyncio.run(stage._find_start())
+        assert stage._recent.get(7) == found

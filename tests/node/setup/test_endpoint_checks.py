@@ -187,7 +187,7 @@ def test_an_unreachable_endpoint_is_named(server: EndpointsServer, changes: dict
     error = server.error(**changes)
     assert error.startswith(text)
     assert "Connection refused" in error
-    assert f"check --{next(iter(changes))}".replace("beacon", "l1.beacon") in error
+    assert f"--{next(iter(changes))}".replace("beacon", "l1.beacon") in error.partition("Connection refused")[2]
 
 
 def check_with_signer(server: EndpointsServer, signer: SignerServer, **changes: Any) -> None:

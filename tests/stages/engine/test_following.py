@@ -48,7 +48,9 @@ def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(
 
                 shown[0] = status(refs[12], refs[14], refs[4])
                 await node.until(
-                    lambda: node.has_problem("follow source: the source's status is inconsistent: its safe")
+                    lambda: node.has_problem(
+                        "FOLLOW-SOURCE: follow source: the source's status is inconsistent: its safe"
+                    )
                 )
                 shown[0] = status(refs[14], refs[14], refs[6])
                 await node.until(lambda: _heads(node) == (20, 14, 6) and node.health == ())

@@ -83,7 +83,7 @@ class _Builder:
         self._pending: list[BatchBlock] = []
         self._batched_origin = L1_GENESIS
         self._nonce = 0
-        self._garbage = Garbage(self._config.batch_inbox)
+        self._garbage = Garbage(self._config.batch_inbox, bool(size.other_parents))
         self._add_l1(self._origin)
         self._add_block(0, genesis)
 

@@ -29,22 +29,21 @@ class Garbage:
     """Makes the garbage of one L1 block after the other, of each kind in turn. `spans` are the encoded batches of the
     last channel, `pending` the next L2 block that has no batch yet."""
 
-    def __init__(self, inbox: Address) -> None:
+    def __init__(self, inbox: Address, other_parents: bool = True) -> None:
         self._inbox = inbox
-        self._kinds = cycle(
-            (
-                self._unknown_version,
-                self._truncated_frame,
-                self._frame_without_its_first,
-                self._unfinished_channel,
-                self._undecodable_channel,
-                self._unknown_batch_type,
-                self._batches_again,
-                self._batch_of_another_parent,
-                self._batch_ahead,
-                self._copy_by_a_stranger,
-            )
-        )
+        kinds = [
+            self._unknown_version,
+            self._truncated_frame,
+            self._frame_without_its_first,
+            self._unfinished_channel,
+            self._undecodable_channel,
+            self._unknown_batch_type,
+            self._batches_again,
+            *([self._batch_of_another_parent] if other_parents else []),
+            self._batch_ahead,
+            self._copy_by_a_stranger,
+        ]
+        self._kinds = cycle(kinds)
         self.spans: Sequence[bytes] = ()
         self.pending: BatchBlock | None = None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rollup_node.tools.devnet.page import PageError, with_table
 from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import SettingsError
@@ -20,7 +21,7 @@ from rollup_node.tools.devnet.soak.schedule import LEAST_PAUSE
 from rollup_node.tools.faults.scenario import parse_scenarios
 
 SCENARIOS = Path(__file__).parents[2] / "faults" / "scenarios.toml"
-BEGIN, END = "<!-- soak: begin (generated) -->", "<!-- soak: end -->"
+TABLE = "soak"
 LEAST_NODES, MOST_NODES = 3, 5
 
 
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         given = _parser().parse_args(argv)
         return _soak(given) if given.command == "soak" else _report(given)
-    except (SoakError, ReportError, SettingsError, UnusableDirectory, PortInUse) as error:
+    except (SoakError, ReportError, PageError, SettingsError, UnusableDirectory, PortInUse) as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:
         print(f"error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
@@ -74,7 +75,7 @@ def _report(given: argparse.Namespace) -> int:
     lines = list(table(read(given.file)))
     print("\n".join(lines))
     if given.page is not None:
-        given.page.write_text(with_table(given.page.read_text(), lines))
+        given.page.write_text(with_table(given.page.read_text(), TABLE, lines))
     return 0
 
 
@@ -101,15 +102,6 @@ def appended(path: Path) -> Iterator[Callable[[Line], None]]:
             os.write(file.fileno(), encode(line))
 
         yield write
-
-
-def with_table(page: str, lines: Sequence[str]) -> str:
-    """A page with the table between its two marks. Raises SoakError for a page without them."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise SoakError(f"--page: it has no lines {BEGIN} and {END}")
-    return "\n".join((head + begin, *lines, end + tail))
 
 
 def _parser() -> argparse.ArgumentParser:

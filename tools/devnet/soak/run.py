@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import platform
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +13,7 @@ from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailu
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.compare import compare_output_roots
+from rollup_node.tools.devnet.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import SEQUENCER, DevnetSettings, parse
@@ -298,26 +297,3 @@ async def soak(
     devnet = settings.devnet()
     with ports.reserved(devnet.base_port, devnet.nodes) as reserved:
         return await Soak(settings, NetworkPrograms(devnet, NetworkFiles(root), reserved), write, say).run()
-
-
-def commit_of_checkout() -> str:
-    """The commit of this checkout, with a plus where files were changed since; "unknown" without git."""
-    folder = Path(__file__).resolve().parent
-    words = [("rev-parse", "--short=10", "HEAD"), ("status", "--porcelain", "--untracked-files=no")]
-    try:
-        commit, changed = (
-            subprocess.run(["git", *each], cwd=folder, capture_output=True, text=True, check=True, timeout=20).stdout
-            for each in words
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return commit.strip() + ("+" if changed.strip() else "")
-
-
-def machine_text() -> str:
-    """Cores, memory, system and Python of this machine."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
-    return (
-        f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}"
-    )

@@ -12,7 +12,7 @@ import orjson
 from rollup_node.node.commands.history_range import _resume
 from rollup_node.node.commands.history_report import _add
 from rollup_node.node.history.folder import RUN_FILE, HistoryFolder, RunFile
-from rollup_node.node.history.manifest import ManifestError, decode_manifest, genesis_resume
+from rollup_node.node.history.manifest import ManifestError, _checksum, decode_manifest, genesis_resume
 from rollup_node.node.history.ranges import RunConfig
 from rollup_node.node.history.report import ReportValues, report_page
 from rollup_node.node.history.tables import Table
@@ -26,14 +26,19 @@ from rollup_node.tools.fuzz.targets.local_files import scratch
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, Seed, one_of
 
 
+def sealed(data: bytes) -> bytes:
+    """An object with the checksum that it needs, which whoever writes the folder can compute."""
+    return data[:-1] + _checksum(data[:-1] + b"}") + b"\n"
+
+
 def manifest(data: bytes) -> object:
     """The manifest of a range."""
-    return len(decode_manifest(data).files)
+    return len(decode_manifest(sealed(data)).files)
 
 
 def run_file(data: bytes) -> object:
     """The file that says what a folder holds."""
-    scratch().file(RUN_FILE, data)
+    scratch().file(RUN_FILE, sealed(data))
     return HistoryFolder(scratch().folder).existing().config.form == "jsonl"
 
 

@@ -59,7 +59,7 @@ class Scratch:
 
     def __init__(self) -> None:
         memory = Path("/dev/shm")
-        self.folder = Path(mkdtemp(prefix="rollup-node-fuzz-", dir=memory if memory.is_dir() else None))
+        self.folder = Path(mkdtemp(prefix="fuzz-rn-", dir=memory if memory.is_dir() else None))
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
 
     def file(self, name: str, data: bytes) -> str:

@@ -1,8 +1,9 @@
 """The safe head database: an SQLite file of this chain with one row for each L1 block [SDB2, SDB12]."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,
     FoundSafeHeads,
     KeepSafeHeads,
+    PastSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
@@ -42,6 +44,7 @@ create table if not exists chain (chain_id integer not null, genesis blob not nu
 insert into chain select {chain_id}, x'{genesis}' where not exists (select 1 from chain);
 """
 _SELECT = "select l1_number, l1_hash, l2_number, l2_hash from safe_heads"
+_FIRST = f"{_SELECT} order by l1_number limit 1"
 _AT_L1 = f"{_SELECT} where l1_number <= ? order by l1_number desc limit 1"
 _L1_OF = f"{_SELECT} where l2_number >= ? order by l2_number, l1_number limit 1"
 # The index would be searched for all higher L2 numbers; the entries wanted follow closely in the order of L1.
@@ -66,7 +69,8 @@ class SafeHeadStore:
         if Path(path).is_dir():
             text = "is a directory (op-node's cannot be read): give the path of a file"
             raise StoreError(f"{WHAT} {path} {text} ({OPTION})")
-        genesis = rollup.genesis.l2.hash
+        self._genesis = rollup.genesis.l2
+        genesis = self._genesis.hash
         schema = _SCHEMA.format(chain_id=rollup.l2_chain_id, genesis=genesis.hex())
         try:
             self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, schema, "full"), check=check)
@@ -99,6 +103,40 @@ class SafeHeadStore:
                 case KeepSafeHeads():
                     self._apply(keep(write))
         return ended_at
+
+    def add_past(self, past: PastSafeHeads, entries: Iterable[SafeHeadEntry]) -> int:
+        """Adds entries of L1 blocks below those that the file has, in one transaction; returns how many. Raises
+        StoreError, with nothing added, unless they reach the first entry of the file and have it [SDB16]."""
+        with self._errors(), self._transaction():
+            first = self._find(_FIRST)
+            self._check_reaches(past, first)
+            end = MAX_NUMBER if first is None else first.l1_block.number
+            added, same = 0, first is None or first.l1_block.number == past.last + 1
+            for entry in chain((past.before,), entries):
+                if entry.l1_block.number >= end:
+                    same = same or entry == first
+                    break
+                self._connection.execute("insert into safe_heads values (?, ?, ?, ?)", _row(entry))
+                added += 1
+            if not same:
+                text = f"its first safe head, at L1 block {end}, is not that of the history: name another file"
+                raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
+            self._connection.execute("delete from gaps where l1_until = 0")
+            gap = past.gap(self._genesis)
+            if gap is not None:
+                self._connection.execute("insert into gaps values (?, ?, ?, ?)", msgspec.structs.astuple(gap))
+        return added
+
+    def _check_reaches(self, past: PastSafeHeads, first: SafeHeadEntry | None) -> None:
+        text = ""
+        if first is not None and first.l1_block.number <= past.before.l1_block.number:
+            text = (
+                f"it has safe heads from L1 block {first.l1_block.number} on, before which the history does not begin"
+            )
+        elif first is not None and first.l1_block.number > past.last + 1:
+            text = f"its safe heads begin at L1 block {first.l1_block.number}: derive the history up to the one before"
+        if text:
+            raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
         """The last entry at or below an L1 block; None if there is none [SDB5]. Raises HistoryUnavailableError in a gap
@@ -139,8 +177,7 @@ class SafeHeadStore:
         execute("update gaps set l2_last = ? where l2_last > ?", (change.end, change.end))
         for entry in change.put:
             number = entry.l1_block.number
-            row = (number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash)
-            execute("insert or replace into safe_heads values (?, ?, ?, ?)", row)
+            execute("insert or replace into safe_heads values (?, ?, ?, ?)", _row(entry))
             # What became safe after an L1 block, and not after it, became safe with it.
             execute("delete from gaps where l1_after = ? and l1_until is null", (number,))
             execute("update gaps set l1_until = ? where coalesce(l1_until, ?) > ?", (number, MAX_NUMBER, number))
@@ -189,6 +226,10 @@ class SafeHeadStore:
             yield
         except SQLITE_ERRORS as error:
             raise StoreError(f"{WHAT} {self._path}: {error} ({OPTION})") from None
+
+
+def _row(entry: SafeHeadEntry) -> tuple[int, bytes, int, bytes]:
+    return entry.l1_block.number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash
 
 
 def _is_block(number: object, block_hash: object) -> bool:

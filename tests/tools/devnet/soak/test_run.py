@@ -18,7 +18,7 @@ from rollup_node.tools.devnet.compare import Comparison
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.soak import run as runs
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, Minute, RunEnded, RunStarted
-from rollup_node.tools.devnet.soak.run import Soak, SoakSettings, commit_of_checkout, machine_text
+from rollup_node.tools.devnet.soak.run import Soak, SoakSettings
 from rollup_node.tools.devnet.soak.schedule import Action, Kind
 from tests.support.soak_network import SoakNetwork
 
@@ -168,11 +168,3 @@ def test_the_network_of_a_soak() -> None:
     devnet = SoakSettings("1", 60.0, 1, 5, 9.0, ()).devnet()
     assert devnet.nodes == ("sequencer", "verifier", "verifier-2", "verifier-3", "verifier-4")
     assert devnet.keeps_engines and (devnet.l1_block_time, devnet.l2_block_time) == (4, 2)
-
-
-def test_what_a_run_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert " cores, " in machine_text() and "Python 3." in machine_text()
-    found = commit_of_checkout()
-    assert found == "unknown" or len(found.rstrip("+")) == 10
-    monkeypatch.setenv("PATH", "")
-    assert commit_of_checkout() == "unknown"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.engine.safedb.entries import (
     FindSafeHeads,
     KeepSafeHeads,
+    PastSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
@@ -260,3 +261,59 @@ def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
     assert counts["kills"] == KILLS and counts["reported"] > KILLS and counts["most_entries"] > 10
+
+
+# --- safe heads of a history ---------------------------------------------------------------------------------------
+
+PAST = PastSafeHeads(entry(9, 20), 15)
+"""Safe heads of L1 blocks 10 to 15."""
+ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
+
+
+def test_safe_heads_of_a_history_are_answered_in_an_empty_file() -> None:
+    """[SDB16]: those before it are a gap."""
+    store = store_at(MEMORY)
+    assert store.add_past(PAST, ENTRIES) == 4
+    assert [store.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
+    assert store.l1_of(21) == ENTRIES[0]
+    with pytest.raises(HistoryUnavailableError):
+        store.l1_of(20)
+    store.write(RecordSafeHead(entry(16, 30)))
+    assert store.l1_of(27) == entry(16, 30)
+
+
+def test_a_history_from_genesis_has_no_gap() -> None:
+    store = store_at(MEMORY)
+    genesis = ROLLUP.genesis
+    past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
+    first = entry(genesis.l1.number + 5, 22)
+    store.add_past(past, [first])
+    assert store.l1_of(genesis.l2.number) == past.before and store.l1_of(1) == first
+
+
+@pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
+def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry]) -> None:
+    store = store_at(MEMORY)
+    for each in own:
+        store.write(RecordSafeHead(each))
+    added = store.add_past(PAST, ENTRIES)
+    known = [PAST.before, *(each for each in ENTRIES if each.l1_block.number < own[0].l1_block.number), *own]
+    assert added == len(known) - len(own) and entries_of(store) == known
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (entry(9, 20), "it has safe heads from L1 block 9 on, before which the history does not begin"),
+        (entry(17, 30), "its safe heads begin at L1 block 17: derive the history up to the one before"),
+        (entry(14, 26, 1), "its first safe head, at L1 block 14, is not that of the history: name another file"),
+        (entry(13, 26), "its first safe head, at L1 block 13, is not that of the history: name another file"),
+        (entry(15, 27), "its first safe head, at L1 block 15, is not that of the history: name another file"),
+    ],
+)
+def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str) -> None:
+    store = store_at(MEMORY)
+    store.write(RecordSafeHead(own))
+    with pytest.raises(StoreError, match=text):
+        store.add_past(PAST, ENTRIES)
+    assert entries_of(store) == [own]
