@@ -10,6 +10,9 @@ from zlib import compress
 
 import msgspec
 
+from rollup_node.node.checks.blob_probe import find_blob_block
+from rollup_node.node.checks.engine import check_capabilities, check_forks, offered_methods, read_safe_head
+from rollup_node.node.checks.execution import check_chain, check_finality, check_head, read_block
 from rollup_node.node.commands.doctor import examine, report_lines
 from rollup_node.node.commands.explain import _line, drops_of
 from rollup_node.node.inspect.status_client import StatusClient, StatusError
@@ -25,11 +28,12 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, sig
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
-from rollup_node.stages.protocol.answer_limits import OTHER, SMALL
+from rollup_node.stages.protocol.answer_limits import OTHER, SMALL, AnswerLimit
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
-from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.fuzz.targets.chain_seeds import answer
+from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.status_page.scenes import SCENES, scene
 
@@ -139,6 +143,50 @@ def drops(data: bytes) -> object:
     return total > len(found), min(2, len(found))
 
 
+class _Lines:
+    """Takes the place of a JSON-RPC client of `rollup-node check`: each call is answered with the next line."""
+
+    name = "127.0.0.1"
+
+    def __init__(self, data: bytes) -> None:
+        self._lines = data.split(b"\n")
+
+    async def call(self, method: str, *params: object) -> Any:
+        return await self.call_typed(Any, method, *params)
+
+    async def call_typed(self, shape: Any, method: str, *params: object) -> Any:
+        try:
+            return decode_answer(await self.call_raw(method), 1, method, shape, SMALL)
+        except MalformedJsonError as error:
+            raise EndpointError(self.name, str(error)) from None
+
+    async def call_raw(self, method: str, *params: object, limit: AnswerLimit | None = None) -> bytes:
+        return self._lines.pop(0) if len(self._lines) > 1 else self._lines[0]
+
+
+def checked_l1(data: bytes) -> object:
+    """What `rollup-node check` reads of L1: chain id, genesis, head, finality, and a block with blobs."""
+    client: Any = _Lines(data)
+    found = finished(check_chain(client, "l1", "L1", 1, BlockId(5, HASH)))
+    head = finished(read_block(client, "latest"))
+    if head is not None:
+        found += [check_head("l1", head), finished(check_finality(client, "l1", head))]
+        finished(find_blob_block(client, head.height, -1))
+    assert all(each.text.isprintable() for each in found)
+    return sorted({each.level.value for each in found})
+
+
+def checked_engine(data: bytes) -> object:
+    """What `rollup-node check` reads of the engine: methods, the fork of its head, and the safe head."""
+    client: Any = _Lines(data)
+    found, offered = finished(offered_methods(client, "engine"))
+    if offered is not None:
+        found += check_capabilities("engine", offered, rollup(), 1_700_000_000)
+    found.append(finished(check_forks(client, "engine", rollup())))
+    assert all(each.text.isprintable() for each in found)
+    return sorted({each.level.value for each in found}), finished(read_safe_head(client, rollup())) is None
+
+
 def compressed_body(data: bytes) -> object:
     """A body whose encoding the first byte chooses; the limit holds after decompression."""
     encoding = ENCODINGS[data[0] % len(ENCODINGS)] if data else ""
@@ -206,6 +254,22 @@ _HTTP = (
 _DATES = (b"Wed, 21 Oct 2015 07:28:00 GMT", b"Sun Nov  6 08:49:37 1994", b"21 Oct 15 07:28 +9999")
 
 
+_CHECKS = (EndpointError, RpcFailure, HexError)
+_BLOCK = {
+    "number": "0x9",
+    "hash": to_hex(HASH),
+    "timestamp": hex(payload().timestamp),
+    "blobGasUsed": "0x20000",
+    "extraData": "0x00",
+}
+_WITH_BLOB = {"transactions": [{"blobVersionedHashes": [to_hex(HASH)]}]}
+_OF_L1 = ("0x1", _BLOCK, _BLOCK, _BLOCK, _BLOCK, _WITH_BLOB)
+_OF_ENGINE = (
+    ["engine_forkchoiceUpdatedV3", "engine_getPayloadV4", "engine_newPayloadV4"],
+    _BLOCK,
+    _BLOCK,
+    {"input": to_hex(payload().transactions[0][-178:])},
+)
 _DISCOVERY: dict[str, object] = {
     **{"record": "enr:", "endpoint": "e", "ip": None, "tcp": 9222, "udp": 9222},
     **{"nodes": dict.fromkeys(("nodes", "live", "ours", "other_chain", "no_chain"), 3), "drops": {"TOO_MANY": 5}},
@@ -256,6 +320,10 @@ TARGETS = {
     "drops-json": FuzzTarget(
         *("a node", drops, one_of([answer({"total": 9, "drops": _DROPS})])),
         *((RpcFailure,), JSON_TOKENS),
+    ),
+    "check-l1": FuzzTarget("L1 endpoint", checked_l1, one_of([b"\n".join(map(answer, _OF_L1))]), _CHECKS, JSON_TOKENS),
+    "check-engine": FuzzTarget(
+        "execution engine", checked_engine, one_of([b"\n".join(map(answer, _OF_ENGINE))]), _CHECKS, JSON_TOKENS
     ),
     "compressed-body": FuzzTarget("any endpoint", compressed_body, _compressed, (BodyTooLargeError, BodyEncodingError)),
     "http-response": FuzzTarget("any endpoint", http_response, one_of(_HTTP), (HttpError, BodyTooLargeError)),
