@@ -95,7 +95,8 @@ def publish_range(
     """Writes the files and the manifest of a range, of rows that are changed before. A change gets those of a whole
     table."""
     wanted = L1Range(first, first + SIZE - 1)
-    partial, files, entries = folder.partial(wanted), {}, []
+    partial, entries = folder.partial(wanted), []
+    files: dict[str, Path] = {}
     for table in Table:
         rows = change(table, [row for number in range(first, wanted.last + 1) for row in rows_of(table, number)])
         days: dict[str, Rows] = {}
@@ -111,12 +112,11 @@ def publish_range(
                 source = target
             files[path] = source
             entries.append(file_entry(source, path, table.value, len(of_day)))
-    blocks = 2 * wanted.blocks
     start, end = state_after(first - 1), state_after(wanted.last)
     digest = run_file(form, rollup).config.digest
-    row = ManifestRow(digest, "v1", first, wanted.last, start, end, blocks, tuple(entries), 1.0)
-    folder.publish(row, files)
-    return row
+    made = ManifestRow(digest, "v1", first, wanted.last, start, end, 2 * wanted.blocks, tuple(entries), 1.0)
+    folder.publish(made, files)
+    return made
 
 
 def small_history(path: Path, form: str = "jsonl", rollup: str = "aa") -> HistoryFolder:
