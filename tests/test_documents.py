@@ -11,6 +11,7 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.setup.jwt_secret import DEFAULT_FILE
+from rollup_node.tools.fuzz.targets.table import TARGETS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/rules/*.md")])
@@ -63,6 +64,53 @@ def test_ports_and_files_of_operations_are_those_of_the_options() -> None:
     assert ports | files | {"l2.jwt-secret", "p2p.sequencer.key"} == set(shown)
     defaults = {name: OPTIONS[name].default or "" for name in shown}
     assert shown == defaults | {"l2.jwt-secret": str(DEFAULT_FILE)}
+
+
+THREATS = (ROOT / "docs" / "security.md").read_text()
+TEST = re.compile(r"`(?:(tests/[\w/]+\.py)|(test_\w+))`")
+
+
+def test_the_tests_that_the_threat_model_names_exist() -> None:
+    """A function is in the file named before it in its line, or else in one that its section names."""
+    missing, functions = [], 0
+    for section in re.split(r"^## ", THREATS, flags=re.MULTILINE):
+        files = {file for file, _ in TEST.findall(section) if file}
+        for line in section.splitlines():
+            sources = files
+            for file, function in TEST.findall(line):
+                if file:
+                    sources = {file}
+                elif not any(f"def {function}(" in _source(each) for each in sources):
+                    missing.append(f"{function} in {sources}")
+                functions += bool(function)
+    assert missing == []
+    assert functions > 60
+
+
+@functools.cache
+def _source(path: str) -> str:
+    found = ROOT / path
+    return found.read_text() if found.exists() else ""
+
+
+def test_each_row_of_the_threat_model_names_a_test() -> None:
+    """The table of memory has its tests in the sections of the processes."""
+    rows, untested = 0, []
+    for table in re.findall(r"(?:^\|.*\n)+", THREATS, re.MULTILINE):
+        head, _, *body = table.splitlines()
+        if head.startswith("| Process |"):
+            continue
+        assert head.endswith("| Test |"), head
+        rows += len(body)
+        untested += [row for row in body if not TEST.search(row.rsplit(" | ", 1)[-1])]
+    assert untested == []
+    assert rows > 80
+
+
+def test_the_fuzz_targets_that_the_threat_model_names_exist() -> None:
+    named = re.findall(r"fuzz targets? ((?:`[\w-]+`(?:, | and )?)+)", THREATS)
+    found = {name for names in named for name in re.findall(r"`([\w-]+)`", names)}
+    assert found and found <= TARGETS.keys()
 
 
 @functools.cache

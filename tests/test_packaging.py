@@ -94,6 +94,24 @@ def test_the_sdist_holds_the_files_of_the_tree(distributions: Path) -> None:
     assert {f"src/{name}" for name in _expected()} <= names
 
 
+def test_both_carry_the_license(distributions: Path) -> None:
+    text = (ROOT / "LICENSE").read_bytes()
+    assert b"MIT License" in text and b"the rollup-node authors" in text
+    (wheel,), (sdist,) = distributions.glob("*.whl"), distributions.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        folder = metadata.removesuffix("METADATA")
+        assert archive.read(f"{folder}licenses/LICENSE") == text
+        assert b"MIT License" in archive.read("rollup_node/stages/rpc/page/uplot-license.txt")
+        described = archive.read(metadata).decode()
+    assert "License-Expression: MIT" in described and "License-File: LICENSE" in described
+    assert "Author: the rollup-node authors" in described
+    with tarfile.open(sdist) as source:
+        (found,) = [name for name in source.getnames() if name.count("/") == 1 and name.endswith("/LICENSE")]
+        member = source.extractfile(found)
+        assert member is not None and member.read() == text
+
+
 def test_the_wheel_installs_and_runs(distributions: Path, tmp_path: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]

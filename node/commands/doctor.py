@@ -2,7 +2,6 @@
 
 import asyncio
 import ipaddress
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.node.commands.flags import FlagParser, url
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 
 DESCRIPTION = """Reports on the peers of a running node: whether it listens and is reachable, what address its record
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         listed = [{"level": each.level.value, "text": each.text, "advice": each.advice} for each in findings]
         print(msgspec.json.encode({"diagnosis": diagnosis, "findings": listed}).decode())
     else:
-        _print(diagnosis, findings)
+        print("\n".join(report_lines(diagnosis, findings)), flush=True)
     return 1 if any(each.level is Severity.FAULT for each in findings) else 0
 
 
@@ -67,13 +66,13 @@ def _wrong_version() -> SetupError:
     return SetupError(f"--rpc: the node answers {METHOD} with something else: is it of this version?")
 
 
-def _print(diagnosis: Diagnosis, findings: Sequence[Finding]) -> None:
-    print(f"peer {diagnosis.peer} of chain {diagnosis.chain_id}, at {', '.join(diagnosis.listens)}")
+def report_lines(diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[str]:
+    """The report; texts of the node are shown without control characters."""
+    yield one_line(f"peer {diagnosis.peer} of chain {diagnosis.chain_id}, at {', '.join(diagnosis.listens)}")
     for finding in findings:
-        print(f"{finding.level.value:>6}  {finding.text}")
+        yield one_line(f"{finding.level.value:>6}  {finding.text}")
         if finding.advice:
-            print(f"{'':>6}  -> {finding.advice}")
-    sys.stdout.flush()
+            yield one_line(f"{'':>6}  -> {finding.advice}")
 
 
 async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
@@ -105,8 +104,8 @@ async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
 
 
 async def _is_reachable(ip: str, port: int) -> bool:
-    """Whether a TCP connection is accepted there."""
-    with suppress(OSError, TimeoutError):
+    """Whether a TCP connection is accepted there. Host and port are those that the node says."""
+    with suppress(OSError, TimeoutError, ValueError, OverflowError):
         async with asyncio.timeout(DIAL_SECONDS):
             _, writer = await asyncio.open_connection(ip, port)
             writer.close()

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from rollup_node.node.commands.flags import FlagParser, block_number, url
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.messages.codes import Code
 
@@ -77,7 +77,7 @@ def _explain_node(flags: argparse.Namespace) -> int:
 
 def _line(drop: dict[str, Any]) -> str:
     block = drop["l1_block"]
-    return f"L1 {'unknown' if block is None else block['number']}  {drop['text']}"
+    return one_line(f"L1 {'unknown' if block is None else block['number']}  {drop['text']}")
 
 
 async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
@@ -86,13 +86,22 @@ async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
     client = JsonRpcClient(endpoint)
     try:
         response = await client.call(METHOD)
-        return response["total"], [_checked(drop) for drop in response["drops"]]
+        return drops_of(response)
     except (EndpointError, RpcFailure) as error:
         raise SetupError(f"--rpc: {METHOD}: {error}") from None
     except (KeyError, TypeError, ValueError):
         raise SetupError(f"--rpc: unexpected response to {METHOD}: is the node of this version?") from None
     finally:
         await client.close()
+
+
+def drops_of(response: Any) -> tuple[int, list[dict[str, Any]]]:
+    """All drops so far, and those that the node still knows. Raises KeyError, TypeError or ValueError for another
+    response."""
+    total = response["total"]
+    if type(total) is not int:
+        raise ValueError("not a number of drops")
+    return total, [_checked(drop) for drop in response["drops"]]
 
 
 def _checked(drop: Any) -> dict[str, Any]:

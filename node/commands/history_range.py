@@ -21,6 +21,7 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
 DESCRIPTION = """Derives one range of L1 blocks and writes its rows as files of JSON lines. It is what `history run`
 starts for each range."""
@@ -84,7 +85,7 @@ def _resume(path: str) -> Resume:
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(MAX_RESUME_BYTES), type=Resume)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *DECODE_ERRORS) as error:
         raise SetupError(f"--resume: {shown(path)} is unreadable: {error}") from None
 
 

@@ -48,5 +48,5 @@ def _add(
             add(rows(path, columns))
         except ModuleNotFoundError as error:
             raise SetupError(f"Parquet files need the package {error.name}: {INSTALL}") from None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, OverflowError) as error:
             raise SetupError(f"{shown(str(path))} is unreadable: {error}") from None

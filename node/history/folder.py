@@ -1,13 +1,16 @@
 """The output folder of a history: `run.json`, a folder for each table with a folder for each L1 day, and `manifest/`
 with a file for each complete range, which is written last."""
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -21,7 +24,7 @@ from rollup_node.node.history.manifest import (
     encode_manifest,
     with_checksum,
 )
-from rollup_node.node.history.ranges import L1Range, RunConfig, plan_ranges
+from rollup_node.node.history.ranges import L1Range, RunConfig, check_plan, plan_ranges
 from rollup_node.node.history.tables import Table
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import SetupError
@@ -72,8 +75,7 @@ class HistoryFolder:
         try:
             data = _read(self.path / RUN_FILE, MAX_RUN_BYTES)
             run = decode_checked(data, RunFile)
-            if not run.plan:
-                raise ValueError("it has no ranges")
+            check_plan(run.config.first, run.last, run.config.size)
             return run
         except (FileNotFoundError, NotADirectoryError):
             pass
@@ -240,6 +242,9 @@ class HistoryFolder:
         """What differs between the files of a range and its manifest."""
         for file in row.files:
             path = self.path / file.path
+            if ".." in path.parts or not path.is_relative_to(self.path):
+                yield f"{file.path}: not below the folder"
+                continue
             try:
                 found = file_entry(path, file.path, file.table, file.rows)
             except OSError as error:
@@ -290,7 +295,7 @@ def _sync(path: Path) -> None:
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
     """The entry of a file in a manifest. Raises OSError where it cannot be read."""
     digest = sha256()
-    with path.open("rb") as file:
+    with _opened(path) as file:
         while block := file.read(BLOCK):
             digest.update(block)
         return TableFile(name, table, rows, file.tell(), digest.hexdigest())
@@ -304,8 +309,17 @@ def _size(path: Path) -> int:
 
 
 def _read(path: Path, most: int) -> bytes:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         return file.read(most + 1)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to read. Raises OSError also for what is no file: a pipe would be waited for, a device has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file")
+    return os.fdopen(descriptor, "rb")
 
 
 def _differ(known: RunConfig, run: RunConfig, name: str) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from rollup_node.node.history.ranges import L1Range, digest_of
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
 
 MAX_BYTES = 16 << 20
@@ -133,7 +134,7 @@ def decode_checked(data: bytes, kind: type[Value]) -> Value:
     """The value in a line that `with_checksum` wrote. Raises ManifestError for anything else."""
     try:
         value = msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise ManifestError(str(error)) from None
     body, mark, _ = data.rpartition(_FIELD)
     if not mark or body + _checksum(body + b"}") + b"\n" != data:

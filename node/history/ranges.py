@@ -37,15 +37,21 @@ class L1Range(msgspec.Struct, frozen=True, order=True):
 
 
 def plan_ranges(first: int, last: int, size: int = DEFAULT_SIZE) -> tuple[L1Range, ...]:
-    """The ranges of `size` blocks from `first` on, the last one cut at `last`. Raises ValueError for an empty plan, a
-    size below 1, and more than a million ranges."""
+    """The ranges of `size` blocks from `first` on, the last one cut at `last`. Raises ValueError as check_plan."""
+    check_plan(first, last, size)
+    return tuple(L1Range(at, min(at + size - 1, last)) for at in range(first, last + 1, size))
+
+
+def check_plan(first: int, last: int, size: int) -> None:
+    """Raises ValueError for an empty plan, a negative block, a size below 1, and more than a million ranges."""
     if size < 1:
         raise ValueError(f"a range of {size} L1 blocks is empty")
+    if first < 0:
+        raise ValueError(f"L1 block {first} is negative")
     if last < first:
         raise ValueError(f"L1 block {last} is before {first}")
     if (last - first) // size >= MAX_RANGES:
         raise ValueError(f"L1 blocks {first} to {last} are more than {MAX_RANGES} ranges of {size}")
-    return tuple(L1Range(at, min(at + size - 1, last)) for at in range(first, last + 1, size))
 
 
 class RunConfig(msgspec.Struct, frozen=True):

@@ -211,6 +211,8 @@ def _local_cluster(distributed: Any, workers: int, resources: dict[str, int], qu
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
+            # Whoever reaches a scheduler runs code as its user: other users of the machine have no certificate.
+            security=distributed.Security.temporary(),
             memory_limit=0,
             resources=resources,
             **quiet,

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from rollup_node.node.history.tables import Table
+from rollup_node.node.options.errors import shown
 
 BATCH_ROWS = 16_384
 
@@ -25,10 +26,15 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         with path.open("rb") as lines:
             for line in lines:
                 row = orjson.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError(f"a line is no object: {shown(line[:80].decode('utf-8', 'replace'))}")
                 yield tuple(row.get(name) for name in columns)
         return
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
+                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+    except (pyarrow.ArrowException, KeyError) as error:
+        raise ValueError(str(error)) from None

@@ -14,6 +14,7 @@ from setproctitle import setproctitle
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
+from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.shared_memory.shared_word import SharedWord
@@ -215,7 +216,7 @@ class StageProcess:
         while True:
             self._shared.liveness.beat(self._slot)
             adopt_level(self._shared.log_level)
-            await asyncio.sleep(BEAT_SECONDS)
+            await sleep_aligned(BEAT_SECONDS)
 
     async def _run_tasks(self, group: asyncio.TaskGroup, runner: TaskRunner) -> None:
         """Runs the periodic tasks until the process is asked to stop, then gives their steps a moment to finish."""

@@ -5,6 +5,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
+from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.stages.io.lasting_conditions import LastingConditions, shortened
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -54,7 +55,7 @@ class Problems:
         """Reports every second, until it is cancelled."""
         while True:
             self.report()
-            await asyncio.sleep(REPORT_SECONDS)
+            await sleep_aligned(REPORT_SECONDS)
 
 
 class TaskRunner:

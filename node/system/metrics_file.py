@@ -1,15 +1,18 @@
 """The metrics of a process as a text file in the runtime directory, replaced by rename; rpc merges the files at a
 scrape."""
 
-import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.private_files import replace_private_file
 
 WRITE_SECONDS = 2.0
+REWRITE_SECONDS = 60.0
+"""After which a file is written again though nothing has changed, so that nobody removes it as an old one."""
 SUFFIX = ".prom"
 
 
@@ -23,15 +26,21 @@ class MetricsFile:
 
     def __init__(self, folder: Path, process: str, meter: Meter, collect: Callable[[], None]) -> None:
         self._path, self._meter, self._collect = metrics_path(folder, process), meter, collect
+        self._written, self._written_at = b"", -REWRITE_SECONDS
 
     def write(self) -> None:
-        """Replaces the file; a folder that no longer exists is ignored, for the node may be stopping."""
+        """Replaces the file if anything has changed; a folder that no longer exists is ignored, for the node may be
+        stopping."""
         self._collect()
+        text, now = self._meter.text(), time.monotonic()
+        if text == self._written and now - self._written_at < REWRITE_SECONDS:
+            return
         with contextlib.suppress(OSError):
-            replace_private_file(self._path, self._meter.text())
+            replace_private_file(self._path, text)
+            self._written, self._written_at = text, now
 
     async def repeat(self) -> None:
         """Writes every 2 seconds, until it is cancelled."""
         while True:
             self.write()
-            await asyncio.sleep(WRITE_SECONDS)
+            await sleep_aligned(WRITE_SECONDS)

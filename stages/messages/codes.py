@@ -142,7 +142,8 @@ class Code(CodeEntry):
     )
     SEQUENCER_WAITS = (
         "The sequencer cannot build a block now.",
-        "the line has the reason, usually an L1 origin that is missing: see the L1 endpoint, and --sequencer.l1-confs",
+        "the line has the reason, usually an L1 origin that is missing: see the L1 endpoint, and --sequencer.l1-confs;"
+        " or the code of the conductor or the engine that it waits for",
     )
     SAFEDB = (
         "The safe head database cannot be written or read.",

@@ -48,7 +48,7 @@ class AttackedStage:
         return peak_memory(self.pid) / (1 << 20)
 
     @contextmanager
-    def within_bounds(self) -> Iterator[None]:
+    def within_bounds(self, megabytes: int = MAX_MEGABYTES) -> Iterator[None]:
         """Asserts at the end that the process lives, without a traceback, and kept to its memory and log meanwhile."""
         began, self._log_begin = time.monotonic(), self._log.stat().st_size
         reset_peak_memory(self.pid)
@@ -60,7 +60,7 @@ class AttackedStage:
         finally:
             print(f"peak {self.peak_megabytes:.0f} MB, log {len(self.log)} bytes")
         assert self.is_alive and "Traceback" not in self.log
-        assert self.peak_megabytes < MAX_MEGABYTES
+        assert self.peak_megabytes < megabytes
         hours = max(time.monotonic() - began, 60) / 3600
         assert len(self.log) < MAX_LOG_BYTES_AN_HOUR * hours, self.log[:3000]
 
@@ -146,8 +146,13 @@ class SharedStage:
     ends or breaks is started again for the next."""
 
     def __init__(
-        self, role: str, config: Callable[[str], msgspec.Struct], constants: Mapping[str, float] | None = None
+        self,
+        role: str,
+        config: Callable[[str], msgspec.Struct],
+        constants: Mapping[str, float] | None = None,
+        megabytes: int = MAX_MEGABYTES,
     ) -> None:
+        self._megabytes = megabytes
         self._role, self._config, self._constants = role, config, constants
         self._runner, self._stack = asyncio.Runner(), AsyncExitStack()
         self._stage: AttackedStage | None = None
@@ -164,7 +169,7 @@ class SharedStage:
             async with asyncio.timeout(SCENARIO_SECONDS):
                 if self._stage is None:
                     self._stage = await self._start()
-                with self._stage.within_bounds():
+                with self._stage.within_bounds(self._megabytes):
                     await scenario(self._stage)
             self._stage.request()
         except BaseException:

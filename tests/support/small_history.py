@@ -112,11 +112,12 @@ def publish_range(
                 source = target
             files[path] = source
             entries.append(file_entry(source, path, table.value, len(of_day)))
+    blocks = 2 * wanted.blocks
     start, end = state_after(first - 1), state_after(wanted.last)
     digest = run_file(form, rollup).config.digest
-    made = ManifestRow(digest, "v1", first, wanted.last, start, end, 2 * wanted.blocks, tuple(entries), 1.0)
-    folder.publish(made, files)
-    return made
+    complete = ManifestRow(digest, "v1", first, wanted.last, start, end, blocks, tuple(entries), 1.0)
+    folder.publish(complete, files)
+    return complete
 
 
 def small_history(path: Path, form: str = "jsonl", rollup: str = "aa") -> HistoryFolder:

@@ -9,15 +9,18 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import stage as blobs
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.process import stage as engine
 from rollup_node.stages.io import log
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1
@@ -32,6 +35,7 @@ from rollup_node.stages.messages.blobs import (
     InputUnavailable,
 )
 from rollup_node.stages.messages.endpoints import Endpoints
+from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
@@ -41,6 +45,7 @@ from rollup_node.stages.messages.l1 import (
 )
 from rollup_node.stages.protocol.commitments import decode_commitment
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
+from tests.support.chain_fixture import chain_with
 from tests.support.stage_runner import running_stage
 
 REPEAT_SECONDS = 0.3
@@ -54,7 +59,7 @@ def main() -> None:
         assert hasattr(sys.modules[module], constant), name
         setattr(sys.modules[module], constant, value)
     log.configure(role, log.Level.INFO, log.write_to_stderr)
-    asyncio.run(_run_l1(config) if role == "l1" else _run_blobs(config))
+    asyncio.run(_STAGES[role](config))
 
 
 async def _run_l1(data: bytes) -> None:
@@ -88,6 +93,31 @@ async def _run_blobs(data: bytes) -> None:
             block = L1BlockRef(number.to_bytes(32, "big"), number, bytes(32), time)
             refs = tuple(BlobRef(index, bytes.fromhex(each)) for index, each in enumerate(hashes))
             contents.send(BlobsRequest(block, refs, urgent))
+
+        await _serve_requests(send)
+
+
+async def _run_engine(data: bytes) -> None:
+    """The l1 process that it asks serves the L1 of a chain fixture."""
+    config, chain = msgspec.msgpack.decode(data, type=EngineConfig), chain_with()
+    async with running_stage("engine", lambda bus, meter: engine.build(config, bus, meter)) as buses:
+        blocks = buses["derivation"].connect("engine.blocks", _print_message)
+
+        def serve_refs(peer: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
+            if isinstance(request, L1RefsRequest):
+                first = max(0, request.last - request.count + 1)
+                refs = tuple(chain.l1_ref(number) for number in range(first, request.last + 1))
+                origins.send(peer, L1RefsResponse(request.last, refs, None))
+                return
+            for number in range(request.first, request.first + request.count):
+                origins.send(peer, L1BlockResponse(chain.l1(number)))
+
+        origins = buses["l1"].serve("l1.origins", serve_refs)
+        heads = buses["l1"].publish("status.l1")
+        heads.set(L1Heads(chain.l1_ref(105), None, None))
+
+        def send(request: list[Any]) -> None:
+            blocks.send(StartRequest(*request))
 
         await _serve_requests(send)
 
@@ -139,11 +169,18 @@ def _print_message(message: Any) -> None:
             shown = {"missing": commitment.encode().hex(), "not_found": not_found, "error": error}
         case BlobsUnavailable(block_hash, _, error):
             shown = {"unavailable": int.from_bytes(block_hash, "big"), "error": error}
+        case PipelineStart(reset):
+            shown = {"start": reset}
         case Endpoints() | QueueLength():
             return
         case _:
             shown = {"unavailable": message.number, "error": message.error}
     print(orjson.dumps(shown).decode(), flush=True)
+
+
+_STAGES: dict[str, Callable[[bytes], Coroutine[Any, Any, None]]] = {
+    **{"l1": _run_l1, "blobs": _run_blobs, "engine": _run_engine}
+}
 
 
 if __name__ == "__main__":

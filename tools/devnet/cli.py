@@ -11,7 +11,7 @@ from rollup_node.tools.devnet.endings import exit_code
 from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.run import RunResult, data_directory, run
-from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
+from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse, unmet, with_scenarios
 from rollup_node.tools.faults.verdict import summary, table
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
@@ -27,6 +27,10 @@ def _run(argv: Sequence[str], started: float) -> int:
     settings = parse(argv)
     if settings.prepare:
         return _prepare(settings)
+    for scenario in settings.scenarios:
+        if reason := unmet(scenario):
+            raise SettingsError(f"--faults: {scenario.name}: {reason}")
+    settings = with_scenarios(settings, settings.scenarios)
     with data_directory(settings.data_dir) as root:
         result = asyncio.run(run(settings, root, views.choose(settings.json, settings.blocks), started))
     _print(result, settings.json)

@@ -1,4 +1,4 @@
-"""`tools/chaos`: runs the fault scenarios on a local network.
+"""`tools/chaos`: runs the fault scenarios on local networks, one after another for those that need different ones.
 
     tools/chaos list
     tools/chaos run --minutes 10 --seed 7
@@ -18,18 +18,19 @@ import os
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rollup_node.tools.devnet.endings import exit_code
 from rollup_node.tools.devnet.environment import commit_of_checkout, machine_text
+from rollup_node.tools.devnet.network import clear
 from rollup_node.tools.devnet.page import PageError, with_table
-from rollup_node.tools.devnet.run import RunResult, data_directory, run
-from rollup_node.tools.devnet.settings import parse
+from rollup_node.tools.devnet.run import data_directory, run
+from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
 from rollup_node.tools.devnet.view import choose
 from rollup_node.tools.faults.results import ResultsError, parse_run, results_table
-from rollup_node.tools.faults.scenario import Scenario, parse_scenarios, select
+from rollup_node.tools.faults.scenario import Need, Scenario, parse_scenarios, select
 from rollup_node.tools.faults.verdict import Verdict, summary, table
 
 TABLE = "scenarios"
@@ -52,28 +53,58 @@ def _list(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    started = time.monotonic()
-    settings = dataclasses.replace(
-        parse([*(["--data-dir", str(given.data_dir)] if given.data_dir else []), "--seed", str(given.seed)]),
-        scenarios=_order(_scenarios(given), given.seed, given.minutes),
-        scenario_seconds=60 * given.minutes if given.minutes else None,
-        json=given.json,
-    )
-    with data_directory(settings.data_dir) as root:
-        result = asyncio.run(run(settings, root, choose(given.json, None), started))
+    started, chosen = time.monotonic(), _scenarios(given)
+    skipped = {each.name: reason for each in chosen if (reason := unmet(each)) is not None}
+    verdicts, are_equal = _run_networks(given, [each for each in chosen if each.name not in skipped], started)
     if given.json:
-        print(json.dumps(_as_json(result, given.seed, time.monotonic() - started)))
+        print(json.dumps(_as_json(verdicts, are_equal, skipped, given.seed, time.monotonic() - started)))
     else:
-        _print(result.verdicts, given.seed)
-        print("output roots equal" if result.output_roots_equal else "output roots DIFFER")
-    return 0 if result.passed else 1
+        _print(verdicts, given.seed)
+        for name, reason in skipped.items():
+            print(f"skipped {name}: {reason}")
+        print("output roots equal" if are_equal else "output roots DIFFER")
+    return 0 if are_equal and all(each.passed for each in verdicts) else 1
 
 
-def _as_json(result: RunResult, seed: int, seconds: float) -> dict[str, Any]:
+def _run_networks(
+    given: argparse.Namespace, scenarios: Sequence[Scenario], started: float
+) -> tuple[list[Verdict], bool]:
+    """Runs the scenarios on one network after the other; their verdicts, and whether all output roots are equal."""
+    verdicts, are_equal = list[Verdict](), True
+    settings = parse(["--data-dir", str(given.data_dir)] if given.data_dir else [])
+    settings = dataclasses.replace(settings, seed=given.seed, json=given.json)
+    with data_directory(settings.data_dir) as root:
+        for needs, group in by_network(scenarios):
+            folder = root / "-".join(needs) if needs else root
+            folder.mkdir(exist_ok=True)
+            clear(folder)
+            seconds = 60 * given.minutes * _seconds(group) / _seconds(scenarios) if given.minutes else None
+            network = with_scenarios(settings, _order(group, given.seed, seconds))
+            network = dataclasses.replace(network, scenario_seconds=seconds)
+            result = asyncio.run(run(network, folder, choose(given.json, None), started))
+            verdicts += result.verdicts
+            are_equal = are_equal and result.output_roots_equal
+    return verdicts, are_equal
+
+
+def by_network(scenarios: Sequence[Scenario]) -> list[tuple[tuple[str, ...], tuple[Scenario, ...]]]:
+    """The scenarios that can share a network, with what it needs."""
+    found: dict[tuple[str, ...], list[Scenario]] = {}
+    for each in scenarios:
+        found.setdefault(tuple(sorted(need.value for need in each.needs)), []).append(each)
+    return [(needs, tuple(group)) for needs, group in sorted(found.items())]
+
+
+def _seconds(scenarios: Sequence[Scenario]) -> float:
+    return sum(each.seconds for each in scenarios)
+
+
+def _as_json(
+    verdicts: Sequence[Verdict], are_equal: bool, skipped: Mapping[str, str], seed: int, seconds: float
+) -> dict[str, Any]:
     place = {"commit": commit_of_checkout(), "machine": machine_text(), "load": round(os.getloadavg()[2], 2)}
-    scenarios = [*map(summary, result.verdicts)]
-    found = {"seed": seed, "equal": result.output_roots_equal, "minutes": round(seconds / 60, 1), **place}
-    return {**found, "scenarios": scenarios}
+    found = {"seed": seed, "equal": are_equal, "minutes": round(seconds / 60, 1), **place, "skipped": skipped}
+    return {**found, "scenarios": [*map(summary, verdicts)]}
 
 
 def _table(given: argparse.Namespace) -> int:
@@ -103,11 +134,12 @@ def _print(verdicts: Sequence[Verdict], seed: int) -> None:
             print(f"replay: tools/chaos run --seed {seed} --only {verdict.scenario.name}")
 
 
-def _order(scenarios: Sequence[Scenario], seed: int, minutes: float | None) -> tuple[Scenario, ...]:
-    """The scenarios in random order; with `minutes` again and again, more than fit into that time."""
+def _order(scenarios: Sequence[Scenario], seed: int, seconds: float | None) -> tuple[Scenario, ...]:
+    """The scenarios in random order; with `seconds` again and again, more than fit into that time, unless they need
+    what happens once."""
     chance = random.Random(seed)
-    seconds = sum(each.seconds for each in scenarios)
-    rounds = 1 if minutes is None else 1 + int(60 * minutes / seconds)
+    is_repeated = seconds is not None and not any(Need.FORK in each.needs for each in scenarios)
+    rounds = 1 + int(seconds / _seconds(scenarios)) if seconds is not None and is_repeated else 1
     return tuple(each for _ in range(rounds) for each in chance.sample(scenarios, len(scenarios)))
 
 

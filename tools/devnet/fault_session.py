@@ -1,10 +1,9 @@
-"""Scenarios of faults on a running local network: the verifier's endpoints are behind fault proxies."""
+"""Scenarios of faults on a running local network, whose nodes' endpoints are behind fault proxies."""
 
 import asyncio
 import os
 import random
 import re
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -15,13 +14,12 @@ from typing import Any, Protocol, Self
 import aiohttp
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.tools.devnet.child_programs import ChildPrograms
-from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent, Programs
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
 from rollup_node.tools.faults.io.proxy import FaultProxy
 from rollup_node.tools.faults.plan import FaultPlan
-from rollup_node.tools.faults.scenario import Event, Role, Scenario
+from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, Need, Role, Scenario
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
 POLL_SECONDS = 0.25
@@ -32,26 +30,31 @@ MEET_SECONDS = 20.0
 MAX_TEXT = 4 << 20
 """Bytes of log that are read of one scenario."""
 
-_FLAGS = {Role.L1: "l1", Role.BEACON: "l1.beacon", Role.ENGINE: "l2"}
+_FLAGS = {
+    Role.L1: "l1",
+    Role.BEACON: "l1.beacon",
+    Role.ENGINE: "l2",
+    Role.DA: "altda.da-server",
+    Role.SIGNER: "signer.endpoint",
+    Role.CONDUCTOR: "conductor.rpc",
+}
 """The option of the node for each endpoint."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Network(Protocol):
-    """The programs of the network."""
+class Network(Programs, Protocol):
+    """The programs of the network; None for those that it has not."""
 
     files: NetworkFiles
-    children: ChildPrograms
     nodes: dict[str, str]
     engines: dict[str, tuple[str, str]]
-    l1: str
     beacon: str
-    through: dict[str, str]
-
-    def node_pids(self, name: str) -> dict[str, int]:
-        """The process id of each role of a node, the supervisor included."""
+    da_server: str | None
+    signer: str | None
+    conductor: str | None
+    proxies: dict[str, dict[str, str]]
 
 
 class FaultSession:
@@ -77,16 +80,26 @@ class FaultSession:
     async def __aenter__(self) -> Self:
         if not self._scenarios:
             return self
-        upstreams = {
-            Role.L1: self._network.l1,
-            Role.BEACON: self._network.beacon,
-            Role.ENGINE: self._network.engines[VERIFIER][1],
-        }
-        for role, upstream in upstreams.items():
+        for role, upstream in self._upstreams().items():
             proxy = self._proxies[role] = FaultProxy(role, upstream)
             await proxy.start()
-            self._network.through[_FLAGS[role]] = proxy.url
+            node = SEQUENCER if role in SEQUENCER_ROLES else VERIFIER
+            path = f"/{SEQUENCER}" if role is Role.CONDUCTOR else ""
+            self._network.proxies.setdefault(node, {})[_FLAGS[role]] = proxy.url + path
         return self
+
+    def _upstreams(self) -> dict[Role, str]:
+        """The endpoints of the network; each node has a path of its own at the conductor."""
+        network = self._network
+        found = {
+            Role.L1: network.l1,
+            Role.BEACON: network.beacon,
+            Role.ENGINE: network.engines[VERIFIER][1],
+            Role.DA: network.da_server,
+            Role.SIGNER: network.signer,
+            Role.CONDUCTOR: network.conductor,
+        }
+        return {role: url for role, url in found.items() if url is not None}
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -124,34 +137,43 @@ class FaultSession:
 
     async def _observe(self, scenario: Scenario) -> Observation:
         seen, chance = Observation(), random.Random(f"{self._seed}:{scenario.name}")
-        log = self._network.files.log(VERIFIER)
-        pids, offset, began = self._network.node_pids(VERIFIER), log.stat().st_size, time.monotonic()
+        node = SEQUENCER if scenario.is_of_sequencer else VERIFIER
+        log = self._network.files.log(node)
+        pids, offset, began = await self._pids(node), log.stat().st_size, time.monotonic()
         cpu = _cpu_seconds(pids)
         plans = {role: FaultPlan(scenario.faults, chance) for role in self._proxies}
         for role, proxy in self._proxies.items():
             await proxy.set_plan(plans[role])
-        events = asyncio.gather(*(self._cause(event) for event in scenario.events))
+        causes = EventCauses(self._network, node, self._call)
+        events = asyncio.gather(*(causes.cause(event) for event in scenario.events))
+        highest = 0
         try:
             end = began + scenario.seconds
             while not events.done() or time.monotonic() < end + self._longer(scenario, plans.values()):
-                await self._note_reasons(seen)
+                await self._note_reasons(seen, node)
+                if Need.FINALITY in scenario.needs:
+                    highest = max(highest, (await self._safe_heads())[SEQUENCER])
                 await asyncio.sleep(POLL_SECONDS)
             await events
+        except NoEvent as error:
+            seen.problems.append(str(error))
         finally:
             for proxy in self._proxies.values():
                 await proxy.set_plan(None)
         seen.applied = _applied(plans.values())
-        ended, target = time.monotonic(), (await self._safe_heads())[SEQUENCER]
-        is_reorged = any(event.reorg for event in scenario.events)
+        ended, target = time.monotonic(), (await self._safe_heads())[SEQUENCER] + scenario.is_of_sequencer
+        is_reorged = any(event.is_reorg for event in scenario.events)
         recovered = await self._until(
-            lambda found: found[VERIFIER] > 0 and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target),
+            lambda found: (
+                found[VERIFIER] > highest and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target)
+            ),
             scenario.recovers,
         )
         seen.recovered_after = None if recovered is None else time.monotonic() - ended
         if recovered is not None:
             seen.difference = await self._difference(min(recovered.values()))
-        await self._note_reasons(seen)
-        after = self._network.node_pids(VERIFIER)
+        await self._note_reasons(seen, node)
+        after = await self._pids(node)
         seen.ended = tuple(role for role, pid in pids.items() if after.get(role) != pid)
         elapsed = time.monotonic() - began
         seen.cores = sum(max(0.0, used - cpu.get(pid, 0.0)) for pid, used in _cpu_seconds(after).items()) / elapsed
@@ -164,29 +186,18 @@ class FaultSession:
     def _longer(scenario: Scenario, plans: Iterable[FaultPlan]) -> float:
         return MEET_SECONDS if scenario.faults and not _applied(plans) else 0.0
 
-    # --- what happens ----------------------------------------------------------------------------------------------
-
-    async def _cause(self, event: Event) -> None:
-        await asyncio.sleep(event.after)
-        pids = self._network.node_pids(VERIFIER)
-        if event.kill and event.kill in pids:
-            _signal(pids[event.kill], signal.SIGKILL)
-        if event.stop and event.stop in pids:
-            _signal(pids[event.stop], signal.SIGSTOP)
-            await asyncio.sleep(event.seconds)
-            _signal(pids[event.stop], signal.SIGCONT)
-        if event.reorg:
-            await self._call(self._network.l1, "dev_reorg", event.reorg)
-        if event.restart:
-            with self._network.children.stopped(f"{VERIFIER} {event.restart}"):
-                if event.lose:
-                    drop_last_blocks(self._network.files.engine_data(VERIFIER), event.lose)
-                await asyncio.sleep(event.seconds)
-
     # --- what is seen ----------------------------------------------------------------------------------------------
 
-    async def _note_reasons(self, seen: Observation) -> None:
-        url = self._network.nodes[VERIFIER] + "/readyz"
+    async def _pids(self, node: str) -> dict[str, int]:
+        """The processes of a node; of one that is starting none."""
+        for _ in range(int(CALL_SECONDS / POLL_SECONDS)):
+            with suppress(OSError, ValueError):
+                return self._network.node_pids(node)
+            await asyncio.sleep(POLL_SECONDS)
+        return {}
+
+    async def _note_reasons(self, seen: Observation, node: str) -> None:
+        url = self._network.nodes[node] + "/readyz"
         with suppress(aiohttp.ClientError, TimeoutError, ValueError, OSError):
             timeout = aiohttp.ClientTimeout(CALL_SECONDS)
             async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
@@ -234,11 +245,6 @@ class FaultSession:
 
 def _applied(plans: Iterable[FaultPlan]) -> int:
     return sum(plan.applied for plan in plans)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 def _cpu_seconds(pids: dict[str, int]) -> dict[int, float]:

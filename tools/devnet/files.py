@@ -2,8 +2,8 @@
 
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.signing import Key
-from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
 
 L1_CHAIN_ID = 900
 L2_CHAIN_ID = 901
@@ -55,9 +55,11 @@ SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae
 
 @dataclass(frozen=True)
 class NetworkFiles:
-    """The path of each file in the data directory."""
+    """The path of each file in the data directory. `elsewhere` has the folder of the nodes whose files are in another
+    one."""
 
     root: Path
+    elsewhere: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def l1_genesis(self) -> Path:
@@ -104,13 +106,21 @@ class NetworkFiles:
         """The description of the running network."""
         return self.root / "network.json"
 
+    @property
+    def clock(self) -> Path:
+        """How far the verifier's clock is ahead, where it has one of its own."""
+        return self.root / f"{VERIFIER}-clock.txt"
+
     def log(self, name: str) -> Path:
         """The log of a program."""
-        return self.root / f"{name}.log"
+        return self._folder(name) / f"{name}.log"
+
+    def _folder(self, name: str) -> Path:
+        return self.elsewhere.get(name, self.root)
 
     def node(self, name: str) -> Path:
         """The runtime directory of a node."""
-        return self.root / name
+        return self._folder(name) / name
 
     def engine_data(self, name: str) -> Path:
         """The directory in which the embedded engine of a node keeps its chain."""
@@ -122,15 +132,15 @@ class NetworkFiles:
 
     def peer_database(self, name: str) -> Path:
         """The peerstore of a node."""
-        return self.root / f"{name}-peers.db"
+        return self._folder(name) / f"{name}-peers.db"
 
     def discovery_database(self, name: str) -> Path:
         """The discovery database of a node."""
-        return self.root / f"{name}-discovery.db"
+        return self._folder(name) / f"{name}-discovery.db"
 
     def safe_head_database(self, name: str) -> Path:
         """The safe head database of a node."""
-        return self.root / f"{name}-safe-heads.db"
+        return self._folder(name) / f"{name}-safe-heads.db"
 
 
 def write_json(path: Path, value: Any) -> None:

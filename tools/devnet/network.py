@@ -15,6 +15,8 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.child_programs import ChildPrograms, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
+from rollup_node.tools.devnet.faults.clock import OwnClock
+from rollup_node.tools.devnet.faults.disk import SmallDisk
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
     NetworkFiles,
@@ -35,7 +37,7 @@ READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
     r"(network|batcher)\.json|(l1|batcher|conductor|da-server)\.log"
-    rf"|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
+    rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
 EL_SYNC_BLOCKS = 8
@@ -68,9 +70,11 @@ def url(port: int) -> str:
 
 
 class NetworkPrograms:
-    """The programs of one local network and their URLs."""
+    """The programs of one local network and their URLs. `disk` has the verifier's files if they are not in `root`."""
 
-    def __init__(self, settings: DevnetSettings, files: NetworkFiles, ports: Ports) -> None:
+    def __init__(
+        self, settings: DevnetSettings, files: NetworkFiles, ports: Ports, disk: SmallDisk | None = None
+    ) -> None:
         self._settings = settings
         self.files = files
         self._ports = ports
@@ -85,10 +89,14 @@ class NetworkPrograms:
         self.metrics = {name: url(ports.nodes[name].metrics) for name in names}
         self.status_pages = {name: f"{url(ports.status[name])}/status" for name in names}
         self.conductor = url(ports.conductor) if settings.conductor else None
-        self.through: dict[str, str] = {}
-        """The URLs of the fault proxies before the endpoints of the verifier, by the option of the node."""
+        self.disk = disk
+        self._l2_time = 0
+        self.signer = url(ports.signer) if settings.signer else None
+        self.da_server = url(ports.da_server) if settings.altda else None
+        self.clock = None if settings.clock_library is None else OwnClock(settings.clock_library, files.clock)
+        """The clock of the verifier, if it has one of its own."""
         self.proxies: dict[str, dict[str, str]] = {}
-        """The URLs of the fault proxies of a soak before the endpoints of each node, by the option of the node."""
+        """The URLs of the fault proxies before the endpoints of each node, by the option of the node."""
 
     @property
     def sequencer_p2p_ports(self) -> dict[str, int]:
@@ -117,6 +125,13 @@ class NetworkPrograms:
         """The directory in which the embedded engine of a node keeps its chain."""
         return self.files.engine_data(name)
 
+    @property
+    def fork_time(self) -> int | None:
+        """The L2 timestamp in seconds at which the last fork activates that is not active at genesis; None before the
+        genesis is known, and without such a fork."""
+        late = max(self._settings.forks.values(), default=0)
+        return self._l2_time + late if late and self._l2_time else None
+
     async def start(self) -> None:
         """Starts all programs and waits until the nodes answer. Raises StartFailed or ProgramExited.
 
@@ -132,6 +147,7 @@ class NetworkPrograms:
         write_json(self.files.dependency_set, dependency_set())
         self._start_engines()
         l2_block = await self._l2_genesis_block()
+        self._l2_time = l2_block.time
         write_json(self.files.rollup, rollup_json(self._settings, l1_block.hash, l2_block.hash, l2_block.time))
         if self._settings.signer:
             await self._start_signer()
@@ -156,10 +172,14 @@ class NetworkPrograms:
         return self._settings.el_sync and name not in self._settings.sequencer_names
 
     def _start_nodes(self, names: Sequence[str]) -> None:
-        """With a conductor a sequencer that exits is no end of the network: another one leads then."""
+        """With a conductor a sequencer that exits is no end of the network: another one leads then. A verifier whose
+        disk is full may exit, and is then started again as by a service manager."""
         for name in names:
             again = self._settings.conductor and name in self._settings.sequencer_names
+            again = again or (self._settings.small_disk and name == VERIFIER)
             command = self._node_command(name)
+            if self.clock is not None and name == VERIFIER:
+                command = [*self.clock.prefix(), *command]
             self.children.start(f"{name} node", command, self.files.log(name), is_restarted=again)
 
     async def _wait_for_blocks(self, count: int) -> None:
@@ -238,6 +258,8 @@ class NetworkPrograms:
             return
         arguments = ["--genesis", str(self.files.l1_genesis), "--port", str(self._ports.l1)]
         arguments += ["--beacon-port", str(self._ports.beacon), "--slot-time", block_time]
+        if self._settings.finalized_distance is not None:
+            arguments += ["--finalized-distance", str(self._settings.finalized_distance)]
         self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.files.log("l1"))
 
     def _anvil_command(self, binary: str, block_time: str) -> list[str]:
@@ -311,22 +333,21 @@ class NetworkPrograms:
                 name,
                 ports.p2p,
                 self.sequencer_p2p_ports,
-                url(self._ports.signer) if self._settings.signer else None,
+                self.signer,
             ),
             "log.level": self._settings.log_level,
             "runtime.dir": str(self.files.node(name)),
             "workers": "1",
         }
-        if self._settings.altda:
-            options |= {"altda.enabled": "true", "altda.da-server": url(self._ports.da_server)}
+        if self.da_server is not None:
+            options |= {"altda.enabled": "true", "altda.da-server": self.da_server}
         if self._syncs(name):
             options |= {"syncmode": "execution-layer", "syncmode.offset-el-safe": EL_SYNC_OFFSET}
         if name in self._settings.sequencer_names:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
             if self.conductor is not None:
                 options |= {"conductor.enabled": "true", "conductor.rpc": f"{self.conductor}/{name}"}
-        through = self.proxies.get(name, {}) | (self.through if name == VERIFIER else {})
-        options |= {flag: address for flag, address in through.items() if flag in options}
+        options |= {flag: address for flag, address in self.proxies.get(name, {}).items() if flag in options}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
 
     def _batcher_command(self) -> list[str]:

@@ -9,7 +9,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.chaos import ChaosSession
 from rollup_node.tools.devnet.compare import compare_output_roots
 from rollup_node.tools.devnet.fault_session import FaultSession
+from rollup_node.tools.devnet.faults.disk import SmallDisk, small_disk
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
@@ -34,6 +35,7 @@ STALL_SECONDS = 120.0
 FINAL_STATUS_SECONDS = 10.0
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 LOCK = "lock"
+DISK = f"{VERIFIER}-disk"
 
 
 class NoProgress(RuntimeError):
@@ -102,13 +104,18 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         os.close(lock)
 
 
+def _disk(settings: DevnetSettings, root: Path) -> AbstractContextManager[SmallDisk | None]:
+    return small_disk(root / DISK) if settings.small_disk else contextlib.nullcontext()
+
+
 async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> RunResult:
     """Runs a network with its files in `root` until its end and compares the output roots.
 
     `started` is the monotonic time of the command. Raises ProgramExited, StartFailed, PortInUse or NoProgress, and
     KeyboardInterrupt after a signal during the start or a second signal."""
-    with ports.reserved(settings.base_port, settings.nodes) as reserved:
-        network = NetworkPrograms(settings, NetworkFiles(root), reserved)
+    with ports.reserved(settings.base_port, settings.nodes) as reserved, _disk(settings, root) as disk:
+        files = NetworkFiles(root, {} if disk is None else {VERIFIER: disk.folder})
+        network = NetworkPrograms(settings, files, reserved, disk)
         session = FaultSession(network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds)
         async with session:
             return await _run(network, session, settings, view, started)

@@ -1,14 +1,17 @@
 """The flags of `rollup-node devnet` and their checks."""
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.tools.faults.scenario import Scenario, ScenarioError, parse_scenarios
+from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
+from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
 MAX_VERIFIERS = 50
@@ -19,6 +22,12 @@ FORKS = FORK_NAMES[1:]
 MAX_OFFSET_DIGITS = 9
 DA_MODES = ("honest", "lying", "slow", "losing", "withholding")
 """What the DA server of `--altda` does."""
+
+
+DEEP_FINALIZED_DISTANCE = 160
+"""Blocks below L1's head that are final on a network with the deepest reorgs: one, and then the way back."""
+LATE_FORKS = ("isthmus=0", "jovian=62")
+"""Jovian activates so late that a reorg of 64 blocks of a second goes across it as soon as L1 has them."""
 
 
 class SettingsError(ValueError):
@@ -39,7 +48,9 @@ class ExternalServices:
 @dataclass(frozen=True)
 class DevnetSettings:
     """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`; with
-    `keeps_engines` the embedded engines keep their chains, so that they can be restarted."""
+    `keeps_engines` the embedded engines keep their chains, so that they can be restarted. L1's finalized block is
+    `finalized_distance` below its head, 4 without one. The verifier's files are on a disk of their own with
+    `small_disk`, and its clock is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -69,6 +80,9 @@ class DevnetSettings:
     scenarios: tuple[Scenario, ...] = ()
     scenario_seconds: float | None = None
     keeps_engines: bool = False
+    finalized_distance: int | None = None
+    small_disk: bool = False
+    clock_library: Path | None = None
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -120,6 +134,28 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         altda=given.altda,
         scenarios=_scenarios(given),
     )
+
+
+def with_scenarios(settings: DevnetSettings, scenarios: Sequence[Scenario]) -> DevnetSettings:
+    """The settings of a network for scenarios: with all that they need."""
+    needs = {need for each in scenarios for need in each.needs}
+    changes: dict[str, Any] = {"scenarios": tuple(scenarios)}
+    if Need.SERVICES in needs:
+        changes |= {"altda": settings.altda or DA_MODES[0], "signer": True, "conductor": True}
+    if Need.FINALITY in needs:
+        changes |= {"l1_block_time": settings.l2_block_time, "finalized_distance": DEEP_FINALIZED_DISTANCE}
+    if Need.FORK in needs:
+        changes |= {"forks": fork_offsets(LATE_FORKS)}
+    if Need.CLOCK in needs:
+        changes |= {"clock_library": find_clock_library()}
+    return dataclasses.replace(settings, small_disk=Need.DISK in needs, **changes)
+
+
+def unmet(scenario: Scenario) -> str | None:
+    """Why a scenario cannot run on this machine; None if it can."""
+    if Need.CLOCK in scenario.needs and find_clock_library() is None:
+        return f"{LIBRARY_NAME} is not installed; {LIBRARY_VARIABLE} can name its file"
+    return None
 
 
 def _check_numbers(given: argparse.Namespace) -> None:
@@ -175,8 +211,8 @@ def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
     for flag, value in (("--chaos", given.chaos), ("--l1", given.l1), ("--anvil", given.anvil)):
         if value is not None:
             raise SettingsError(f"--faults: it needs the embedded L1 and engines, without {flag}")
-    if given.no_batcher or given.verifier_engine or given.conductor or given.el_sync:
-        raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --conductor and --el-sync")
+    if given.no_batcher or given.verifier_engine or given.sequencers > 1 or given.el_sync:
+        raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --sequencers and --el-sync")
     try:
         return parse_scenarios(given.faults.read_text())
     except OSError as error:
@@ -283,7 +319,8 @@ _CHAOS_HELP = (
     "the end that no height was signed twice (needs --conductor)"
 )
 _FAULTS_HELP = (
-    "run the scenarios of a TOML file: faults between the verifier and its L1, Beacon API and engine; ends with a table"
+    "run the scenarios of a TOML file: faults of L1, Beacon API, engine, DA server, signer and conductor, reorgs,"
+    " kills, a full disk, a clock that jumps; ends with a table"
 )
 _ALTDA_HELP = (
     "keep the batches on a DA server and post commitments. The server is honest, or MODE: lying (wrong bytes at first),"

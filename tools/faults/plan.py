@@ -39,6 +39,8 @@ class FaultPlan:
                 continue
             if wanted and not any(word in name for word in wanted for name in request.words):
                 continue
+            if fault.param and not any(concerns(fault, call) for call in request.calls):
+                continue
             self._met[index] += 1
             if self._met[index] % fault.every == 0 and self.chance.random() < fault.chance:
                 found.append(fault)
@@ -46,8 +48,11 @@ class FaultPlan:
         return found
 
 
-def concerns(fault: Fault, method: str) -> bool:
-    """Whether a fault is one of this method's calls."""
+def concerns(fault: Fault, call: dict[str, Any]) -> bool:
+    """Whether a fault is one of this call."""
+    method, params = str(call.get("method", "")), call.get("params")
+    if fault.param and not (isinstance(params, list) and params and params[0] == fault.param):
+        return False
     return not fault.method or any(word in method for word in fault.method.split())
 
 

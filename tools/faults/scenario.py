@@ -1,5 +1,5 @@
-"""Scenarios of faults in TOML: what happens between the verifier of a local network and its endpoints, for how long,
-and what has to hold afterwards."""
+"""Scenarios of faults in TOML: what happens between a node of a local network and its endpoints, for how long, and what
+has to hold afterwards."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,10 @@ LIST_FIELDS = ("on", "method", "do", "status")
 """Fields of a fault whose lists stand for one scenario for each value."""
 
 MAX_SECONDS = 120.0
+SHALLOW_REORG = 4
+"""The deepest reorg that leaves what a local network's L1 has finalized."""
+MAX_REORG = 64
+MAX_CLOCK = 86_400
 
 
 class ScenarioError(ValueError):
@@ -64,24 +68,51 @@ class Action(Enum):
     """A chain that ends where it did at the beginning of the scenario."""
     NO_QUERY = "no-query"
     """The request loses its query, as in a proxy that drops it."""
+    CORRUPT = "corrupt"
+    """Another bit at the end of a body that is no JSON."""
+    STALE = "stale"
+    """The result of the first such request in the place of this one's."""
 
 
 class Role(Enum):
-    """The endpoints of the verifier."""
+    """The endpoints that faults are put before: L1, Beacon API, engine and DA server of the verifier, signer and
+    conductor of the sequencer."""
 
     L1 = "l1"
     BEACON = "beacon"
     ENGINE = "engine"
+    DA = "da"
+    SIGNER = "signer"
+    CONDUCTOR = "conductor"
+
+
+SEQUENCER_ROLES = frozenset({Role.SIGNER, Role.CONDUCTOR})
+
+
+class Need(Enum):
+    """What the local network of a scenario has besides L1, engines, two nodes and a batcher."""
+
+    SERVICES = "services"
+    """Alt-DA, a signer and a conductor."""
+    FINALITY = "finality"
+    """An L1 whose finality is so far behind that its deepest reorg leaves it."""
+    FORK = "fork"
+    """A fork that activates while it runs."""
+    DISK = "disk"
+    """A small disk for the verifier's files."""
+    CLOCK = "clock"
+    """A clock of the verifier's own."""
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to the requests of one endpoint: to each `every`-th whose method, or path for REST, contains one of
-    the words of `method`, with the probability `chance`. `path` names a place in the result, such as
-    `transactions.0.to`, where `*` stands for each item."""
+    the words of `method` and whose first parameter is `param`, with the probability `chance`. `path` names a place in
+    the result, such as `transactions.0.to`, where `*` stands for each item."""
 
     on: Role
     do: Action
     method: str = ""
+    param: str = ""
     every: int = 1
     chance: float = 1.0
     seconds: float = 5.0
@@ -97,24 +128,36 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens once, `after` seconds from the beginning: `kill` or `stop` (for `seconds`) a process of the verifier
-    by its role, `reorg` the last `depth` blocks of L1, or `restart` the verifier's engine, which then lacks its last
-    `lose` blocks."""
+    """What happens once, `after` seconds from the beginning: `kill` or `stop` (for `seconds`) a process of the node by
+    its role; `restart` the verifier's `engine`, which then lacks its last `lose` blocks, or its `node`; `reorg` so many
+    of L1's last blocks, as soon as there are that many, with a deposit among them if they are more than four, and the
+    activation of a fork if it is `across` one; go `back` to the branch before the last reorg; `fill` the verifier's
+    disk for `seconds`; set its clock ahead by `clock` seconds for `seconds`."""
 
     kill: str = ""
     stop: str = ""
     reorg: int = 0
+    across: bool = False
+    back: bool = False
     restart: str = ""
     lose: int = 0
+    fill: bool = False
+    clock: int = 0
     after: float = 0.0
     seconds: float = 3.0
 
+    @property
+    def is_reorg(self) -> bool:
+        """Whether L1 changes its branch."""
+        return bool(self.reorg or self.back)
+
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The faults and events hold for `seconds`. `names` is a regular expression that the verifier's log, or a reason of
-    its `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within `recovers` seconds after the end
-    the verifier has the safe chain of the sequencer. `dies` are the roles that may end. `cases` are those of the list
-    of fault cases (F1 to F61) that the scenario covers."""
+    """The faults and events hold for `seconds`. `names` is a regular expression that the node's log, or a reason of its
+    `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within `recovers` seconds after the end the
+    verifier has the safe chain of the sequencer, and a new block of it where the sequencer is the node or L1 had a deep
+    reorg: one that is higher than all that were replaced. `dies` are the roles that may end, or `all`. `cases` are
+    those of the list of fault cases (F1 to F61) that the scenario covers."""
 
     name: str
     faults: tuple[Fault, ...] = ()
@@ -125,6 +168,21 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dies: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     max_lines: int = 200
+
+    @property
+    def is_of_sequencer(self) -> bool:
+        """Whether the node is the sequencer; otherwise it is the verifier."""
+        return any(fault.on in SEQUENCER_ROLES for fault in self.faults)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What its network must have."""
+        found = {Need.SERVICES for fault in self.faults if fault.on in SEQUENCER_ROLES | {Role.DA}}
+        found |= {Need.FINALITY for event in self.events if event.back or event.reorg > SHALLOW_REORG}
+        found |= {Need.FORK for event in self.events if event.across}
+        found |= {Need.DISK for event in self.events if event.fill}
+        found |= {Need.CLOCK for event in self.events if event.clock}
+        return frozenset(found)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -172,6 +230,18 @@ def _problem(scenario: Scenario) -> str | None:
             return "`every` must be at least 1, `chance` above 0 and at most 1, `part` at least 0 and below 1"
         if fault.do in (Action.LAG, Action.STUCK) and fault.on is not Role.L1:
             return f"`{fault.do.value}` is a fault of l1"
+    return next((problem for event in scenario.events if (problem := _event_problem(event))), None)
+
+
+def _event_problem(event: Event) -> str | None:
+    if not 0 <= event.reorg <= MAX_REORG:
+        return f"`reorg` must be at most {MAX_REORG} blocks"
+    if event.across and not event.reorg:
+        return "`across` belongs to a `reorg`"
+    if event.restart not in ("", "engine", "node"):
+        return "`restart` must be engine or node"
+    if not -MAX_CLOCK <= event.clock <= MAX_CLOCK:
+        return f"`clock` must be at most {MAX_CLOCK} seconds"
     return None
 
 

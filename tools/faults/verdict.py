@@ -9,16 +9,17 @@ from typing import Any
 from rollup_node.tools.faults.scenario import Scenario
 
 MAX_MEMORY_MB = 500.0
-MAX_CORES = 0.9
-"""Of CPU time by the verifier over a scenario, in cores: one that tries again without a pause takes all of one."""
+MAX_CORES = 0.4
+"""Of CPU time by the node over a scenario, in cores: one that tries again without a pause takes
+most of one."""
 
 
 @dataclass
 class Observation:
-    """What was seen of the verifier in a scenario. `texts` are the new lines of its log and the reasons of `/readyz`,
+    """What was seen of the node in a scenario. `texts` are the new lines of its log and the reasons of `/readyz`,
     `lines` the number of the former, `ended` the roles whose process is another one than before, `memory_mb` the
     proportional memory of its processes, `cores` their CPU seconds a second. `recovered_after` is in seconds, None if
-    it did not recover; `applied` counts the requests that met a fault."""
+    it did not recover; `applied` counts requests that met a fault; `problems` are the events that could not happen."""
 
     texts: list[str] = field(default_factory=list)
     lines: int = 0
@@ -28,6 +29,7 @@ class Observation:
     applied: int = 0
     recovered_after: float | None = None
     difference: str | None = None
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def evaluate(scenario: Scenario, seen: Observation) -> Verdict:
 
 
 def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
-    found = []
+    found = [*seen.problems]
     if scenario.faults and not seen.applied:
         found.append("no request met a fault")
     if seen.recovered_after is None:
@@ -61,7 +63,7 @@ def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
         found.append(seen.difference)
     if scenario.names and not named:
         found.append(f"neither log nor /readyz matched {scenario.names!r}")
-    if ended := [role for role in seen.ended if role not in scenario.dies]:
+    if ended := [role for role in seen.ended if not {role, "all"} & {*scenario.dies}]:
         found.append(f"processes ended: {', '.join(ended)}")
     if seen.memory_mb > MAX_MEMORY_MB:
         found.append(f"{seen.memory_mb:.0f} MB of memory, more than {MAX_MEMORY_MB:.0f}")

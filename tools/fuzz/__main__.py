@@ -1,9 +1,9 @@
 """`python -m rollup_node.tools.fuzz`: feeds mutated inputs to the parsers of foreign bytes, and keeps what fails.
 
 `list` names the targets. `run` feeds a target, or all, for some seconds each or with a number of inputs each; the seed
-makes it repeatable. `replay` runs files through a target. `seeds` chooses the inputs that the repository keeps, by the
-lines of code that they reach. `table` prints the figures of reports as a table. `atheris` runs a target with the
-coverage-guided fuzzer of that name, where it is installed."""
+makes it repeatable. `replay` runs files through a target, and shows the traceback of a failure. `seeds` chooses the
+inputs that the repository keeps, by the lines of code that they reach. `table` prints the figures of reports.
+`atheris` runs a target with the coverage-guided fuzzer of that name, where it is installed."""
 
 import argparse
 import sys
@@ -16,8 +16,9 @@ from rollup_node.stages.io.log import Level, set_level
 from rollup_node.tools.fuzz.corpus import FOLDER, CorpusError, read_corpus, write_corpus
 from rollup_node.tools.fuzz.coverage_seeds import chosen_seeds
 from rollup_node.tools.fuzz.report import Figures, markdown_table
-from rollup_node.tools.fuzz.runner import Runner
+from rollup_node.tools.fuzz.runner import Runner, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
+from rollup_node.tools.importers.generated_sections import rewrite
 
 ALL = "all"
 
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     choosing.add_argument("--corpus", type=Path, default=FOLDER)
     tabling = commands.add_parser("table")
     tabling.add_argument("reports", type=Path, nargs="+")
+    tabling.add_argument("--page", type=Path, help="a document whose section `fuzz` becomes the table")
     guided = commands.add_parser("atheris")
     guided.add_argument("--target", choices=tuple(TARGETS), required=True)
     given, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_level(Level.SILENT)
     try:
         return _COMMANDS[given.command](given, rest)
-    except (CorpusError, OSError, msgspec.DecodeError) as error:
+    except (CorpusError, OSError, ValueError) as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 2
 
@@ -74,7 +76,8 @@ def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
         failed |= bool(figures.findings)
         print(
             f"{name:22} {figures.inputs:9} inputs in {figures.seconds:6.1f} s, {len(figures.outcomes):4} outcomes,"
-            f" slowest {figures.slowest_ms:6.1f} ms, {len(figures.findings)} failures",
+            f" slowest {figures.slowest_ms:6.1f} ms, {len(figures.findings)} failures"
+            + (f", {figures.slow} slow" if figures.slow else ""),
             flush=True,
         )
         print("\n".join(figures.findings), end="", file=sys.stderr, flush=True)
@@ -85,9 +88,13 @@ def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def _replay(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    failed = False
     for path in given.files:
-        print(f"{path}: {TARGETS[given.target].run(path.read_bytes())}")
-    return 0
+        outcome, trace = replayed(TARGETS[given.target], path.read_bytes())
+        print(f"{path}: {outcome}")
+        print(trace, end="", file=sys.stderr)
+        failed |= bool(trace)
+    return int(failed)
 
 
 def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -101,7 +108,12 @@ def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def _table(given: argparse.Namespace, rest: Sequence[str]) -> int:
     lines = [line for path in given.reports for line in path.read_bytes().splitlines()]
-    print(markdown_table([msgspec.json.decode(line, type=Figures) for line in lines]))
+    senders = {name: target.sender for name, target in TARGETS.items()}
+    shown = markdown_table([msgspec.json.decode(line, type=Figures) for line in lines], senders)
+    if given.page is None:
+        print(shown)
+    else:
+        rewrite(given.page, {"fuzz": lambda: shown})
     return 0
 
 

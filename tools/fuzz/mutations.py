@@ -15,15 +15,21 @@ _ORDERS: tuple[Literal["big", "little"], ...] = ("big", "little")
 Mutation = Callable[[Random, bytearray, Sequence[bytes]], None]
 
 
-def mutated(chance: Random, data: bytes, others: Sequence[bytes] = (), tokens: Sequence[bytes] = ()) -> bytes:
-    """The bytes after one to four mutations; some of them splice in pieces of `others`, or put one of `tokens`, which
+def mutated(
+    chance: Random,
+    data: bytes,
+    others: Sequence[bytes] = (),
+    tokens: Sequence[bytes] = (),
+    most: int = MAX_CHANGES,
+) -> bytes:
+    """The bytes after one to `most` mutations; some of them splice in pieces of `others`, or put one of `tokens`, which
     are values of a text format, in the place of another value."""
     changed = bytearray(data)
     if tokens and chance.random() < 0.7:
-        for _ in range(chance.randint(1, MAX_CHANGES)):
+        for _ in range(chance.randint(1, most)):
             chance.choice(TEXT_MUTATIONS)(chance, changed, tokens)
         return bytes(changed)
-    for _ in range(chance.randint(1, MAX_CHANGES)):
+    for _ in range(chance.randint(1, most)):
         chance.choice(MUTATIONS)(chance, changed, others)
     return bytes(changed)
 

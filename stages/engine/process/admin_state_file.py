@@ -75,7 +75,9 @@ class AdminStateFile:
     def _write(self, text: bytes) -> None:
         folder, fresh = self._path.absolute().parent, self._path.with_name(f"{self._path.name}.tmp")
         _make_folder(folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
+        # Whatever is there under this name, a link of somebody else say, is not written through.
+        fresh.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(fresh, "wb", opener=lambda path, _: os.open(path, flags, 0o644)) as file:
             file.write(text)
             file.flush()

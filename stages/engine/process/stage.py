@@ -275,7 +275,8 @@ class EngineStage:
         by something else."""
         if self._silent >= WATCH_SECONDS and not self._status.engine_fails:
             await self._client.check_chain()
-        return max(0.0, WATCH_SECONDS - self._silent)
+        left = WATCH_SECONDS - self._silent
+        return left if left > 0 else WATCH_SECONDS
 
     @property
     def _silent(self) -> float:

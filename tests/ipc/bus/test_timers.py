@@ -1,9 +1,12 @@
 """Timers are aligned, so that they share wake-ups."""
 
+import asyncio
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.ipc.bus.timers import aligned_deadline
+from rollup_node.ipc.bus.timers import aligned_deadline, sleep_aligned
 
 
 @given(st.floats(0, 1e7), st.integers(1, 40))
@@ -12,3 +15,19 @@ def test_the_deadline_is_a_later_multiple_within_one_period(now: float, quarters
     due = aligned_deadline(now, period)
     assert now < due <= now + period + 1e-6
     assert abs(due / period - round(due / period)) < 1e-6
+
+
+def test_sleeps_end_together() -> None:
+    async def main() -> list[float]:
+        ends = []
+
+        async def sleep(after: float) -> None:
+            await asyncio.sleep(after)
+            await sleep_aligned(0.2)
+            ends.append(time.monotonic() / 0.2)
+
+        await asyncio.gather(*(sleep(0.01 * index) for index in range(3)))
+        return ends
+
+    ends = asyncio.run(main())
+    assert all(end - round(end) > -0.02 for end in ends) and len({round(end) for end in ends}) <= 2

@@ -230,6 +230,22 @@ def test_the_report_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {found['discovery']['tcp']}, UDP port 9222"
 
 
+def test_texts_of_a_node_are_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    found = node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}
+    with serving({"result": found}) as url:
+        assert main(["p2p", "doctor", "--rpc", url]) == 1
+    assert " fault  \\x1b[2Jno\\npeers\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("ip", "port"), [("127.0.0.1", 1 << 40), ("a" * 300, 5), ("\x00", 5)])
+def test_an_endpoint_that_is_none_is_not_reached(ip: str, port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = node_on_loopback()
+    found["discovery"] = found["discovery"] | {"ip": ip, "tcp": port}
+    with serving({"result": found}) as url:
+        main(["p2p", "doctor", "--rpc", url])
+    assert f"port {port} accepts no connection from here" in capsys.readouterr().out
+
+
 def test_faults_set_the_exit_code_and_appear_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     with serving({"result": {**node_on_loopback(), "is_listening": False}}) as url:
         assert main(["p2p", "doctor", "--rpc", url]) == 1

@@ -120,6 +120,13 @@ def test_of_a_running_node(capsys: pytest.CaptureFixture[str]) -> None:
         ]
 
 
+def test_texts_of_a_node_are_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    drop = DROPS[0] | {"text": "\x1b[2Jdropped\nby nobody"}
+    with _node({"result": {"total": 1, "drops": [drop]}}) as url:
+        assert cli.main(["explain", "--rpc", url]) == 0
+    assert capsys.readouterr().out == "L1 unknown  \\x1b[2Jdropped\\nby nobody\n"
+
+
 def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with _node({"result": {"total": 0, "drops": []}}) as url:
         assert cli.main(["explain", "--rpc", url]) == 0
@@ -130,6 +137,7 @@ def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> N
     "answer",
     [
         {"result": None},
+        {"result": {"total": "1", "drops": []}},
         {"result": {"total": 1, "drops": [{"text": 5}]}},
         {"result": {"total": 1, "drops": [{"text": "x", "l1_block": 7}]}},
         {"error": {"code": -32601, "message": "the method explain_drops does not exist/is not available"}},

@@ -1,5 +1,7 @@
 """`rollup-node history range`: its flags. Whole ranges are derived by the tests of `history run`."""
 
+from pathlib import Path
+
 import pytest
 
 from rollup_node.node import cli
@@ -26,6 +28,17 @@ def test_wrong_flags_are_rejected_in_one_line(
     assert cli.main(["history", "range", *arguments, *NODE]) == 1
     err = capsys.readouterr().err
     assert text in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"\xff": 1}', b'{"a":' + b"[" * 5000])
+def test_a_state_to_resume_from_that_is_damaged(
+    data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "resume"
+    path.write_bytes(data)
+    assert cli.main(["history", "range", *FLAGS, "--resume", str(path), *NODE]) == 1
+    err = capsys.readouterr().err
+    assert "--resume" in err and "is unreadable" in err and len(err.splitlines()) == 1
 
 
 def test_a_range_without_an_l2_source_is_read_from_the_batcher_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ def test_a_page_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "1 L2 blocks" in text and "2024-08-27: 10.0" in text and "L1 blocks 100 to 109: not derived" in text
     assert cli.main(words) == 1
     assert "--html: cannot write" in capsys.readouterr().err and page.read_text() == text
-    (day / "range-1.jsonl").write_text("{")
-    assert cli.main([*words[:-1], str(tmp_path / "other.html")]) == 1
-    assert "is unreadable" in capsys.readouterr().err and not (tmp_path / "other.html").exists()
+    for line in ("{", "[1]", '{"l1_time": "x"}', f'{{"l1_time": -{10**18}}}'):
+        (day / "range-1.jsonl").write_text(line)
+        assert cli.main([*words[:-1], str(tmp_path / "other.html")]) == 1
+        assert "is unreadable" in capsys.readouterr().err and not (tmp_path / "other.html").exists()

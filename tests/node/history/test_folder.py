@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry, history_folder
-from rollup_node.node.history.manifest import ManifestRow
+from rollup_node.node.history.manifest import ManifestRow, TableFile, with_checksum
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.system.exit_codes import SetupError
 from tests.support.history_values import row
@@ -155,18 +155,50 @@ def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
     assert problem.startswith(f"{NAME}: 2 bytes with SHA-256 ")
     (folder.path / NAME).unlink()
     assert list(folder.file_problems(whole)) == [f"{NAME}: No such file or directory"]
-    (folder.path / "manifest" / "range-000000000100.json").write_text("{")
-    found, (damaged,) = folder.readable_manifests()
-    assert found == folder.manifests() == {} and 'range-000000000100.json" is unreadable (' in damaged
+    for damage in (b"{", b'{"\xff": 1}'):
+        (folder.path / "manifest" / "range-000000000100.json").write_bytes(damage)
+        found, (damaged,) = folder.readable_manifests()
+        assert found == folder.manifests() == {} and 'range-000000000100.json" is unreadable (' in damaged
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    folder = HistoryFolder(tmp_path / "out")
+    folder.open(RUN)
+    whole = _publish(folder, "a\n", row(100, 109))
+    (folder.path / NAME).unlink()
+    os.mkfifo(folder.path / NAME)
+    assert list(folder.file_problems(whole)) == [f"{NAME}: it is no file"]
+    for name in ("../x", "/dev/zero"):
+        foreign = msgspec.structs.replace(whole, files=(TableFile(name, "drops", 1, 2, "00"),))
+        assert next(folder.file_problems(foreign)) == f"{name}: not below the folder"
+    (folder.path / "run.json").unlink()
+    os.mkfifo(folder.path / "run.json")
+    with pytest.raises(SetupError, match=r"is unreadable: .*it is no file"):
+        folder.run_file()
+
+
+@pytest.mark.parametrize("damage", [b'{"\xff": 1}', b'{"a":' + b"[" * 5000, b"[]"])
+def test_a_run_file_that_is_damaged(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(damage)
+    with pytest.raises(SetupError, match="is unreadable"):
+        HistoryFolder(tmp_path).run_file()
+
+
+def test_a_run_file_of_too_many_ranges(tmp_path: Path) -> None:
+    run = msgspec.structs.replace(RUN, last=1 << 60)
+    (tmp_path / "run.json").write_bytes(with_checksum(run))
+    with pytest.raises(SetupError, match="more than 1000000 ranges"):
+        HistoryFolder(tmp_path).run_file()
 
 
 def test_a_range_whose_files_are_gone_or_cut_is_not_usable(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
     whole = _publish(folder, "a\n", row(100, 109))
     assert folder.usable_manifests() == ({whole.range.name: whole}, [])
-    for is_cut in (True, False):
-        (folder.path / NAME).unlink()
-        if is_cut:
+    for is_gone in (False, True):
+        if is_gone:
+            (folder.path / NAME).unlink()
+        else:
             (folder.path / NAME).write_text("a")
         assert folder.usable_manifests() == ({}, [f"{NAME} is missing or of another size than its manifest says"])
 

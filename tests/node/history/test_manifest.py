@@ -56,7 +56,10 @@ def test_states_differ_by_hash_in_each_field() -> None:
     assert len({each.digest for each in (known, *others)}) == 6
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"\xff", b'{"config": 5}', b" " * (MAX_BYTES + 1)])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b"[1]", b"\xff", b'{"config": 5}', b'{"\xff": 1}', b'{"a":' + b"[" * 5000, b" " * (MAX_BYTES + 1)],
+)
 def test_what_is_no_manifest(data: bytes) -> None:
     with pytest.raises(ManifestError):
         decode_manifest(data)

@@ -29,7 +29,7 @@ def test_a_plan_covers_each_block_once(first: int, more: int, size: int) -> None
     assert sorted(plan, key=lambda each: each.name) == list(plan)
 
 
-@pytest.mark.parametrize(("first", "last", "size"), [(5, 4, 1), (1, 2, 0), (0, 1 << 40, 10)])
+@pytest.mark.parametrize(("first", "last", "size"), [(5, 4, 1), (1, 2, 0), (0, 1 << 40, 10), (-1, 5, 1)])
 def test_what_is_no_plan(first: int, last: int, size: int) -> None:
     with pytest.raises(ValueError):
         plan_ranges(first, last, size)

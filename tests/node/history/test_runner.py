@@ -1,8 +1,9 @@
 """Where ranges run: this process, or a Dask cluster that is reached or not."""
 
 import socket
+import ssl
 from asyncio import CancelledError
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -46,6 +47,26 @@ def test_without_dask_many_workers_say_how_to_install_it(monkeypatch: pytest.Mon
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(SetupError, match=r"pip install 'rollup-node\[history\]'"), executor(2, None):
         pass
+
+
+def test_other_users_of_the_machine_cannot_reach_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reaches a scheduler runs code as its user; this one takes TLS with a certificate of its own alone."""
+    distributed = pytest.importorskip("distributed")
+    made: list[dict[str, Any]] = []
+
+    def cluster(**given: Any) -> NoReturn:
+        made.append(given)
+        raise SetupError("enough")
+
+    monkeypatch.setattr(distributed, "LocalCluster", cluster)
+    with pytest.raises(SetupError, match="enough"), executor(2, None):
+        pass
+    (given,) = made
+    security = given["security"]
+    assert given["host"] == "127.0.0.1" and given["dashboard_address"] is None
+    assert security.require_encryption and security.get_listen_args("scheduler")["require_encryption"]
+    context = security.get_listen_args("scheduler")["ssl_context"]
+    assert context.verify_mode is ssl.CERT_REQUIRED
 
 
 Resources = dict[str, float]

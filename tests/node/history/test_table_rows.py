@@ -23,8 +23,21 @@ def test_both_forms_give_the_same(tmp_path: Path) -> None:
     assert table_files(tmp_path, Table.DROPS) == []
 
 
-def test_a_line_that_is_no_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["{", "[1]", "5", "null"])
+def test_a_line_that_is_no_row(tmp_path: Path, line: str) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_text("{")
+    path.write_text(line)
     with pytest.raises(ValueError):
         list(rows(path, ("a",)))
+
+
+def test_parquet_that_is_damaged_or_of_another_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    source, path = tmp_path / "x.jsonl", tmp_path / "x.parquet"
+    source.write_text(json.dumps({"l1_number": 1, "l1_hash": "0x01", "l1_time": 2, "l2_number": 3, "l2_hash": None}))
+    write_parquet(Table.SAFE_HEADS, source, path)
+    with pytest.raises(ValueError, match="rule"):
+        list(rows(path, ("rule",)))
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ValueError):
+        list(rows(path, ("l1_number",)))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, main
+from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, by_network, main
 from rollup_node.tools.devnet.page import marks
-from rollup_node.tools.faults.scenario import parse_scenarios
+from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,5 +61,25 @@ def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
     assert _order(scenarios, 1, None) == _order(scenarios, 1, None) != _order(scenarios, 2, None)
     names = {each.name for each in scenarios}
     assert {each.name for each in _order(scenarios, 1, None)} == names
-    repeated = _order(scenarios, 1, 60.0)
+    repeated = _order(scenarios, 1, 3600.0)
     assert sum(each.seconds for each in repeated) > 3600 and {each.name for each in repeated} == names
+    once = [Scenario("a", events=(Event(reorg=64, across=True),)), Scenario("b", events=(Event(kill="l1"),))]
+    assert {*_order(once, 1, 3600.0)} == {*once} and len(_order(once, 1, 3600.0)) == 2, "a fork activates once"
+
+
+def test_a_network_for_what_scenarios_need() -> None:
+    groups = by_network(parse_scenarios(SCENARIOS.read_text()))
+    names = {needs: {each.name for each in group} for needs, group in groups}
+    assert list(names) == [(), ("clock",), ("disk",), ("finality",), ("finality", "fork"), ("services",)]
+    assert "kill-l1" in names[()] and "reorg-64" in names["finality",] and "da-reset" in names["services",]
+    assert sum(map(len, names.values())) == len(parse_scenarios(SCENARIOS.read_text()))
+
+
+def test_scenarios_that_cannot_run_here_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LIBFAKETIME", "/missing")
+    assert main(["run", "--only", "clock-", "--data-dir", str(tmp_path / "data")]) == 0
+    shown = capsys.readouterr().out
+    assert "skipped clock-ahead-5-minutes: libfaketime.so.1 is not installed" in shown
+    assert "0 scenarios, 0 failed" in shown

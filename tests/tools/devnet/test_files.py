@@ -74,3 +74,10 @@ def test_the_rollup_config_is_one_that_the_node_reads() -> None:
 
 def test_the_dependency_set_is_the_chain_itself() -> None:
     assert dependency_set() == {"dependencies": {"901": {}}}
+
+
+def test_a_node_whose_files_are_elsewhere(tmp_path: Path) -> None:
+    files = NetworkFiles(tmp_path / "a", {"verifier": tmp_path / "b"})
+    paths = [files.log, files.node, files.peer_database, files.discovery_database, files.safe_head_database]
+    assert {path("verifier").parent for path in paths} == {tmp_path / "b"}
+    assert {path("sequencer").parent for path in paths} == {files.log("verifier-engine").parent} == {tmp_path / "a"}

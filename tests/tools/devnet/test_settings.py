@@ -1,9 +1,12 @@
 """The flags of the local network: fork offsets, and invalid values."""
 
+from pathlib import Path
+
 import pytest
 
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse
+from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse, unmet, with_scenarios
+from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenario
 
 FORKS = FORK_NAMES[1:]
 
@@ -88,6 +91,7 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
         ),
         ("--faults /missing/file", "--faults /missing/file: No such file or directory"),
         ("--faults /dev/null", "--faults /dev/null: no file of scenarios: Object missing required field `scenario`"),
+        ("--faults /dev/null --sequencers 2 --conductor", "--faults: leave out --no-batcher, --verifier-engine"),
         ("--faults /dev/null --no-batcher", "--faults: leave out --no-batcher"),
         ("--faults /dev/null --l1 http://127.0.0.1:1 --da calldata", "--faults: it needs the embedded L1"),
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
@@ -111,3 +115,23 @@ def test_the_da_server_is_honest_unless_a_mode_is_given() -> None:
         assert parse(words).altda == mode
     with pytest.raises(SettingsError, match="invalid choice: 'other'"):
         parse(("--altda", "other"))
+
+
+def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = parse([])
+    services = with_scenarios(plain, [Scenario("a", (Fault(Role.SIGNER, Action.RESET),))])
+    assert (services.altda, services.signer, services.conductor) == ("honest", True, True)
+    assert with_scenarios(parse(["--altda", "slow"]), services.scenarios).altda == "slow"
+    assert with_scenarios(plain, ()) == plain
+    deep = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64),))])
+    assert deep.l1_block_time == 1 and (deep.finalized_distance or 0) > 64 + 64 and deep.forks == plain.forks
+    across = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64, across=True),))])
+    assert across.forks == until("isthmus", jovian=62)
+    assert with_scenarios(plain, [Scenario("a", events=(Event(fill=True),))]).small_disk
+    library = tmp_path / "libfaketime.so.1"
+    jump = Scenario("a", events=(Event(clock=5),))
+    monkeypatch.setenv("LIBFAKETIME", str(library))
+    assert unmet(jump) == "libfaketime.so.1 is not installed; LIBFAKETIME can name its file"
+    assert unmet(services.scenarios[0]) is None
+    library.touch()
+    assert unmet(jump) is None and with_scenarios(plain, [jump]).clock_library == library

@@ -26,7 +26,7 @@ def test_by_endpoint_method_and_path() -> None:
     assert plan.of(Request(Role.BEACON, "/eth/v1/beacon/blobs/5")) == []
     assert plan.of(Request(Role.ENGINE, "/", (call("eth_chainId"),))) == []
     assert plan.applied == 3
-    assert concerns(faults[0], "eth_getBlockReceipts") and not concerns(faults[0], "eth_chainId")
+    assert concerns(faults[0], call("eth_getBlockReceipts")) and not concerns(faults[0], call("eth_chainId"))
 
 
 def test_every_nth_and_by_chance() -> None:
@@ -44,3 +44,11 @@ def test_a_chain_that_ends_earlier() -> None:
     assert clipped_call(call("eth_getBlockByNumber", "0x5", True), 5) is not None
     for other in (call("eth_chainId"), call("eth_getBlockByNumber", "finalized"), call("eth_getBlockByNumber")):
         assert clipped_call(other, 5) == other
+
+
+def test_by_the_first_parameter() -> None:
+    fault = Fault(Role.L1, Action.RESULT, method="eth_getBlockByNumber", param="finalized")
+    plan = FaultPlan([fault], random.Random(0))
+    wanted, other = call("eth_getBlockByNumber", "finalized", False), call("eth_getBlockByNumber", "latest", False)
+    assert plan.of(Request(Role.L1, "/", (other, wanted))) == [fault] and plan.of(Request(Role.L1, "/", (other,))) == []
+    assert concerns(fault, wanted) and not concerns(fault, other) and not concerns(fault, call("eth_getBlockByNumber"))

@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.faults.scenario import Action, Role, ScenarioError, parse_scenarios, select
+from rollup_node.tools.faults.scenario import (
+    Action,
+    Event,
+    Fault,
+    Need,
+    Role,
+    Scenario,
+    ScenarioError,
+    parse_scenarios,
+    select,
+)
 
 OURS = Path(__file__).parents[3] / "tools" / "faults" / "scenarios.toml"
 
@@ -49,6 +59,10 @@ FAULT = 'faults = [{ on = "l1", do = "hang" }]'
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", chance = 0.0 }]', "`chance` above 0"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
+        ('[[scenario]]\nname = "a"\nevents = [{ reorg = 65 }]', "`reorg` must be at most 64 blocks"),
+        ('[[scenario]]\nname = "a"\nevents = [{ kill = "l1", across = true }]', "`across` belongs to a `reorg`"),
+        ('[[scenario]]\nname = "a"\nevents = [{ restart = "l1" }]', "`restart` must be engine or node"),
+        ('[[scenario]]\nname = "a"\nevents = [{ clock = 86401 }]', "`clock` must be at most 86400 seconds"),
         ("[[scenario]]\nname = ", "no file of scenarios: "),
     ],
 )
@@ -68,3 +82,19 @@ def test_scenarios_of_a_case() -> None:
 def test_a_prefix_that_selects_nothing() -> None:
     with pytest.raises(ScenarioError, match="begins with 'nothing'"):
         select(parse_scenarios(OURS.read_text()), ["l1", "nothing"])
+
+
+def test_what_a_scenario_needs() -> None:
+    lost = {role: Scenario("a", (Fault(role, Action.RESET),)) for role in Role}
+    assert {role for role, each in lost.items() if each.needs} == {Role.DA, Role.SIGNER, Role.CONDUCTOR}
+    assert {role for role, each in lost.items() if each.is_of_sequencer} == {Role.SIGNER, Role.CONDUCTOR}
+    needs = {
+        Event(reorg=4): set(),
+        Event(reorg=5): {Need.FINALITY},
+        Event(back=True): {Need.FINALITY},
+        Event(reorg=64, across=True): {Need.FINALITY, Need.FORK},
+        Event(fill=True): {Need.DISK},
+        Event(clock=-5): {Need.CLOCK},
+    }
+    assert {event: set(Scenario("a", events=(event,)).needs) for event in needs} == needs
+    assert Event(back=True).is_reorg and Event(reorg=1).is_reorg and not Event(kill="l1").is_reorg

@@ -28,12 +28,13 @@ def test_a_scenario_that_passed() -> None:
     ("changes", "problem"),
     [
         ({"applied": 0}, "no request met a fault"),
+        ({"problems": ["there is no disk"]}, "there is no disk"),
         ({"recovered_after": None}, "the verifier did not recover within 30 s"),
         ({"difference": "the output roots differ"}, "the output roots differ"),
         ({"texts": ["nothing"]}, "neither log nor /readyz matched 'L1 .* lost'"),
         ({"ended": ("l1", "rpc")}, "processes ended: rpc"),
         ({"memory_mb": 600.0}, "600 MB of memory, more than 500"),
-        ({"cores": 1.0}, "1.0 cores of CPU, more than 0.9"),
+        ({"cores": 1.0}, "1.0 cores of CPU, more than 0.4"),
         ({"lines": 201}, "201 lines of log, more than 200"),
     ],
 )
@@ -46,6 +47,10 @@ def test_what_can_be_wrong(changes: dict[str, Any], problem: str) -> None:
 
 def test_an_event_alone_meets_no_request() -> None:
     assert evaluate(Scenario("kill"), seen(applied=0)).passed
+
+
+def test_all_processes_may_end() -> None:
+    assert evaluate(Scenario("restart", dies=("all",)), seen(ended=("rpc", "supervisor"))).passed
 
 
 def test_a_long_run_shows_how_memory_develops() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rollup_node.tools.fuzz import __main__ as program
 from rollup_node.tools.fuzz import runner as module
 from rollup_node.tools.fuzz.corpus import read_corpus
-from rollup_node.tools.fuzz.runner import GENERATED, Runner
+from rollup_node.tools.fuzz.runner import GENERATED, Runner, replayed
 from rollup_node.tools.fuzz.targets.table import TARGETS
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
@@ -51,6 +51,9 @@ def test_each_distinct_failure_is_written_once(tmp_path: Path) -> None:
     (kept,) = tmp_path.iterdir()
     assert b"\xff" in kept.read_bytes()
     assert len(figures.findings) == 1 and str(kept) in figures.findings[0]
+    outcome, trace = replayed(target(fails), kept.read_bytes())
+    assert outcome.startswith("FAILED: AssertionError in test_each") and "in fails" in trace
+    assert replayed(target(), b"\xff")[1] == "" and replayed(target(), b"") == ("0", "")
 
 
 def test_an_input_that_takes_too_long_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +68,26 @@ def test_an_input_that_takes_too_long_is_a_failure(tmp_path: Path, monkeypatch: 
 
 def test_an_input_that_takes_too_much_memory_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_INPUT_MEMORY", -1)
-    figures = Runner("example", target(), tmp_path).run([b"x"], 5, None, 1)
-    assert "TooMuchMemoryError" in figures.findings[0]
+    for data in (b"x", b"\xff"):
+        figures = Runner("example", target(), tmp_path).run([data], 5, None, 1)
+        assert "TooMuchMemoryError" in figures.findings[0]
+
+
+def test_a_slow_input_is_counted_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOW_MS", 20.0)
+    taken: list[bytes] = []
+
+    def slow(data: bytes) -> None:
+        # The first run of b"once" is slow, and each run of b"always".
+        taken.append(data)
+        if data == b"always" or taken == [b"once"]:
+            end = time.thread_time() + 0.03
+            while time.thread_time() < end:
+                pass
+
+    figures = Runner("example", target(slow), tmp_path).run([b"once", b"always", b"fast"], 5, None, 3)
+    assert (figures.slow, figures.findings) == (1, []) and figures.slowest_ms > 20
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"example-slow-1.bin": b"always"}
 
 
 def test_a_run_ends_in_time(tmp_path: Path) -> None:
@@ -85,16 +106,33 @@ def test_run_prints_and_reports_the_figures(capsys: pytest.CaptureFixture[str], 
     assert program.main([*given, "--report", str(report)]) == 0
     assert capsys.readouterr().out.startswith("rlp ")
     assert program.main(["table", str(report)]) == 0
-    assert "| rlp | 90 |" in capsys.readouterr().out
+    assert "| rlp | batcher key | 90 |" in capsys.readouterr().out
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- fuzz: begin (generated) -->\n<!-- fuzz: end -->\nb\n")
+    assert program.main(["table", str(report), "--page", str(page)]) == 0
+    assert "| rlp | batcher key | 90 |" in page.read_text() and page.read_text().endswith("\nb\n")
+    page.write_text("no section")
+    assert program.main(["table", str(report), "--page", str(page)]) == 2
+    assert "fuzz: the text has no markers" in capsys.readouterr().err
 
 
-def test_seeds_are_written_and_files_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_seeds_are_written_and_files_replayed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus, file = tmp_path / "corpus", tmp_path / "input"
     assert program.main(["seeds", "--target", "rlp", "--inputs", "20", "--corpus", str(corpus)]) == 0
     assert read_corpus(corpus, "rlp")
     file.write_bytes(b"\x05")
     assert program.main(["replay", "--target", "rlp", str(file)]) == 0
     assert f"{file}: None" in capsys.readouterr().out
+    file.write_bytes(b"\xff")
+    assert program.main(["replay", "--target", "rlp", str(file)]) == 0
+    assert f"{file}: RlpError in " in capsys.readouterr().out
+    broken = TARGETS["rlp"]._replace(errors=())
+    monkeypatch.setattr(program, "TARGETS", {**TARGETS, "rlp": broken})
+    assert program.main(["replay", "--target", "rlp", str(file)]) == 1
+    shown = capsys.readouterr()
+    assert f"{file}: FAILED: RlpError" in shown.out and "Traceback" in shown.err
 
 
 def test_list_names_every_target(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,9 +37,12 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 
 
 class L1Backend:
-    """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config."""
+    """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config.
+    The block `finalized_distance` below the head is final."""
 
-    def __init__(self, genesis: Mapping[str, Any], slot_seconds: int) -> None:
+    def __init__(
+        self, genesis: Mapping[str, Any], slot_seconds: int, finalized_distance: int = FINALIZED_DISTANCE
+    ) -> None:
         config = genesis["config"]
         self.chain_id: int = config["chainId"]
         self.slot_seconds = slot_seconds
@@ -50,6 +53,8 @@ class L1Backend:
         self.genesis_time = self.chain.genesis.header.timestamp
         self._blobs: dict[Hash, Blob] = {}
         self._branch = 0
+        self._finalized_distance = finalized_distance
+        self._replaced: Block | None = None
 
     # --- eth_* backend ---
 
@@ -84,7 +89,22 @@ class L1Backend:
         head = self.chain.head
         depth = min(depth, head.number - self.chain.genesis.number)
         self._branch += 1
+        self._replaced = head
         block = self.chain.ancestor(head, head.number - depth)
+        for number in range(block.number + 1, head.number + 1):
+            block = self._build(block, self._label(number).header.timestamp, empty=True)
+            self.chain.insert(block)
+        self._switch(block)
+        return self.mine(head.header.timestamp + self.slot_seconds)
+
+    def switch_back(self) -> Block:
+        """Goes back to the branch before the last reorg, which is as long as the one that it replaces and one block
+        longer; the new head. Raises ValueError if there was no reorg."""
+        block, head = self._replaced, self.chain.head
+        if block is None:
+            raise ValueError("there was no reorg")
+        self._branch += 1
+        self._replaced = head
         for number in range(block.number + 1, head.number + 1):
             block = self._build(block, self._label(number).header.timestamp, empty=True)
             self.chain.insert(block)
@@ -107,7 +127,9 @@ class L1Backend:
         lowest = self.chain.genesis.number
         self.chain.safe = self._label(max(lowest, head.number - SAFE_DISTANCE))
         # Finality never goes back, also in a reorg deeper than its distance.
-        self.chain.finalized = self._label(max(lowest, self.chain.finalized.number, head.number - FINALIZED_DISTANCE))
+        self.chain.finalized = self._label(
+            max(lowest, self.chain.finalized.number, head.number - self._finalized_distance)
+        )
 
     def _label(self, number: int) -> Block:
         found = self.chain.at(number)

@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.l1 import beacon
-from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 CLIENT_VERSION = "rollup-node-development-l1"
@@ -22,7 +22,7 @@ MAX_REORG = 64
 
 
 class L1Methods:
-    """The eth_* methods, and evm_mine and dev_reorg to control the chain."""
+    """The eth_* methods, and evm_mine, dev_reorg and dev_switchBack to control the chain."""
 
     def __init__(self, backend: L1Backend) -> None:
         self._backend = backend
@@ -33,6 +33,7 @@ class L1Methods:
             **EthApi(self._backend, CLIENT_VERSION).methods(),
             "evm_mine": self.mine,
             "dev_reorg": self.reorg,
+            "dev_switchBack": self.switch_back,
         }
 
     def mine(self) -> str:
@@ -47,6 +48,14 @@ class L1Methods:
             raise JsonRpcError(INVALID_PARAMS, f"a reorg replaces 1 to {MAX_REORG} blocks, not {number}")
         return to_hex(self._backend.reorg(number).hash)
 
+    def switch_back(self) -> str:
+        """dev_switchBack: goes back to the branch before the last reorg; the new head's hash. Raises JsonRpcError if
+        there was none."""
+        try:
+            return to_hex(self._backend.switch_back().hash)
+        except ValueError as error:
+            raise JsonRpcError(INVALID_PARAMS, str(error)) from None
+
 
 async def mine_in_slots(backend: L1Backend) -> None:
     """Mines a block at the start of each slot; a slot that passed meanwhile stays empty, as on a real chain."""
@@ -58,9 +67,8 @@ async def mine_in_slots(backend: L1Backend) -> None:
         await asyncio.sleep(max(0.01, slot + backend.slot_seconds - time.time()))
 
 
-async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int) -> None:
+async def serve(backend: L1Backend, port: int, beacon_port: int) -> None:
     """Serves and mines until cancelled; prints URLs and genesis hash once it listens."""
-    backend = L1Backend(genesis, slot_seconds)
     listeners = [
         Listener(application(JsonRpc(L1Methods(backend).methods())), port),
         Listener(beacon.application(backend), beacon_port),
@@ -82,10 +90,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--beacon-port", type=int, default=0)
     parser.add_argument("--slot-time", type=int, default=12, help="seconds")
+    parser.add_argument("--finalized-distance", type=int, default=FINALIZED_DISTANCE, help="blocks below the head")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
         genesis = json.loads(given.genesis.read_text())
-        asyncio.run(serve(genesis, given.port, given.beacon_port, given.slot_time))
+        backend = L1Backend(genesis, given.slot_time, given.finalized_distance)
+        asyncio.run(serve(backend, given.port, given.beacon_port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError, KeyError) as error:

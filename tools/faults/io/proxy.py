@@ -30,6 +30,7 @@ class FaultProxy:
         self.requests = 0
         self.url = ""
         self._stuck_at: int | None = None
+        self._results: dict[str, Any] = {}
         self._runner: web.AppRunner | None = None
         self._client: aiohttp.ClientSession | None = None
 
@@ -55,6 +56,7 @@ class FaultProxy:
     async def set_plan(self, plan: FaultPlan | None) -> None:
         """Lets other faults hold from now on."""
         self._stuck_at = await self._head() if plan is not None and self.role is Role.L1 else None
+        self._results.clear()
         self.plan = plan
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -109,19 +111,47 @@ class FaultProxy:
             if head is not None:
                 body = orjson.dumps(list(sent) if is_batch else sent[0])
             status, media, answer = await self._forward(request, query, body)
-        if status != 200 or not (faults and media == "application/json"):
+        if status != 200 or media != "application/json":
+            return status, media, self._damaged_bytes(request, answer, faults) if status == 200 else answer
+        if not faults:
             return status, media, answer
         found = orjson.loads(answer)
         if head is not None:
             found = _with_missing(found if isinstance(found, list) else [found], calls)
             found = found if is_batch else found[0]
-        methods = {call.get("id"): str(call.get("method", "")) for call in calls}
+        by_id = {call.get("id"): call for call in calls}
         for fault in faults:
             if isinstance(found, list) and is_batch:
-                found = damaged_batch(found, fault)
-            elif not calls or concerns(fault, methods.get(_id(found), "")):
-                found = damaged(found, fault)
+                found = self._damaged_batch(found, by_id, fault)
+            elif not calls or concerns(fault, by_id.get(_id(found), {})):
+                found = self._damaged(found, by_id, fault)
         return status, media, orjson.dumps(found)
+
+    def _damaged_batch(self, found: list[Any], by_id: dict[Any, dict[str, Any]], fault: Fault) -> list[Any]:
+        if not fault.param:
+            return damaged_batch(found, fault)
+        return [
+            self._damaged(each, by_id, fault) if concerns(fault, by_id.get(_id(each), {})) else each for each in found
+        ]
+
+    def _damaged(self, found: Any, by_id: dict[Any, dict[str, Any]], fault: Fault) -> Any:
+        if fault.do is not Action.STALE or not isinstance(found, dict) or "result" not in found:
+            return damaged(found, fault)
+        method = str(by_id.get(_id(found), {}).get("method", ""))
+        return {**found, "result": self._first_result(method, found["result"])}
+
+    def _damaged_bytes(self, request: web.Request, answer: bytes, faults: Sequence[Fault]) -> bytes:
+        """A body that is no JSON after the faults that are made for one."""
+        for fault in faults:
+            if fault.do is Action.CORRUPT and answer:
+                answer = answer[:-1] + bytes((answer[-1] ^ 1,))
+            elif fault.do is Action.STALE:
+                answer = self._first_result(request.method, answer)
+        return answer
+
+    def _first_result(self, kind: str, result: Any) -> Any:
+        """The result of the first request of a kind that met the plan, which is this one's if there was none."""
+        return self._results.setdefault(kind, result)
 
     async def _clipped_head(self, faults: Sequence[Fault]) -> int | None:
         """The last block of the chain that is shown; None for all of it."""

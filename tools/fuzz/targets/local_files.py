@@ -3,8 +3,10 @@
 import atexit
 import os
 import shutil
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -14,26 +16,35 @@ from typing import Any
 
 import msgspec
 import orjson
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-from rollup_node.node.history.manifest import ManifestError, ManifestRow, decode_manifest, encode_manifest
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
 from rollup_node.node.setup.jwt_secret import stored_jwt_secret
 from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
 from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
+from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
+from rollup_node.stages.io.archive import _read
+from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata, PeerScores
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SigningRequest
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.rpc.metrics_merge import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup
 from rollup_node.tools.fuzz.targets.discovery import _STRANGER_RECORD
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
@@ -118,9 +129,37 @@ def dependency_set(data: bytes) -> object:
     return min(3, len(_dependencies_of_file(scratch().file("set", data)).chains))
 
 
-def manifest(data: bytes) -> object:
-    """The manifest of a range of a history."""
-    return len(decode_manifest(data).files)
+def sequencer_state(data: bytes) -> object:
+    """The file that keeps what admin calls set about the sequencer, beside the processes of a node."""
+    return SequencerStateFile(scratch().file("sequencer", data)).load() == SequencerState()
+
+
+def archive_entry(data: bytes) -> object:
+    """An entry of an archive of L1 data, compressed or not: who reads it verifies it."""
+    name = "entry.gz" if data[:1] == b"\x1f" else "entry"
+    scratch().file(name, data)
+    try:
+        found = _read(scratch().folder / name, MAX_ENTRY)
+    except (ValueError, zlib.error) as error:
+        return type(error).__name__
+    assert len(found) <= MAX_ENTRY
+    return "entry"
+
+
+def metrics_file(data: bytes) -> object:
+    """The metrics of a process: each line that is served is a line of one process, and has its label once."""
+    texts = {"l1": data.decode("utf-8", "replace"), "p2p": _METRICS.decode()}
+    merged = merge_expositions(texts, {"up"})
+    assert _METRICS.splitlines()[-1] in merged.replace('process="p2p",', "").encode()
+    return min(9, merged.count("\n"))
+
+
+def tls_files(data: bytes) -> None:
+    """CA, certificate and key for the remote signer, of which the first byte chooses the one that is damaged."""
+    parts = list(_tls_parts())
+    parts[data[0] % len(parts) if data else 0] = data[1:]
+    paths = [scratch().file(f"tls{number}", part) for number, part in enumerate(parts)]
+    TlsFiles(SignerConfig("https://127.0.0.1:1", bytes(20), (), True, *paths)).context()
 
 
 # --- databases -----------------------------------------------------------------------------------------------------
@@ -225,12 +264,36 @@ def _seed(name: str) -> Callable[[Random], bytes]:
 
 
 _REQUEST_NAME, _ANSWER_NAME = "request.profile", "1.x.profile"
-_STATE = {"number": 1, "hash": "00"}
-_POINT = {"l1": _STATE, "safe": _STATE, "origin": _STATE, "system_config": "00", "channels": []}
-_MANIFEST = {
-    **{"config": "00", "version": "1", "first": 1, "last": 2, "start": _POINT, "end": _POINT, "l2_blocks": 5},
-    **{"files": [{"path": "a", "table": "b", "rows": 1, "size": 2, "sha256": "00"}], "seconds": 1.5},
-}
+MAX_ENTRY = 100_000
+_METRICS = b'# HELP up Is it.\n# TYPE up gauge\nup 1\n# TYPE a gauge\na{b="c\\"d"} 5e-3\n'
+
+
+@cache
+def _tls_parts() -> tuple[bytes, bytes, bytes]:
+    """A CA, a certificate and its key in PEM form."""
+    key = ec.derive_private_key(5, ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fuzz")])
+    start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 5, start, end)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    plain = serialization.NoEncryption()
+    return pem, pem, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+
+
+def _tls(chance: Random) -> bytes:
+    number = chance.randrange(len(_tls_parts()))
+    return bytes((number,)) + _tls_parts()[number]
+
+
+def _archived(chance: Random) -> bytes:
+    if chance.random() < 0.3:
+        return chance.randbytes(60)
+    deflater = zlib.compressobj(chance.choice((0, 1, 9)), wbits=zlib.MAX_WBITS | 16)
+    return deflater.compress(bytes(chance.choice((10, 1000, 2 * MAX_ENTRY)))) + deflater.flush()
+
+
+_ASKED = ProfileRequest(1, "cpu", 5.0)
+_PROFILE = Profile("cpu", (("cpu", "nanoseconds"),), (Sample((("a", "b", 5),), (5,)),), comments=("c",))
 _PROCESS = {"role": "l1", "copy": 0, "pid": 2**22 + 1, "incarnation": 1, "started": 1.5, "start_ticks": 5}
 FILE, STORE = "who may write the file", (StoreError,)
 TARGETS = {
@@ -240,17 +303,16 @@ TARGETS = {
     "jwt-secret": FuzzTarget(FILE, jwt_secret, one_of([b"0x" + b"ab" * 32, b" " + b"cd" * 32 + b"\n"]), (OptionError,)),
     "network-key": FuzzTarget(FILE, network_key, one_of([b"0x" + b"ab" * 32, b"01" * 32]), (IdentityFileError,)),
     "process-list": FuzzTarget(FILE, processes, one_of([orjson.dumps([_PROCESS])]), (), JSON_TOKENS),
-    "profile-file": FuzzTarget(FILE, profile, one_of([msgspec.msgpack.encode([1, "cpu", 5.0])])),
+    "profile-file": FuzzTarget(FILE, profile, one_of([*map(msgspec.msgpack.encode, (_ASKED, _PROFILE))])),
     "dependency-set": FuzzTarget(
         FILE, dependency_set, one_of([b'{"dependencies":{"901":{},"902":{}}}']), (OptionError,), JSON_TOKENS
     ),
-    "history-manifest": FuzzTarget(
-        FILE,
-        manifest,
-        one_of([encode_manifest(msgspec.convert(_MANIFEST, ManifestRow))]),
-        (ManifestError,),
-        JSON_TOKENS,
+    "sequencer-state": FuzzTarget(
+        FILE, sequencer_state, one_of([b'{"active":true}', b'{"recover":false}']), (), JSON_TOKENS
     ),
+    "archive-entry": FuzzTarget(FILE, archive_entry, _archived),
+    "metrics-file": FuzzTarget(FILE, metrics_file, one_of([_METRICS])),
+    "tls-files": FuzzTarget(FILE, tls_files, _tls, (TlsFileError,)),
     "safe-heads": FuzzTarget(FILE, safe_heads, _seed("safe"), (StoreError, HistoryUnavailableError)),
     "peerstore": FuzzTarget(FILE, peerstore, _seed("peers"), STORE),
     "node-database": FuzzTarget(FILE, node_database, _seed("nodes"), STORE),

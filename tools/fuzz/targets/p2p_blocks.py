@@ -10,8 +10,12 @@ from rollup_node.stages.p2p.blocks import block_message, ssz
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
     IHave,
@@ -25,11 +29,13 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
 )
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound
+from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.tools.fuzz.targets.chain_seeds import GENESIS_TIME, L2_CHAIN, payload, rollup
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
 SIGNER = LocalSigner(b"\x11" * 32)
+NOW, MAX_SENT = 1000.0, 20_000
 LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
 RPC = encode_rpc(
     Rpc(
@@ -38,6 +44,8 @@ RPC = encode_rpc(
         ControlMessage([IHave("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
     )
 )
+_JOINED = encode_rpc(Rpc([Subscription("/t", True)], control=ControlMessage(graft=["/t"])))
+_HONEST = encode_rpc(Rpc(messages=[PubsubMessage("/t", snappy.compress(b"an honest block"))]))
 
 
 def _config(version: int) -> RollupConfig:
@@ -54,6 +62,34 @@ def gossip(data: bytes) -> object:
     plain = found._replace(messages=tuple(each._replace(is_signed=False) for each in found.messages))
     assert decode_rpc(encode_rpc(plain)) == plain
     return len(found.messages), len(found.subscriptions), found.control is None
+
+
+def gossip_router(data: bytes) -> object:
+    """An RPC of a member of the mesh, a heartbeat, and the same RPC again: honest peers are served meanwhile, and what
+    is kept for them is bounded."""
+    router = GossipSubRouter(GossipParams(), ("/t", "/u"), peer_scorer(PeerScoring.LIGHT, 2), Random(1))
+    router.join("/t")
+    peers = [bytes((number,)) * 3 for number in range(3)]
+    for number, peer in enumerate(peers):
+        router.add_peer(peer, MESHSUB_12, False, [f"10.0.0.{number}"])
+        router.receive_rpc(peer, _JOINED, NOW)
+    outcomes = []
+    for now in (NOW + 1, NOW + 2):
+        found = router.receive_rpc(peers[0], data, now)
+        if not isinstance(found, MalformedRpc):
+            for each in found:
+                router.report_validation_result(each.id, ValidationResult.ACCEPT, now)
+        outcomes.append(type(found).__name__)
+        router.heartbeat(now)
+    (honest,) = router.receive_rpc(peers[1], _HONEST, NOW + 3)
+    assert isinstance(honest, UnvalidatedMessage)
+    assert router.report_validation_result(honest.id, ValidationResult.ACCEPT, NOW + 3)
+    for peer in peers:
+        sent = 0
+        while (frame := router.next_frame(peer)) is not None:
+            sent += len(frame)
+        assert sent < MAX_SENT + 10 * len(data)
+    return outcomes, router.scorer.score(peers[0]) < 0, sorted(event.name for event in router.take_event_counts())
 
 
 def snappy_block(data: bytes) -> object:
@@ -122,6 +158,27 @@ def _request(chance: Random) -> bytes:
     return payload_by_number.encode_request(chance.randrange(1 << 40))
 
 
+def _rpc(chance: Random) -> bytes:
+    """An RPC about topics that we are in and others, of messages that we have and others."""
+    topics = ["/t", "/u", "/x", "/t"]
+    ids = [chance.choice((b"a" * 20, chance.randbytes(20), b"")) for _ in range(chance.randrange(5))]
+    datas = (snappy.compress(b"other"), snappy.compress(chance.randbytes(9)), b"\xff", b"")
+    count = chance.randrange
+    return encode_rpc(
+        Rpc(
+            [Subscription(chance.choice(topics), chance.random() < 0.5) for _ in range(count(3))],
+            [PubsubMessage(chance.choice(topics), chance.choice(datas)) for _ in range(count(4))],
+            ControlMessage(
+                ihave=[IHave(chance.choice(topics), ids) for _ in range(count(3))],
+                iwant=ids[: count(5)],
+                graft=[chance.choice(topics) for _ in range(count(3))],
+                prune=[Prune(chance.choice(topics), count(1 << 20)) for _ in range(count(2))],
+                idontwant=ids[: count(5)],
+            ),
+        )
+    )
+
+
 def _reader(version: int) -> Callable[[bytes], object]:
     return partial(block, version)
 
@@ -129,6 +186,7 @@ def _reader(version: int) -> Callable[[bytes], object]:
 PEER = "P2P peer"
 TARGETS = {
     "gossip-rpc": FuzzTarget(PEER, gossip, one_of([RPC]), (RpcDecodeError,)),
+    "gossip-router": FuzzTarget(PEER, gossip_router, _rpc),
     "snappy": FuzzTarget(PEER, snappy_block, one_of([_MESSAGE, snappy.compress(bytes(300))])),
     "snappy-frames": FuzzTarget(PEER, snappy_frames, one_of([_FRAMED])),
     **{

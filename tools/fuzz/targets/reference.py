@@ -68,7 +68,8 @@ def _decompressed(body: bytes) -> bytes:
         if not reader.eof:
             raise Malformed("cut off")
         return stream
-    except (zlib.error, brotlicffi.error) as error:
+    # brotlicffi asserts where a damaged stream ends with output that it has not given out.
+    except (zlib.error, brotlicffi.error, AssertionError) as error:
         raise Malformed(str(error)) from None
 
 

@@ -10,19 +10,22 @@ from zlib import compress
 
 import msgspec
 
+from rollup_node.node.commands.doctor import examine, report_lines
+from rollup_node.node.commands.explain import _line, drops_of
 from rollup_node.node.inspect.status_client import StatusClient, StatusError
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.process.da_client import DaClient
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, decompressed
 from rollup_node.stages.io.http_connection import HttpConnection, HttpError
-from rollup_node.stages.io.json_answers import decode_answer
+from rollup_node.stages.io.json_answers import RpcFailure, decode_answer
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.web_socket import _clock_difference
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash_of
 from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
-from rollup_node.stages.protocol.answer_limits import SMALL
+from rollup_node.stages.protocol.answer_limits import OTHER, SMALL
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -68,11 +71,11 @@ def signer(data: bytes) -> object:
     client = RemoteSigner(SignerConfig("http://127.0.0.1:1", SIGNER.address, tls_enabled=False))
     client._client = _Answered(data)  # type: ignore[assignment]
     try:
-        assert len(finished(client.version())) <= 500
-    except SigningError:
         assert len(finished(client.sign_block(CHAIN, HASH))) == 65
-        return "signature"
-    return "version"
+    except SigningError:
+        assert len(finished(client.version())) <= 500
+        return "version"
+    return "signature"
 
 
 def da_input(data: bytes) -> object:
@@ -112,6 +115,28 @@ def status(data: bytes) -> object:
 
     client._get = get  # type: ignore[method-assign]
     return type(_loop().run_until_complete(client.fetch())).__name__
+
+
+def diagnosis(data: bytes) -> object:
+    """What `rollup-node p2p doctor` is told by a node: findings, or another version; its lines are printable."""
+    told = msgspec.convert(decode_answer(data, 1, "opp2p_diagnosis", Any, OTHER), Diagnosis)
+    try:
+        findings = examine(told, None)
+    except KeyError:
+        return "another version"
+    lines = list(report_lines(told, findings))
+    assert all(line.isprintable() for line in lines)
+    return min(20, len(lines))
+
+
+def drops(data: bytes) -> object:
+    """What `rollup-node explain` is told by a node."""
+    try:
+        total, found = drops_of(decode_answer(data, 1, "explain_drops", Any, OTHER))
+    except (KeyError, TypeError, ValueError) as error:
+        return type(error).__name__
+    assert all(_line(each).isprintable() for each in found)
+    return total > len(found), min(2, len(found))
 
 
 def compressed_body(data: bytes) -> object:
@@ -181,6 +206,24 @@ _HTTP = (
 _DATES = (b"Wed, 21 Oct 2015 07:28:00 GMT", b"Sun Nov  6 08:49:37 1994", b"21 Oct 15 07:28 +9999")
 
 
+_DISCOVERY: dict[str, object] = {
+    **{"record": "enr:", "endpoint": "e", "ip": None, "tcp": 9222, "udp": 9222},
+    **{"nodes": dict.fromkeys(("nodes", "live", "ours", "other_chain", "no_chain"), 3), "drops": {"TOO_MANY": 5}},
+}
+_GOSSIP: dict[str, object] = {
+    **{"topic": "/t", "topics": {"/t": 9}, "meshes": {"/t": 6}, "low": 6, "accepted": 5, "accepted_ago": 1.5},
+    **{"refused": {"too_old": 3}, "published": 0, "signer": "0x1", "own_signer": "0x2"},
+}
+_DIAGNOSIS: dict[str, object] = {
+    **{"peer": "16U", "chain_id": 10, "listens": ["/ip4/0.0.0.0/tcp/9222"], "is_listening": True, "low": 20},
+    **{"high": 30, "inbound": 1, "outbound": 9, "inbound_ever": 3, "observed": {"/ip4/8.8.4.4/tcp/9222": 4}},
+    **{"known": 5, "dialable": 4, "static_missing": ["a"], "dial_problems": {"a": "refused"}, "bans": {"b": 5.5}},
+    **{"blocked": 1, "departed": [{"peer": "c", "why": "closed", "lasted": 1.5}], "problems": ["x"]},
+    **{"discovery": _DISCOVERY, "gossip": _GOSSIP},
+}
+_DROPS = [{"l1_block": {"number": 5}, "text": "batch dropped"}, {"l1_block": None, "text": "frame"}]
+
+
 def _status(chance: Random) -> bytes:
     return _statuses()[chance.randrange(len(SCENES))]
 
@@ -206,6 +249,14 @@ TARGETS = {
     ),
     "da-input": FuzzTarget("DA server", da_input, _input, (EndpointError,)),
     "status-json": FuzzTarget("a node", status, _status, (StatusError,), JSON_TOKENS),
+    "diagnosis-json": FuzzTarget(
+        *("a node", diagnosis, one_of([answer(_DIAGNOSIS)])),
+        *((msgspec.ValidationError, RpcFailure, MalformedJsonError), JSON_TOKENS),
+    ),
+    "drops-json": FuzzTarget(
+        *("a node", drops, one_of([answer({"total": 9, "drops": _DROPS})])),
+        *((RpcFailure,), JSON_TOKENS),
+    ),
     "compressed-body": FuzzTarget("any endpoint", compressed_body, _compressed, (BodyTooLargeError, BodyEncodingError)),
     "http-response": FuzzTarget("any endpoint", http_response, one_of(_HTTP), (HttpError, BodyTooLargeError)),
     "http-date": FuzzTarget("any endpoint", date, one_of(_DATES)),

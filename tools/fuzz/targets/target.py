@@ -24,6 +24,9 @@ def one_of(inputs: Sequence[bytes]) -> Seed:
     return lambda chance: chance.choice(inputs)
 
 
+DEPTH = 1500
+"""Nesting at which decoders give up."""
+
 JSON_TOKENS = (
     *(b"null", b"true", b"false", b"0", b"-1", b"1e999", b"1.5", b"18446744073709551616", b'""', b'"0x"', b'"0x0"'),
     *(
@@ -34,8 +37,8 @@ JSON_TOKENS = (
         b'"\xff"',
         b'"0x' + b"ff" * 33 + b'"',
         b"9" * 400,
-        b"[" * 300,
-        b'{"a":' * 200,
+        b"[" * DEPTH,
+        b'{"a":' * DEPTH,
     ),
 )
 """Values that take the place of others in JSON texts."""

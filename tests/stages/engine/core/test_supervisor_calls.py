@@ -1,14 +1,16 @@
 """What a supervisor decides, in the engine core [IOP4, IOP7 to IOP14, IOP20, IOP24]."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceUpdate, GetPayload, NewPayload, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.replacement import replacement_attributes
 from rollup_node.stages.engine.core.actions import ShowProblem
-from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.engine.core.calls import Instant, Work
 from rollup_node.stages.engine.core.interop import EXHAUSTED_SECONDS, RESET_SECONDS, block_ref
 from rollup_node.stages.engine.core.supervisor_calls import (
+    MAX_EARLY,
     Decision,
     ForceStart,
     Invalidate,
@@ -16,6 +18,7 @@ from rollup_node.stages.engine.core.supervisor_calls import (
     PromoteCrossUnsafe,
     PromoteFinalized,
     ProvideL1,
+    SupervisorCalls,
 )
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
@@ -358,3 +361,17 @@ def test_without_the_option_nothing_changes(chain: ChainFixture) -> None:
     harness.run_until_idle()
     assert harness.status.unsafe == chain.genesis and harness.core.interop.events == type(harness.core.interop.events)()
     assert harness.status.cross_unsafe is None and harness.status.provided_l1 is None
+
+
+def test_promotions_that_come_before_the_heads_are_bounded() -> None:
+    """A supervisor sends them without end while a start is searched for; those of the last start are applied."""
+    chain = interop_chain()
+    refs, promoted = chain.build(3), list[L2BlockRef]()
+    state: Any = SimpleNamespace(confirmed_heads=None, epoch=1, publish=lambda now: None)
+    state.controller = SimpleNamespace(promote_cross=lambda unsafe, safe: promoted.append(safe))
+    calls = SupervisorCalls(state)
+    for _ in range(2 * MAX_EARLY):
+        calls.decide(PromoteCrossUnsafe(refs[1]), Instant(0.0, 0.0), 1)
+    state.confirmed_heads = object()
+    calls.promote_due(Instant(0.0, 0.0))
+    assert promoted == [refs[1]] * MAX_EARLY

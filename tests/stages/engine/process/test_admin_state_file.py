@@ -30,6 +30,15 @@ def test_what_is_stored_beside_it_stays(tmp_path: Path) -> None:
     assert AdminStateFile(str(path)).load() == AdminState(True, True)
 
 
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    path, other = tmp_path / "state.json", tmp_path / "other"
+    other.write_text("of somebody else")
+    (tmp_path / "state.json.tmp").symlink_to(other)
+    AdminStateFile(str(path)).store(True)
+    assert AdminStateFile(str(path)).load() == AdminState(True)
+    assert other.read_text() == "of somebody else" and not path.is_symlink()
+
+
 BAD_UTF8 = '{"sequencer\xd3tarted":true}'
 NESTED = '{"other":' + "[" * 20_000
 MALFORMED = (

@@ -164,6 +164,29 @@ def test_an_idle_engine_that_goes_away_is_noticed(
     run(scene)
 
 
+def test_an_engine_that_stays_away_is_watched_with_pauses(
+    chain: ChainFixture, engine: FakeExecutionEngine, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its calls are known to fail, none is made that would end its silence."""
+    monkeypatch.setattr("rollup_node.stages.engine.process.stage.WATCH_SECONDS", 0.1)
+    follow(chain, engine, 3)
+    steps = 0
+
+    async def scene(node: EngineNode) -> None:
+        nonlocal steps
+        await node.start()
+        monkeypatch.setattr(type(node.stage._status), "engine_fails", property(lambda _: True))
+        watch = next(task for task in node.stage.periodic_tasks if task.name == "watch")
+        while steps < 3:
+            pause = await watch.step()
+            assert pause > 0.0
+            await asyncio.sleep(pause)
+            steps += 1
+
+    run(scene)
+    assert steps == 3
+
+
 def test_an_l1_that_cannot_be_asked_is_waited_for(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
     engine.head = chain.genesis.hash
 

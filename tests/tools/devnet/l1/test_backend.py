@@ -88,3 +88,25 @@ def test_a_reorg_replaces_blocks_and_keeps_transactions(backend: L1Backend) -> N
         assert fresh is not None and stale is not None and fresh.hash != stale.hash
     location = backend.chain.locate(transaction)
     assert location is not None and location.block.number == 7
+
+
+def test_back_to_the_branch_before_a_reorg(backend: L1Backend) -> None:
+    with pytest.raises(ValueError, match="there was no reorg"):
+        backend.switch_back()
+    _mine(backend, 6)
+    old = [backend.chain.at(number) for number in range(7)]
+    backend.reorg(3)
+    _mine(backend, 2)
+    new = [backend.chain.at(number) for number in range(10)]
+    backend.switch_back()
+    assert backend.chain.head.number == 10 and [backend.chain.at(number) for number in range(7)] == old
+    times = [block.header.timestamp for number in range(11) if (block := backend.chain.at(number))]
+    assert times == [GENESIS_TIME + number * SLOT for number in range(11)]
+    backend.switch_back()
+    assert [backend.chain.at(number) for number in range(10)] == new, "there and back again"
+
+
+def test_a_longer_distance_to_the_final_block() -> None:
+    backend = L1Backend(l1_genesis(GENESIS_TIME), SLOT, finalized_distance=8)
+    _mine(backend, 9)
+    assert backend.chain.finalized.number == 1

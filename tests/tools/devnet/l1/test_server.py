@@ -41,6 +41,16 @@ def test_evm_mine_and_dev_reorg(backend: L1Backend) -> None:
             methods["dev_reorg"](depth)
 
 
+def test_dev_switch_back(backend: L1Backend) -> None:
+    methods = L1Methods(backend).methods()
+    with pytest.raises(JsonRpcError, match="there was no reorg"):
+        methods["dev_switchBack"]()
+    hashes = [methods["evm_mine"]() for _ in range(3)]
+    methods["dev_reorg"](2)
+    assert methods["dev_switchBack"]() == methods["eth_getBlockByNumber"]("0x5")["hash"]
+    assert methods["eth_getBlockByNumber"]("0x3")["hash"] == hashes[2]
+
+
 def test_a_block_per_slot_and_late_slots_stay_empty(backend: L1Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([GENESIS_TIME + 2.5, GENESIS_TIME + 2.6, GENESIS_TIME + 9.1, GENESIS_TIME + 9.2])
     pauses: list[float] = []

@@ -166,3 +166,43 @@ def test_an_endpoint_that_is_down() -> None:
             await proxy.stop()
 
     run_within(20, main)
+
+
+def test_one_label_of_several() -> None:
+    async def use(proxy: FaultProxy) -> None:
+        calls = [call("eth_getBlockByNumber", label, False, number=n) for n, label in ((1, "latest"), (2, "0x1"))]
+        found = {each["id"]: each["result"] for each in orjson.loads((await post(proxy, calls))[2])}
+        assert found[1]["number"] == "0x1d" and found[2] is None
+        assert await block(proxy, "latest") == 29 and await block(proxy, "0x1") is None
+
+    through([Fault(Role.L1, Action.RESULT, method="eth_getBlockByNumber", param="0x1")], use)
+
+
+def test_the_first_result_again() -> None:
+    async def use(proxy: FaultProxy) -> None:
+        assert [await block(proxy, label) for label in ("0x3", "0x4", "latest")] == [3, 3, 3]
+        await proxy.set_plan(proxy.plan)
+        assert [await block(proxy, label) for label in ("0x4", "0x3")] == [4, 4]
+
+    through([Fault(Role.L1, Action.STALE)], use)
+
+
+@pytest.mark.parametrize(("action", "answers"), [(Action.CORRUPT, [b"/a0", b"/bc"]), (Action.STALE, [b"/a1", b"/a1"])])
+def test_bodies_that_are_no_json(action: Action, answers: list[bytes]) -> None:
+    async def path(request: web.Request) -> web.Response:
+        return web.Response(body=request.path.encode())
+
+    async def main() -> None:
+        async with listening(app_for_every_path(path)) as (url,):
+            proxy = FaultProxy(Role.DA, url)
+            await proxy.start()
+            try:
+                await proxy.set_plan(FaultPlan([Fault(Role.DA, action, method="a b")], random.Random(0)))
+                async with aiohttp.ClientSession() as session:
+                    for asked, expected in zip(("/a1", "/bb"), answers, strict=True):
+                        async with session.get(proxy.url + asked) as response:
+                            assert await response.read() == expected
+            finally:
+                await proxy.stop()
+
+    run_within(20, main)

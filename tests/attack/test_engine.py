@@ -1,0 +1,150 @@
+"""What an execution engine can do to the engine process: answers that are far too large, never end, drip, or are
+misshapen. The process under attack is a real one; docs/security.md has the bounds."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.engine.config import EngineConfig
+from tests.support.attacked_stage import AttackedStage, SharedStage
+from tests.support.chain_fixture import chain_with
+from tests.support.fake_engine import SECRET, FakeExecutionEngine
+from tests.support.hostile_bodies import gzip_bomb, lists, send_body
+from tests.support.http_listener import Handler
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAIN = chain_with()
+TIMEOUT = 1.0
+MEGABYTES = 400
+"""A body that is refused may have 256 MiB."""
+FAST = {"rollup_node.stages.engine.core.backoff.MAX_SECONDS": 0.2}
+RESETS = [0]
+"""The starts that the process has given, each of which the next attack has it abandon."""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedStage]:
+    """The process under attack, whose engine is away until the first attack."""
+
+    def config(url: str) -> EngineConfig:
+        return EngineConfig(url, SECRET, TIMEOUT, "geth", CHAIN.rollup, CHAIN.l1_chain)
+
+    with closing(SharedStage("engine", config, FAST, MEGABYTES)) as stage:
+        yield stage
+
+
+class HostileEngine:
+    """An engine that answers by `attack` while that is set."""
+
+    def __init__(self, attack: Handler) -> None:
+        self.honest, self.attack, self.attacks = FakeExecutionEngine(CHAIN), attack, 0
+        self.honest.head = CHAIN.genesis.hash
+        self.is_hostile = True
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """One HTTP request."""
+        if not self.is_hostile:
+            return await self.honest.handle(request)
+        self.attacks += 1
+        return await self.attack(request)
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b'{"a":' * 100_000)
+
+
+async def dripping(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(0.05)
+
+
+def answering(result: Any) -> Handler:
+    """Answers every call with this result, or with these bytes around its id."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        calls = orjson.loads(await request.read())
+        found = [
+            {"jsonrpc": "2.0", "id": each["id"], **result} for each in (calls if isinstance(calls, list) else [calls])
+        ]
+        return await send_body(request, orjson.dumps(found if isinstance(calls, list) else found[0]))
+
+    return answer
+
+
+def body(data: bytes) -> Handler:
+    """Answers every call with this body."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await send_body(request, data)
+
+    return answer
+
+
+ATTACKS: dict[str, Handler] = {
+    "huge list": body(lists(32 << 20)),
+    "bomb": body(gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":', 1 << 29, b"}")),
+    "endless": endless,
+    "dripping": dripping,
+    "other types": answering({"result": {"hash": 5, "number": [], "parentHash": {}, "transactions": "0x"}}),
+    "a long error": answering({"error": {"code": -32000, "message": "x" * (1 << 20), "data": "y" * (1 << 20)}}),
+    "no JSON": body(b"<html>" + b"\xff\x00" * (1 << 19)),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_by_the_engine(shared: SharedStage, name: str) -> None:
+    engine = HostileEngine(ATTACKS[name])
+
+    async def script(stage: AttackedStage) -> None:
+        stage.request([RESETS[-1], f"attack {name}"])
+        await stage.until(lambda: engine.attacks >= 3, "3 answers of the attack")
+        engine.is_hostile = False
+        before = len(stage.messages)
+        await stage.until(lambda: any("start" in each for each in stage.messages[before:]), "a start of derivation")
+        RESETS.append(stage.last("start"))
+
+    shared.attack(engine.handle, script)
+
+
+DECODED = """
+import os, sys
+from rollup_node.stages.engine.api.io import answers
+from rollup_node.stages.io.json_answers import decode_answer
+from rollup_node.stages.protocol.answer_limits import L2_BLOCK
+from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload
+from rollup_node.stages.protocol.engine_json import envelope_to_json
+from tests.support.process_memory import peak_memory, reset_peak_memory
+
+size, each = map(int, sys.argv[1:])
+text, before = b'"0x' + b"11" * each + b'",', b'"transactions":['
+raw = answer(envelope_to_json(payload(4))).replace(before, before + text * (size // len(text)))
+reset_peak_memory(os.getpid())
+used = peak_memory(os.getpid())
+found = answers.payload_of_envelope(decode_answer(raw, 1, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
+assert len(found.transactions) > size // len(text)
+print((peak_memory(os.getpid()) - used) / len(raw))
+"""
+
+
+@pytest.mark.parametrize(("each", "most"), [(110, 3.0), (1, 18.0)])
+def test_what_a_large_block_of_the_engine_takes(each: int, most: float) -> None:
+    """Bytes of memory for each byte of the answer, with transactions of so many bytes."""
+    ran = subprocess.run(
+        [sys.executable, "-c", DECODED, str(8 << 20), str(each)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    print(ran.stdout)
+    assert 0 < float(ran.stdout) < most

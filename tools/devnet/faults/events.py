@@ -1,0 +1,137 @@
+"""What a scenario lets happen once: signals, restarts, reorgs, a full disk, a clock that jumps."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.faults.clock import OwnClock
+from rollup_node.tools.devnet.faults.disk import SmallDisk
+from rollup_node.tools.faults.scenario import SHALLOW_REORG, Event
+
+WAIT_SECONDS = 110.0
+POLL_SECONDS = 0.5
+DEPOSITED = "0xb3813568d9991fc951961fcb4c784893574240a28925604d09fc577c55bb7c32"
+"""The topic of a deposit [DEP1]."""
+
+Call = Callable[..., Awaitable[Any]]
+"""Calls a method of a URL."""
+
+
+class Programs(Protocol):
+    """The programs of the network."""
+
+    l1: str
+    disk: SmallDisk | None
+    clock: OwnClock | None
+
+    @property
+    def fork_time(self) -> int | None:
+        """The L2 timestamp in seconds at which a fork activates that is not active at genesis, if there is one."""
+
+    def stopped(self, program: str) -> AbstractContextManager[None]:
+        """Kills a program, and starts it again at the end of the context."""
+
+    def node_pids(self, name: str) -> dict[str, int]:
+        """The process id of each role of a node, the supervisor included."""
+
+    def engine_data(self, name: str) -> Path:
+        """The directory in which the engine of a node keeps its chain."""
+
+
+class NoEvent(RuntimeError):
+    """An event cannot happen on this network; the text says why."""
+
+
+class EventCauses:
+    """Lets events happen to one node of a network."""
+
+    def __init__(self, network: Programs, node: str, call: Call) -> None:
+        self._network, self._node, self._call = network, node, call
+
+    async def cause(self, event: Event) -> None:
+        """Lets an event happen, and ends what it does after its time. Raises NoEvent."""
+        await asyncio.sleep(event.after)
+        if event.kill:
+            self._signal(event.kill, signal.SIGKILL)
+        if event.stop:
+            self._signal(event.stop, signal.SIGSTOP)
+            await asyncio.sleep(event.seconds)
+            self._signal(event.stop, signal.SIGCONT)
+        if event.reorg:
+            await self._reorg(event)
+        if event.back:
+            await self._call(self._network.l1, "dev_switchBack")
+        if event.restart:
+            with self._network.stopped(f"{self._node} {event.restart}"):
+                if event.lose:
+                    drop_last_blocks(self._network.engine_data(self._node), event.lose)
+                await asyncio.sleep(event.seconds)
+        if event.fill:
+            await self._fill(event)
+        if event.clock:
+            await self._set_clock(event)
+
+    def _signal(self, role: str, number: signal.Signals) -> None:
+        pid = self._pids().get(role)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _pids(self) -> dict[str, int]:
+        with suppress(OSError, ValueError):
+            return self._network.node_pids(self._node)
+        return {}
+
+    async def _reorg(self, event: Event) -> None:
+        """A deep one as soon as L1 has the blocks, and among them what is wanted."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while event.reorg > SHALLOW_REORG and (missing := await self._missing(event)):
+            if time.monotonic() > deadline:
+                raise NoEvent(f"no reorg of {event.reorg} blocks: {missing}")
+            await asyncio.sleep(POLL_SECONDS)
+        await self._call(self._network.l1, "dev_reorg", event.reorg)
+
+    async def _missing(self, event: Event) -> str:
+        """What the last blocks of L1 lack for a reorg; empty if nothing."""
+        head = int(await self._call(self._network.l1, "eth_blockNumber"), 16)
+        first = head - event.reorg + 1
+        if first < 2:
+            return f"L1 has only {head} blocks"
+        wanted = {"fromBlock": hex(first), "toBlock": hex(head), "topics": [DEPOSITED]}
+        if not await self._call(self._network.l1, "eth_getLogs", wanted):
+            return "there is no deposit among them"
+        if event.across:
+            times = [await self._time(number) for number in (first, head)]
+            if self._network.fork_time is None or not times[0] < self._network.fork_time <= times[1]:
+                return "no fork activates among them"
+        return ""
+
+    async def _time(self, number: int) -> int:
+        block = await self._call(self._network.l1, "eth_getBlockByNumber", hex(number), False)
+        return int(block["timestamp"], 16)
+
+    async def _fill(self, event: Event) -> None:
+        disk = self._network.disk
+        if disk is None:
+            raise NoEvent("the network has no small disk")
+        disk.fill(self._pids().values())
+        try:
+            await asyncio.sleep(event.seconds)
+        finally:
+            disk.free(self._pids().values())
+
+    async def _set_clock(self, event: Event) -> None:
+        clock = self._network.clock
+        if clock is None:
+            raise NoEvent("the network has no clock of its own")
+        clock.set(event.clock)
+        try:
+            await asyncio.sleep(event.seconds)
+        finally:
+            clock.set(0)
