@@ -1,5 +1,6 @@
 """`rollup-node history safedb`: the safe heads of a history in a node's database."""
 
+import os
 from collections.abc import Iterator, Sequence
 
 from rollup_node.node.commands.flags import FlagParser
@@ -22,39 +23,35 @@ DESCRIPTION = """Adds the safe heads of a history to the database of safe heads 
 those that it has. The history is verified first. A node with --safedb.path FILE then answers
 optimism_safeHeadAtL1Block for the L1 blocks of the history."""
 
+EPILOG = """--safedb.path and the options that choose the chain are those of the node: --network, or --rollup.config
+with --rollup.l1-chain-config."""
+
 
 def safedb(arguments: Sequence[str]) -> int:
     """Runs the command; 0 when the safe heads are in the file."""
-    parser = FlagParser("history safedb", DESCRIPTION)
+    parser = FlagParser("history safedb", DESCRIPTION, EPILOG)
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder of the history")
-    parser.add_argument("--safedb.path", required=True, dest="path", metavar="FILE", help="the node's database")
-    parser.add_argument("--network", metavar="NAME", help="the chain, if it is a built-in network")
-    parser.add_argument("--rollup.config", dest="rollup", metavar="FILE", help="the chain's rollup.json, otherwise")
-    flags = parser.parse_all(arguments)
-    chosen = _chain(flags.network, flags.rollup)
+    flags, rest = parser.parse_known_args(list(arguments))
+    values = parse_options([*rest, "--l1.beacon.ignore"], os.environ, parser.flags).values
+    path = values["safedb.path"]
+    if not path:
+        raise SetupError("name the node's database: --safedb.path FILE")
+    if not values["network"] and not values["rollup.config"]:
+        raise SetupError("name the chain: either --network NAME or --rollup.config FILE")
+    chosen = choose_chain(values, lambda text: None, lambda text: None)
     folder = history_folder(flags.out)
     run = folder.existing()
     past = _past(folder, run, chosen)
     try:
-        store = SafeHeadStore(flags.path, chosen.config, check=True)
+        store = SafeHeadStore(path, chosen.config, check=True)
         try:
             added = store.add_past(past, _entries(folder))
         finally:
             store.close()
     except StoreError as error:
         raise SetupError(str(error)) from None
-    print(
-        f"{added} safe heads of L1 blocks {past.before.l1_block.number} to {past.last} are in {shown(flags.path)} now"
-    )
+    print(f"{added} safe heads of L1 blocks {past.before.l1_block.number} to {past.last} are in {shown(path)} now")
     return 0
-
-
-def _chain(network: str | None, rollup: str | None) -> ChosenChain:
-    if (network is None) == (rollup is None):
-        raise SetupError("name the chain: either --network NAME or --rollup.config FILE")
-    words = ["--network", network] if network is not None else ["--rollup.config", str(rollup)]
-    values = parse_options([*words, "--l1.beacon.ignore"], {}).values
-    return choose_chain(values, lambda text: None, lambda text: None)
 
 
 def _past(folder: HistoryFolder, run: RunFile, chosen: ChosenChain) -> PastSafeHeads:

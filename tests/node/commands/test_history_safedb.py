@@ -78,6 +78,8 @@ def test_what_is_not_imported(folder: HistoryFolder, tmp_path: Path, capsys: pyt
         "name the chain: either --network NAME or --rollup.config FILE", [*_words(folder)[:4], *_words(folder)[-2:]]
     )
     refused("there is no history in", [*_words(folder)[:3], str(tmp_path / "nowhere"), *_words(folder)[4:]])
+    refused("unknown flag --frobnicate", [*_words(folder)[:4], "--frobnicate", *_words(folder)[4:]])
+    refused("name the node's database: --safedb.path FILE", [*_words(folder)[:-2], "--network", "op-sepolia"])
     row = folder.manifests()["range-000000000110"]
     forged(folder, row, l2_blocks=7)
     refused("is not proved: L1 blocks 110 to 119: 7 L2 blocks lead from 218 to 238: see history verify", _words(folder))
