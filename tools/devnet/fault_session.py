@@ -145,7 +145,7 @@ class FaultSession:
         for role, proxy in self._proxies.items():
             await proxy.set_plan(plans[role])
         causes = EventCauses(self._network, node, self._call)
-        events = asyncio.gather(*(causes.cause(event) for event in scenario.events))
+        events = asyncio.ensure_future(causes.cause_all(scenario.events))
         highest = 0
         try:
             end = began + scenario.seconds
