@@ -145,14 +145,15 @@ class FaultSession:
         for role, proxy in self._proxies.items():
             await proxy.set_plan(plans[role])
         causes = EventCauses(self._network, node, self._call)
-        events = asyncio.gather(*(causes.cause(event) for event in scenario.events))
+        events = asyncio.ensure_future(causes.cause_all(scenario.events))
         highest = 0
         try:
             end = began + scenario.seconds
             while not events.done() or time.monotonic() < end + self._longer(scenario, plans.values()):
                 await self._note_reasons(seen, node)
-                if Need.FINALITY in scenario.needs:
-                    highest = max(highest, (await self._safe_heads())[SEQUENCER])
+                if Need.FINALITY in scenario.needs and not events.done():
+                    highest = max(highest, *(await self._safe_heads()).values())
+                    end = time.monotonic() + scenario.seconds
                 await asyncio.sleep(POLL_SECONDS)
             await events
         except NoEvent as error:
@@ -168,6 +169,7 @@ class FaultSession:
                 found[VERIFIER] > highest and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target)
             ),
             scenario.recovers,
+            on_l1=is_reorged,
         )
         seen.recovered_after = None if recovered is None else time.monotonic() - ended
         if recovered is not None:
@@ -205,12 +207,15 @@ class FaultSession:
                     if reason not in seen.texts and len(seen.texts) < 1000:
                         seen.texts.append(reason)
 
-    async def _until(self, condition: Callable[[dict[str, int]], bool], seconds: float) -> dict[str, int] | None:
-        """The safe heads that meet the condition; None if they do not in time."""
+    async def _until(
+        self, condition: Callable[[dict[str, int]], bool], seconds: float, on_l1: bool = False
+    ) -> dict[str, int] | None:
+        """The safe heads that meet the condition, and have origins on L1's present branch if wanted; None if they do
+        not in time."""
         deadline = time.monotonic() + seconds
         while True:
             heads = await self._safe_heads()
-            if condition(heads):
+            if condition(heads) and (not on_l1 or await self._are_on_l1()):
                 return heads
             if time.monotonic() > deadline:
                 return None
@@ -224,6 +229,17 @@ class FaultSession:
                 status = await self._call(self._network.nodes[name], "optimism_syncStatus")
                 heads[name] = int(status["safe_l2"]["number"])
         return heads
+
+    async def _are_on_l1(self) -> bool:
+        """Whether the origin of each safe head is a block of L1's present branch."""
+        with suppress(EndpointError, RpcFailure, KeyError, TypeError):
+            for name in (SEQUENCER, VERIFIER):
+                origin = (await self._call(self._network.nodes[name], "optimism_syncStatus"))["safe_l2"]["l1origin"]
+                block = await self._call(self._network.l1, "eth_getBlockByNumber", hex(origin["number"]), False)
+                if block["hash"] != origin["hash"]:
+                    return False
+            return True
+        return False
 
     async def _difference(self, number: int) -> str | None:
         """What differs at a safe block, if anything."""

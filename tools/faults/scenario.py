@@ -128,11 +128,12 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens once, `after` seconds from the beginning: `kill` or `stop` (for `seconds`) a process of the node by
-    its role; `restart` the verifier's `engine`, which then lacks its last `lose` blocks, or its `node`; `reorg` so many
-    of L1's last blocks, as soon as there are that many, with a deposit among them if they are more than four, and the
-    activation of a fork if it is `across` one; go `back` to the branch before the last reorg; `fill` the verifier's
-    disk for `seconds`; set its clock ahead by `clock` seconds for `seconds`."""
+    """What happens once, `after` seconds from the beginning, or from the last deep reorg that is named before it:
+    `kill` or `stop` (for `seconds`) a process of the node by its role; `restart` the verifier's `engine`, which then
+    lacks its last `lose` blocks, or its `node`; `reorg` so many of L1's last blocks, as soon as there are that many,
+    with a deposit among them if they are more than four, and the activation of a fork if it is `across` one; go `back`
+    to the branch before the last reorg; `fill` the verifier's disk for `seconds`; set its clock ahead by `clock`
+    seconds for `seconds`."""
 
     kill: str = ""
     stop: str = ""

@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet.engine.journal import drop_last_blocks
 from rollup_node.tools.devnet.faults.clock import OwnClock
 from rollup_node.tools.devnet.faults.disk import SmallDisk
@@ -54,8 +55,27 @@ class EventCauses:
     def __init__(self, network: Programs, node: str, call: Call) -> None:
         self._network, self._node, self._call = network, node, call
 
+    async def cause_all(self, wanted: Sequence[Event]) -> None:
+        """Lets events happen, each at its time, and ends what they do. Raises NoEvent."""
+        causes, last = [], asyncio.Event()
+        last.set()
+        for event in wanted:
+            done = asyncio.Event()
+            causes.append(self._in_turn(event, last, done))
+            last = done if event.reorg > SHALLOW_REORG else last
+        await asyncio.gather(*causes)
+
+    async def _in_turn(self, event: Event, last: asyncio.Event, done: asyncio.Event) -> None:
+        await last.wait()
+        try:
+            await self.cause(event)
+        except (EndpointError, RpcFailure) as error:
+            raise NoEvent(f"an event is refused: {error}") from None
+        finally:
+            done.set()
+
     async def cause(self, event: Event) -> None:
-        """Lets an event happen, and ends what it does after its time. Raises NoEvent."""
+        """Lets one event happen, and ends what it does after its time. Raises NoEvent, EndpointError and RpcFailure."""
         await asyncio.sleep(event.after)
         if event.kill:
             self._signal(event.kill, signal.SIGKILL)

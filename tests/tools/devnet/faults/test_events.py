@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.io.jsonrpc import RpcFailure
 from rollup_node.tools.devnet.faults import events
 from rollup_node.tools.devnet.faults.clock import OwnClock
 from rollup_node.tools.devnet.faults.disk import SmallDisk
@@ -86,6 +87,21 @@ def test_a_deposit_and_a_fork_are_waited_for(network: Network) -> None:
     network.deposits = {150}
     network.cause(Event(reorg=64, across=True))
     assert network.head == 160 and network.calls == [("dev_reorg", 64)] * 2
+
+
+def test_what_follows_a_deep_reorg_waits_for_it(network: Network) -> None:
+    wanted = [Event(reorg=2, after=0.1), Event(reorg=64, after=0.05), Event(back=True), Event(reorg=3)]
+    asyncio.run(EventCauses(network, "verifier", network.call).cause_all(wanted))
+    assert network.calls == [("dev_reorg", 64), ("dev_switchBack",), ("dev_reorg", 3), ("dev_reorg", 2)]
+
+
+def test_an_event_that_is_refused(network: Network) -> None:
+    async def refuse(url: str, method: str, *params: Any) -> Any:
+        raise RpcFailure(-32602, "there was no reorg")
+
+    with pytest.raises(NoEvent, match=r"an event is refused: .*there was no reorg"):
+        asyncio.run(EventCauses(network, "verifier", refuse).cause_all([Event(back=True)]))
+    asyncio.run(EventCauses(network, "verifier", refuse).cause_all([]))
 
 
 @pytest.mark.parametrize(
