@@ -77,7 +77,7 @@ def _with(value: dict[str, Json], key: str, item: Json) -> dict[str, Json]:
 def _retyped(value: Json) -> Json:
     """A value of another type that is as plausible as can be."""
     if isinstance(value, str):
-        return int(value, 16) if value.startswith("0x") and len(value) < 18 else [value]
+        return int(value, 16) if value.startswith("0x") and 2 < len(value) < 18 else [value]
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int):

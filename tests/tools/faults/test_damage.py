@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.tools.faults.damage import damaged, damaged_batch, garbage
+from rollup_node.tools.faults.damage import _retyped, damaged, damaged_batch, garbage
 from rollup_node.tools.faults.scenario import Action, Fault, Role
 
 RESULT = {"hash": "0x1a", "transactions": [{"to": "0x01"}, {"to": "0x02"}], "number": 7, "none": None, "yes": True}
@@ -38,6 +38,7 @@ def after(action: Action, path: str = "", **fields: Any) -> Any:
         (Action.RETYPE, "none", {**RESULT, "none": {}}),
         (Action.RETYPE, "transactions", {**RESULT, "transactions": {"0": {"to": "0x01"}, "1": {"to": "0x02"}}}),
         (Action.RETYPE, "transactions.0", {**RESULT, "transactions": [[("to", "0x01")], {"to": "0x02"}]}),
+        (Action.RETYPE, "hash", {**RESULT, "hash": 0x1A}),
         (Action.FLIP, "hash", {**RESULT, "hash": "0x11"}),
         (Action.FLIP, "transactions.*.to", {**RESULT, "transactions": [{"to": "0x00"}, {"to": "0x01"}]}),
         (Action.FLIP, "number", RESULT),
@@ -88,3 +89,7 @@ JSON = st.recursive(
 def test_any_value_can_be_damaged(value: Any, action: Action, path: list[str]) -> None:
     fault = Fault(Role.L1, action, path=".".join(path), value=1)
     assert isinstance(damaged({"id": 1, "result": value}, fault), dict)
+
+
+def test_an_empty_byte_string_gets_another_type_too() -> None:
+    assert _retyped("0x") == ["0x"] and _retyped("0x10") == 16 and _retyped("text") == ["text"]
