@@ -62,10 +62,12 @@ class Network(Protocol):
 
 
 class Disturbed:
-    """Whether the sequencer or L1 is disturbed, and when the last action on either ended."""
+    """Whether the sequencer or L1 is disturbed, and when the last action on either ended; and which nodes join, which
+    have more time to recover and are waited for by nobody else."""
 
     def __init__(self) -> None:
         self.lanes: set[str] = set()
+        self.joining: set[str] = set()
         self.ended = float("-inf")
 
 
@@ -111,6 +113,8 @@ class Lane:
         before = self._processes()
         if self._central:
             self._disturbed.lanes.add(self._node)
+        if action.kind is Kind.JOIN:
+            self._disturbed.joining.add(self._node)
         try:
             problems += filter(None, [await self._act(action, before)])
             ended = _now()
@@ -119,6 +123,7 @@ class Lane:
             recovery, problem = await self._recovery(action, before, ended)
         finally:
             self._disturbed.lanes.discard(self._node)
+            self._disturbed.joining.discard(self._node)
         self._last = before
         if recovery is None:
             problems.append(problem)
@@ -217,9 +222,13 @@ class Lane:
                 return None, f"no recovery within {bound:.0f} s: {missing}"
             await asyncio.sleep(POLL_SECONDS)
 
+    @property
+    def _settled(self) -> list[str]:
+        return [node for node in self._network.nodes if node not in self._disturbed.joining]
+
     def _missing(self, action: Action, before: Mapping[str, Process], target: int) -> str:
         """What is missing to the recovery; empty for nothing."""
-        for node in self._network.nodes if self._node == L1 else (self._node,):
+        for node in self._settled if self._node == L1 else (self._node,):
             safe = self._network.safe(node)
             if safe is None or safe <= target:
                 return f"the safe head of {node} is {safe}, wanted is more than {target}"

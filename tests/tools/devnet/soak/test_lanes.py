@@ -74,6 +74,23 @@ def test_a_node_that_does_not_recover() -> None:
     assert found.recovery is None and "no recovery within 60 s" in found.problem
 
 
+def test_who_joins_is_waited_for_by_its_own_lane_alone() -> None:
+    async def scenario() -> list[Done]:
+        network, disturbed, found = SoakNetwork(*NODES), Disturbed(), list[Done]()
+        network.stuck.add("verifier")
+        actions = {"verifier": Action(Kind.JOIN, 4.0), L1: Action(Kind.REORG, PAUSE, amount=1)}
+        lanes = (
+            Lane(network, node, iter([action]), disturbed, found.append, asyncio.Event())
+            for node, action in actions.items()
+        )
+        await asyncio.gather(*(lane.run() for lane in lanes))
+        assert disturbed.joining == set()
+        return found
+
+    reorg, join = virtual_time.run(scenario())
+    assert reorg.problem == "" and join.problem.startswith("no recovery within ")
+
+
 def test_a_process_that_is_not_replaced() -> None:
     network = SoakNetwork(*NODES)
     network.broken.add("verifier")
