@@ -44,13 +44,6 @@ seconds = 2
 dies = ["derivation"]
 
 [[scenario]]
-name = "the-signer-is-lost-and-the-disk-is-full"
-faults = [{ on = "signer", do = "status", status = 503 }]
-events = [{ fill = true, seconds = 1.5 }]
-seconds = 2
-names = "HTTP status 503"
-
-[[scenario]]
 name = "not-named"
 faults = [{ on = "l1", do = "delay", seconds = 0.01 }]
 seconds = 1

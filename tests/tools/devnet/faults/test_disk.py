@@ -57,9 +57,8 @@ def test_files_that_may_not_grow(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as writer:
         assert writer.stdin is not None and writer.stdout is not None
         found = []
-        for change in (None, small.fill, small.free):
-            if change is not None:
-                change([writer.pid])
+        for change in (small.free, small.fill, small.free):
+            change([writer.pid])
             writer.stdin.write("go\n")
             found.append(writer.stdout.readline().strip())
         writer.stdin.close()
