@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 import aiohttp
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.lasting_conditions import EVERY_SECONDS
 from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent, Programs
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
@@ -74,6 +75,7 @@ class FaultSession:
         self._proxies: dict[Role, FaultProxy] = {}
         self._task: asyncio.Task[None] | None = None
         self._clients: dict[str, JsonRpcClient] = {}
+        self._recent: dict[str, list[tuple[float, list[str]]]] = {}
         self.verdicts: list[Verdict] = []
         self.done = asyncio.Event()
 
@@ -182,7 +184,16 @@ class FaultSession:
         seen.memory_mb = sum(_memory(pid) for pid in after.values())
         lines = _read(log, offset)
         seen.lines, seen.texts = len(lines), [*lines, *seen.texts]
+        seen.earlier = self._of_the_last_minute(node, began, lines)
         return seen
+
+    def _of_the_last_minute(self, node: str, began: float, lines: list[str]) -> list[str]:
+        """The lines of the scenarios that ended within a minute before this one began; adds those of this one."""
+        recent = self._recent.setdefault(node, [])
+        recent[:] = [(ended, earlier) for ended, earlier in recent if ended > began - EVERY_SECONDS]
+        found = [line for _, earlier in recent for line in earlier]
+        recent.append((time.monotonic(), lines))
+        return found
 
     @staticmethod
     def _longer(scenario: Scenario, plans: Iterable[FaultPlan]) -> float:

@@ -17,11 +17,13 @@ most of one."""
 @dataclass
 class Observation:
     """What was seen of the node in a scenario. `texts` are the new lines of its log and the reasons of `/readyz`,
-    `lines` the number of the former, `ended` the roles whose process is another one than before, `memory_mb` the
+    `earlier` the lines of the minute before, in which a condition that comes back is not logged again [LOG19],
+    `lines` the number of the new lines, `ended` the roles whose process is another one than before, `memory_mb` the
     proportional memory of its processes, `cores` their CPU seconds a second. `recovered_after` is in seconds, None if
     it did not recover; `applied` counts requests that met a fault; `problems` are the events that could not happen."""
 
     texts: list[str] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
     lines: int = 0
     ended: tuple[str, ...] = ()
     memory_mb: float = 0.0
@@ -49,7 +51,8 @@ class Verdict:
 
 def evaluate(scenario: Scenario, seen: Observation) -> Verdict:
     """The verdict on what was seen."""
-    named = next((text for text in seen.texts if scenario.names and re.search(scenario.names, text)), "")
+    texts = (*seen.texts, *seen.earlier) if scenario.names else ()
+    named = next((text for text in texts if re.search(scenario.names, text)), "")
     return Verdict(scenario, tuple(_problems(scenario, seen, named)), named, seen)
 
 

@@ -24,6 +24,12 @@ def test_a_scenario_that_passed() -> None:
     assert summary(verdict)["passed"] is True and summary(verdict)["recovered_after_s"] == 1.5
 
 
+def test_a_condition_that_was_logged_in_the_minute_before_is_named() -> None:
+    verdict = evaluate(SCENARIO, seen(texts=["nothing"], earlier=["t=4 L1 is lost"], ended=("l1",)))
+    assert verdict.passed and verdict.named == "t=4 L1 is lost"
+    assert evaluate(SCENARIO, seen(texts=["t=9 L1 is lost"], earlier=["t=4 L1 is lost"])).named == "t=9 L1 is lost"
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
