@@ -1,6 +1,6 @@
-"""Measures `history run` over a prepared course: one worker against `replay`, W workers against one, Parquet against
-JSON lines, and the memory of a worker. Each range takes two seconds of CPU to start and is read from some 80 L1 blocks
-before it, so that short courses miss the targets.
+"""Measures `history run` over a prepared course: one worker against `replay`, W workers on W cores against one on one
+core (beside the servers, which run on all), Parquet against JSON lines, and the memory of a worker. Each range takes
+two seconds of CPU to start and is read from some 80 L1 blocks before it, so that short courses miss the targets.
 
     python -m rollup_node.tools.bench.race.history --workers 2
     python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200
@@ -8,6 +8,7 @@ before it, so that short courses miss the targets.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -82,8 +83,10 @@ def measured(course: Course, folder: Path, workers: int) -> list[Figure]:
     lines = history(course, folder / "lines", whole, 1, "--jsonl")
     parquet = history(course, folder / "parquet", whole, 1)
     part = -(-whole // workers)
-    one = history(course, folder / "one", part, 1)
-    many = history(course, folder / "many", part, workers)
+    with on_cores(1):
+        one = history(course, folder / "one", part, 1)
+    with on_cores(workers):
+        many = history(course, folder / "many", part, workers)
     in_ranges = sum(
         json.loads(path.read_text())["seconds"] for path in (folder / "one" / "manifest").glob("range-*.json")
     )
@@ -93,9 +96,25 @@ def measured(course: Course, folder: Path, workers: int) -> list[Figure]:
         Figure("of replay's rate", "", (replay.seconds / parquet.seconds,), floor=REPLAY_SHARE),
         Figure("Parquet over JSON lines", "of the time", (parquet.seconds / lines.seconds - 1,), bound=OVERHEAD),
         Figure("outside of ranges", "of the time", (1 - in_ranges / one.seconds,)),
-        Figure(f"{workers} workers over one", "times", (one.seconds / many.seconds,), floor=WORKER_SHARE * workers),
+        Figure(
+            f"{workers} workers on {workers} cores over one on one",
+            "times",
+            (one.seconds / many.seconds,),
+            floor=WORKER_SHARE * workers,
+        ),
         Figure("memory of one worker", "MiB", (parquet.memory,), bound=WORKER_MB),
     ]
+
+
+@contextmanager
+def on_cores(count: int) -> Iterator[None]:
+    """What is started within runs on so many cores, or on all that there are: a worker's processes would use more."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def history(course: Course, out: Path, size: int, workers: int, *more: str) -> Run:

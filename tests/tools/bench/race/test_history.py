@@ -1,6 +1,7 @@
 """The benchmark of histories runs the commands that it says, and reckons right."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from rollup_node.tools.bench.race import history
 from rollup_node.tools.bench.race.course_files import CourseFacts
 from rollup_node.tools.bench.race.course_size import CourseSize
-from rollup_node.tools.bench.race.history import Course, Run, measured
+from rollup_node.tools.bench.race.history import Course, Run, measured, on_cores
 
 FACTS = CourseFacts(CourseSize(), 1000, ["0x"] * 101, ["0x"] * 601, 0, 12, {}, "")
 
@@ -34,7 +35,7 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
         "of replay's rate": 0.962,
         "Parquet over JSON lines": 0.04,
         "outside of ranges": 0.1,
-        "2 workers over one": 2.0,
+        "2 workers on 2 cores over one on one": 2.0,
         "memory of one worker": 250.0,
     }
     assert not any(figure.is_missed for figure in figures.values())
@@ -46,3 +47,10 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_command_that_fails_ends_it() -> None:
     with pytest.raises(subprocess.CalledProcessError):
         history.run_command("history", "nonsense")
+
+
+def test_what_is_started_runs_on_so_many_cores() -> None:
+    before = os.sched_getaffinity(0)
+    with on_cores(1):
+        assert os.sched_getaffinity(0) == {min(before)}
+    assert os.sched_getaffinity(0) == before
