@@ -90,9 +90,9 @@ def test_a_deposit_and_a_fork_are_waited_for(network: Network) -> None:
 
 
 def test_what_follows_a_deep_reorg_waits_for_it(network: Network) -> None:
-    wanted = [Event(reorg=2, after=0.1), Event(reorg=64, after=0.05), Event(back=True), Event(reorg=3)]
+    wanted = [Event(reorg=2), Event(reorg=64, after=0.1), Event(back=True), Event(reorg=3)]
     asyncio.run(EventCauses(network, "verifier", network.call).cause_all(wanted))
-    assert network.calls == [("dev_reorg", 64), ("dev_switchBack",), ("dev_reorg", 3), ("dev_reorg", 2)]
+    assert network.calls == [("dev_reorg", 2), ("dev_reorg", 64), ("dev_switchBack",), ("dev_reorg", 3)]
 
 
 def test_an_event_that_is_refused(network: Network) -> None:
