@@ -1,6 +1,8 @@
 """Measures `history run` over a prepared course: one worker against `replay`, W workers on W cores against one on one
-core (beside the servers, which run on all), Parquet against JSON lines, and the memory of a worker. Each range takes
-two seconds of CPU to start and is read from some 80 L1 blocks before it, so that short courses miss the targets.
+core, Parquet against JSON lines, and the memory of a worker. All but the first two read L1 from an archive folder, so
+that no server takes a part of the cores. The cores of a virtual machine may share one physical core: what W plain loops
+on W cores do of one stands beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1
+blocks before it, so that short courses miss the targets.
 
     python -m rollup_node.tools.bench.race.history --workers 2
     python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200
@@ -33,6 +35,7 @@ WORKER_MB = 300.0
 SAMPLE_SECONDS = 0.5
 WARMUP = 40
 """L1 blocks: more than those of a channel of the course."""
+PLAIN_LOOP = "for number in range(40_000_000): pass"
 PER_L1_BLOCK = CourseSize().l2_blocks / CourseSize().l1_blocks
 
 
@@ -56,12 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--course", type=Path, help="the folder of the prepared course; not given: a temporary one")
     parser.add_argument("--l1-blocks", type=int, default=CourseSize().l1_blocks, help="of the course")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3, help="of the runs that are compared")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     with tempfile.TemporaryDirectory(prefix="history-bench-") as temporary:
         folder = given.course or Path(temporary) / "course"
         size = CourseSize(l1_blocks=given.l1_blocks, l2_blocks=int(given.l1_blocks * PER_L1_BLOCK))
         with served(folder, size) as course:
-            figures = measured(course, Path(temporary), given.workers)
+            figures = measured(course, Path(temporary), given.workers, given.repeats)
     return show("History", figures)
 
 
@@ -75,35 +79,57 @@ def served(folder: Path, size: CourseSize) -> Iterator[Course]:
         yield Course(facts, (*options, "--rollup.config", str(folder / "rollup.json"), "--timeout", "60s"))
 
 
-def measured(course: Course, folder: Path, workers: int) -> list[Figure]:
-    """The figures of a course. Raises subprocess.CalledProcessError where a command fails."""
+def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[Figure]:
+    """The figures of a course; runs that are compared take turns. Raises subprocess.CalledProcessError where a command
+    fails."""
     blocks = len(course.facts.l2_hashes) - 1
-    replay = run_command("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json")
     whole = course.facts.l1_head - course.facts.l1_genesis
-    lines = history(course, folder / "lines", whole, 1, "--jsonl")
-    parquet = history(course, folder / "parquet", whole, 1)
     part = -(-whole // workers)
-    with on_cores(1):
-        one = history(course, folder / "one", part, 1)
-    with on_cores(workers):
-        many = history(course, folder / "many", part, workers)
-    in_ranges = sum(
-        json.loads(path.read_text())["seconds"] for path in (folder / "one" / "manifest").glob("range-*.json")
-    )
+    archive = ("--archive", str(folder / "archive"))
+    replay = run_command("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json")
+    first = history(course, folder / "first", whole, 1, *archive)
+    overheads, outside, speedups, ceilings = [], [], [], []
+    for turn in range(repeats):
+        lines = history(course, folder / f"lines-{turn}", whole, 1, "--jsonl", *archive)
+        parquet = history(course, folder / f"parquet-{turn}", whole, 1, *archive)
+        with on_cores(1):
+            one = history(course, folder / f"one-{turn}", part, 1, *archive)
+            loop = plain_loops(1)
+        with on_cores(workers):
+            many = history(course, folder / f"many-{turn}", part, workers, *archive)
+            loops = plain_loops(workers)
+        overheads.append(parquet.seconds / lines.seconds - 1)
+        outside.append(1 - seconds_in_ranges(folder / f"one-{turn}") / one.seconds)
+        speedups.append(one.seconds / many.seconds)
+        ceilings.append(workers * loop / loops)
+    of_ceiling = tuple(speedup / ceiling for speedup, ceiling in zip(speedups, ceilings, strict=True))
+    cores = f"{workers} workers on {workers} cores over one on one"
     return [
         Figure("replay", "L2 blocks/s", (blocks / replay.seconds,)),
-        Figure("one worker, one range", "L2 blocks/s", (blocks / parquet.seconds,)),
-        Figure("of replay's rate", "", (replay.seconds / parquet.seconds,), floor=REPLAY_SHARE),
-        Figure("Parquet over JSON lines", "of the time", (parquet.seconds / lines.seconds - 1,), bound=OVERHEAD),
-        Figure("outside of ranges", "of the time", (1 - in_ranges / one.seconds,)),
-        Figure(
-            f"{workers} workers on {workers} cores over one on one",
-            "times",
-            (one.seconds / many.seconds,),
-            floor=WORKER_SHARE * workers,
-        ),
-        Figure("memory of one worker", "MiB", (parquet.memory,), bound=WORKER_MB),
+        Figure("one worker, one range", "L2 blocks/s", (blocks / first.seconds,)),
+        Figure("of replay's rate", "", (replay.seconds / first.seconds,), floor=REPLAY_SHARE),
+        Figure("Parquet over JSON lines", "of the time", tuple(overheads), bound=OVERHEAD),
+        Figure("outside of ranges", "of the time", tuple(outside)),
+        Figure(cores, "times", tuple(speedups), floor=WORKER_SHARE * workers),
+        Figure(f"{workers} plain loops on {workers} cores over one on one", "times", tuple(ceilings)),
+        Figure("the first of the second", "", of_ceiling, floor=WORKER_SHARE),
+        Figure("memory of one worker", "MiB", (first.memory,), bound=WORKER_MB),
     ]
+
+
+def seconds_in_ranges(out: Path) -> float:
+    """The seconds that the ranges of a history took, by their manifests."""
+    return float(sum(json.loads(path.read_text())["seconds"] for path in (out / "manifest").glob("range-*.json")))
+
+
+def plain_loops(count: int) -> float:
+    """Seconds in which so many processes at the same time each run a loop of pure Python."""
+    began = time.monotonic()
+    processes = [subprocess.Popen([sys.executable, "-S", "-c", PLAIN_LOOP]) for _ in range(count)]
+    for process in processes:
+        if process.wait():
+            raise subprocess.CalledProcessError(process.returncode, process.args)
+    return time.monotonic() - began
 
 
 @contextmanager

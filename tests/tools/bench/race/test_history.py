@@ -25,23 +25,42 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
         out = Path(words[words.index("--out") + 1])
         (out / "manifest").mkdir(parents=True)
         (out / "manifest" / "range-1.json").write_text(json.dumps({"seconds": 18.0}))
-        return Run({"lines": 10.0, "parquet": 10.4, "one": 20.0, "many": 10.0}[out.name], 250.0)
+        seconds = {"first": 10.4, "lines": 10.0, "parquet": 10.4, "one": 20.0, "many": 12.5}
+        return Run(seconds[out.name.partition("-")[0]], 250.0)
 
     monkeypatch.setattr(history, "run_command", run)
-    figures = {figure.name: figure for figure in measured(Course(FACTS, ("--l1", "x")), tmp_path, 2)}
+    monkeypatch.setattr(history, "plain_loops", {1: 4.0, 2: 5.0}.__getitem__)
+    figures = {figure.name: figure for figure in measured(Course(FACTS, ("--l1", "x")), tmp_path, 2, 2)}
     assert {name: round(figure.median, 3) for name, figure in figures.items()} == {
         "replay": 60.0,
         "one worker, one range": 57.692,
         "of replay's rate": 0.962,
         "Parquet over JSON lines": 0.04,
         "outside of ranges": 0.1,
-        "2 workers on 2 cores over one on one": 2.0,
+        "2 workers on 2 cores over one on one": 1.6,
+        "2 plain loops on 2 cores over one on one": 1.6,
+        "the first of the second": 1.0,
         "memory of one worker": 250.0,
     }
-    assert not any(figure.is_missed for figure in figures.values())
+    assert [name for name, figure in figures.items() if figure.is_missed] == ["2 workers on 2 cores over one on one"]
+    assert {len(figures[name].runs) for name in ("Parquet over JSON lines", "the first of the second")} == {2}
     sizes = [words[words.index("--range-size") + 1] for words in runs[1:]]
     workers = [words[words.index("--workers") + 1] for words in runs[1:]]
-    assert (sizes, workers) == (["100", "100", "50", "50"], ["1", "1", "1", "2"])
+    assert sizes == ["100", *(("100", "100", "50", "50") * 2)]
+    assert workers == ["1", *(("1", "1", "1", "2") * 2)]
+    assert len({words[words.index("--archive") + 1] for words in runs[1:]}) == 1
+
+
+def test_plain_loops_run_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = "open(os.path.join(folder, str(os.getpid())), 'w')\nwhile len(os.listdir(folder)) < 3: time.sleep(0.01)"
+    monkeypatch.setattr(history, "PLAIN_LOOP", f"import os, time\nfolder = {str(tmp_path)!r}\n{wait}")
+    assert history.plain_loops(3) > 0
+
+
+def test_a_plain_loop_that_fails_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "PLAIN_LOOP", "raise SystemExit(3)")
+    with pytest.raises(subprocess.CalledProcessError):
+        history.plain_loops(1)
 
 
 def test_a_command_that_fails_ends_it() -> None:
