@@ -14,6 +14,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
+from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
 
 CAPABILITIES = "engine_exchangeCapabilities"
@@ -46,10 +47,7 @@ def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
     """A client whose every request has a new token."""
 
     def token() -> Mapping[str, str]:
-        import jwt
-
-        encoded = jwt.encode({"iat": int(time.time())}, secret, algorithm="HS256")
-        return {"Authorization": f"Bearer {encoded}"}
+        return {"Authorization": authorization(secret, time.time())}
 
     return JsonRpcClient(url, timeout=timeout, headers=token)
 

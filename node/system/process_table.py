@@ -71,11 +71,11 @@ MAX_TASK_CPU = 120.0
 SECP256K1 = "rollup_node.stages.protocol.secp256k1"
 
 PROCESSES: tuple[ProcessTemplate, ...] = (
-    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", "aiohttp", SECP256K1)),
+    ProcessTemplate("l1", preload=("zmq", "msgspec", "orjson", SECP256K1)),
     ProcessTemplate("blobs", preload=("aiohttp",), optional=True),
     ProcessTemplate("derivation", preload=("brotlicffi",), optional=True),
     ProcessTemplate("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True, optional=True),
-    ProcessTemplate("engine", preload=("aiohttp", "jwt", "sqlite3")),
+    ProcessTemplate("engine", preload=("aiohttp", "sqlite3")),
     ProcessTemplate("p2p", preload=("cryptography", SECP256K1, "cramjam", "sqlite3"), optional=True),
     ProcessTemplate("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )

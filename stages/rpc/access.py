@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from rollup_node.stages.rpc.jwt_token import token_error
+from rollup_node.stages.protocol.jwt_token import token_error
 
 ANY = "*"
 

@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jwt
 from web3 import AsyncHTTPProvider, AsyncWeb3, HTTPProvider, Web3
 from web3.module import Module
 
+from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.tools.client.async_modules import AsyncAdmin, AsyncOpp2p, AsyncOptimism
 from rollup_node.tools.client.modules import Admin, Opp2p, Optimism
 
@@ -66,4 +66,4 @@ class _AsyncProvider(AsyncHTTPProvider):
 def _token(secret: bytes | None) -> Mapping[str, str]:
     if secret is None:
         return {}
-    return {"Authorization": f"Bearer {jwt.encode({'iat': int(time.time())}, secret, algorithm='HS256')}"}
+    return {"Authorization": authorization(secret, time.time())}

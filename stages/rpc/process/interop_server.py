@@ -15,6 +15,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DECISIONS
+from rollup_node.stages.protocol.jwt_token import token_error
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import (
     VALUE_BYTES,
@@ -27,7 +28,6 @@ from rollup_node.stages.rpc.jsonrpc import (
     parse_body,
     success_response,
 )
-from rollup_node.stages.rpc.jwt_token import token_error
 from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange

@@ -11,6 +11,7 @@ from aiohttp import web
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS
+from rollup_node.stages.protocol.jwt_token import token_error
 from rollup_node.stages.rpc.jsonrpc import (
     JsonRpcError,
     JsonRpcRequest,
@@ -20,7 +21,6 @@ from rollup_node.stages.rpc.jsonrpc import (
     parse_body,
     success_response,
 )
-from rollup_node.stages.rpc.jwt_token import token_error
 
 log = get_logger("jsonrpc")
 

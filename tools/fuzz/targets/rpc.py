@@ -8,9 +8,9 @@ import orjson
 
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.jwt_token import token_error
 from rollup_node.stages.rpc import parameters
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, count_values, parse_body
-from rollup_node.stages.rpc.jwt_token import token_error
 from rollup_node.stages.rpc.process.methods import METHODS
 from rollup_node.tools.fuzz.targets.chain_seeds import payload
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of

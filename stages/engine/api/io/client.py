@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import jwt
 import msgspec
 import orjson
 
@@ -39,6 +38,7 @@ from rollup_node.stages.protocol.engine_json import PayloadError, encode_attribu
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
@@ -68,8 +68,7 @@ class Token:
         """The Authorization header."""
         now = time.time()
         if not 0 <= now - self._made_at < TOKEN_SECONDS:
-            token = jwt.encode({"iat": int(now)}, self._secret, algorithm="HS256")
-            self._headers = {"Authorization": f"Bearer {token}"}
+            self._headers = {"Authorization": authorization(self._secret, now)}
             self._made_at = now
         return self._headers
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.rpc.jwt_token import MAX_AGE, token_error
+from rollup_node.stages.protocol.jwt_token import MAX_AGE, authorization, token_error
 
 SECRET = bytes(range(32))
 NOW = 1_700_000_000
@@ -39,6 +39,14 @@ def test_fresh_tokens_of_the_secret_pass() -> None:
 )
 def test_other_headers_are_rejected(header: str, reason: str) -> None:
     assert token_error(header, SECRET, NOW) == reason
+
+
+@given(st.binary(min_size=32, max_size=32), st.floats(0, 1 << 40))
+def test_our_tokens_are_those_of_another_implementation(secret: bytes, now: float) -> None:
+    header = authorization(secret, now)
+    assert token_error(header, secret, now) is None
+    claims = jwt.decode(header.removeprefix("Bearer "), secret, algorithms=["HS256"], options={"verify_iat": False})
+    assert claims == {"iat": int(now)}
 
 
 @given(st.text(max_size=60))
