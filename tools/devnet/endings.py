@@ -23,18 +23,23 @@ FAILURES = (
     NoRecovery,
     EndpointError,
     RpcFailure,
+    OSError,
 )
+
+
+def failure_text(error: Exception) -> str:
+    """One of FAILURES in words."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    return str(error)
 
 
 def exit_code(command: Callable[[], int]) -> int:
     """The exit code of a command, whose failure is printed as one line."""
     try:
         return command()
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"error: {place}{error.strerror or error}", file=sys.stderr)
     except FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {failure_text(error)}", file=sys.stderr)
     except KeyboardInterrupt:
         print("interrupted before the output roots were compared", file=sys.stderr)
         return ExitCode.INTERRUPTED

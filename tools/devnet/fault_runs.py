@@ -22,19 +22,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollup_node.tools.devnet.endings import exit_code
+from rollup_node.tools.devnet.endings import FAILURES, exit_code, failure_text
 from rollup_node.tools.devnet.environment import commit_of_checkout, machine_text
 from rollup_node.tools.devnet.network import clear
 from rollup_node.tools.devnet.page import PageError, with_table
 from rollup_node.tools.devnet.run import data_directory, run
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
 from rollup_node.tools.devnet.view import choose
-from rollup_node.tools.faults.results import ResultsError, parse_run, results_table
+from rollup_node.tools.faults.results import ResultsError, parse_run, results_table, roots_text
 from rollup_node.tools.faults.scenario import Need, Scenario, parse_scenarios, select
 from rollup_node.tools.faults.verdict import Verdict, summary, table
 
 TABLE = "scenarios"
 SCENARIOS = Path(__file__).parents[1] / "faults" / "scenarios.toml"
+
+
+@dataclasses.dataclass
+class Results:
+    """What a run has found so far: verdicts, and for each network whether its nodes have the same output roots, None
+    where it has not come to the comparison."""
+
+    verdicts: list[Verdict] = dataclasses.field(default_factory=list)
+    are_compared: list[bool | None] = dataclasses.field(default_factory=list)
+
+    @property
+    def are_equal(self) -> bool | None:
+        """Whether the output roots of all networks are equal, None if they do not differ and some were not compared."""
+        if False in self.are_compared:
+            return False
+        return None if None in self.are_compared else True
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,22 +71,19 @@ def _list(given: argparse.Namespace) -> int:
 def _run(given: argparse.Namespace) -> int:
     started, chosen = time.monotonic(), _scenarios(given)
     skipped = {each.name: reason for each in chosen if (reason := unmet(each)) is not None}
-    verdicts, are_equal = _run_networks(given, [each for each in chosen if each.name not in skipped], started)
-    if given.json:
-        print(json.dumps(_as_json(verdicts, are_equal, skipped, given.seed, time.monotonic() - started)))
-    else:
-        _print(verdicts, given.seed)
-        for name, reason in skipped.items():
-            print(f"skipped {name}: {reason}")
-        print("output roots equal" if are_equal else "output roots DIFFER")
-    return 0 if are_equal and all(each.passed for each in verdicts) else 1
+    results = Results()
+    try:
+        _run_networks(given, [each for each in chosen if each.name not in skipped], started, results)
+    except BaseException:
+        if results.are_compared:
+            _show(given, results, skipped, started)
+        raise
+    _show(given, results, skipped, started)
+    return 0 if results.are_equal and all(each.passed for each in results.verdicts) else 1
 
 
-def _run_networks(
-    given: argparse.Namespace, scenarios: Sequence[Scenario], started: float
-) -> tuple[list[Verdict], bool]:
-    """Runs the scenarios on one network after the other; their verdicts, and whether all output roots are equal."""
-    verdicts, are_equal = list[Verdict](), True
+def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], started: float, results: Results) -> None:
+    """Runs the scenarios on one network after the other; a network that ends by an error ends none of the others."""
     settings = parse(["--data-dir", str(given.data_dir)] if given.data_dir else [])
     settings = dataclasses.replace(settings, seed=given.seed, json=given.json)
     with data_directory(settings.data_dir) as root:
@@ -81,10 +94,15 @@ def _run_networks(
             seconds = 60 * given.minutes * _seconds(group) / _seconds(scenarios) if given.minutes else None
             network = with_scenarios(settings, _order(group, given.seed, seconds))
             network = dataclasses.replace(network, scenario_seconds=seconds)
-            result = asyncio.run(run(network, folder, choose(given.json, None), started))
-            verdicts += result.verdicts
-            are_equal = are_equal and result.output_roots_equal
-    return verdicts, are_equal
+            results.are_compared.append(None)
+            try:
+                view = choose(given.json, None)
+                result = asyncio.run(run(network, folder, view, started, results.verdicts.append))
+            except FAILURES as error:
+                place = f"the network with {', '.join(needs)}" if needs else "the network"
+                print(f"error: {place} ended: {failure_text(error)}", file=sys.stderr)
+            else:
+                results.are_compared[-1] = result.output_roots_equal
 
 
 def by_network(scenarios: Sequence[Scenario]) -> list[tuple[tuple[str, ...], tuple[Scenario, ...]]]:
@@ -99,12 +117,20 @@ def _seconds(scenarios: Sequence[Scenario]) -> float:
     return sum(each.seconds for each in scenarios)
 
 
-def _as_json(
-    verdicts: Sequence[Verdict], are_equal: bool, skipped: Mapping[str, str], seed: int, seconds: float
-) -> dict[str, Any]:
+def _show(given: argparse.Namespace, results: Results, skipped: Mapping[str, str], started: float) -> None:
+    if given.json:
+        print(json.dumps(_as_json(results, skipped, given.seed, time.monotonic() - started)), flush=True)
+        return
+    _print(results.verdicts, given.seed)
+    for name, reason in skipped.items():
+        print(f"skipped {name}: {reason}")
+    print(f"output roots {roots_text(results.are_equal)}")
+
+
+def _as_json(results: Results, skipped: Mapping[str, str], seed: int, seconds: float) -> dict[str, Any]:
     place = {"commit": commit_of_checkout(), "machine": machine_text(), "load": round(os.getloadavg()[2], 2)}
-    found = {"seed": seed, "equal": are_equal, "minutes": round(seconds / 60, 1), **place, "skipped": skipped}
-    return {**found, "scenarios": [*map(summary, verdicts)]}
+    found = {"seed": seed, "equal": results.are_equal, "minutes": round(seconds / 60, 1), **place, "skipped": skipped}
+    return {**found, "scenarios": [*map(summary, results.verdicts)]}
 
 
 def _table(given: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ class Network(Programs, Protocol):
 
 class FaultSession:
     """Runs the scenarios one after another until all are done, or until `seconds` have passed. Without scenarios it
-    does nothing. `done` is set at the end, `verdicts` are those so far."""
+    does nothing. `done` is set at the end, `verdicts` are those so far, each of which `on_verdict` takes too."""
 
     def __init__(
         self,
@@ -69,9 +69,10 @@ class FaultSession:
         seed: int,
         say: Callable[[str], None],
         seconds: float | None = None,
+        on_verdict: Callable[[Verdict], None] | None = None,
     ) -> None:
         self._network, self._scenarios, self._seed, self._say = network, tuple(scenarios), seed, say
-        self._seconds = seconds
+        self._seconds, self._on_verdict = seconds, on_verdict
         self._proxies: dict[Role, FaultProxy] = {}
         self._task: asyncio.Task[None] | None = None
         self._clients: dict[str, JsonRpcClient] = {}
@@ -133,6 +134,8 @@ class FaultSession:
             self._say(f"fault: {scenario.name}")
             verdict = evaluate(scenario, await self._observe(scenario))
             self.verdicts.append(verdict)
+            if self._on_verdict is not None:
+                self._on_verdict(verdict)
             for problem in verdict.problems:
                 self._say(f"fault: {scenario.name}: {problem}")
         self.done.set()

@@ -108,15 +108,24 @@ def _disk(settings: DevnetSettings, root: Path) -> AbstractContextManager[SmallD
     return small_disk(root / DISK) if settings.small_disk else contextlib.nullcontext()
 
 
-async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> RunResult:
+async def run(
+    settings: DevnetSettings,
+    root: Path,
+    view: View,
+    started: float,
+    on_verdict: Callable[[Verdict], None] | None = None,
+) -> RunResult:
     """Runs a network with its files in `root` until its end and compares the output roots.
 
-    `started` is the monotonic time of the command. Raises ProgramExited, StartFailed, PortInUse or NoProgress, and
-    KeyboardInterrupt after a signal during the start or a second signal."""
+    `started` is the monotonic time of the command; `on_verdict` takes each verdict at the end of its scenario. Raises
+    ProgramExited, StartFailed, PortInUse or NoProgress, and KeyboardInterrupt after a signal during the start or a
+    second signal."""
     with ports.reserved(settings.base_port, settings.nodes) as reserved, _disk(settings, root) as disk:
         files = NetworkFiles(root, {} if disk is None else {VERIFIER: disk.folder})
         network = NetworkPrograms(settings, files, reserved, disk)
-        session = FaultSession(network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds)
+        session = FaultSession(
+            network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds, on_verdict
+        )
         async with session:
             return await _run(network, session, settings, view, started)
 

@@ -21,11 +21,11 @@ class ScenarioResult(msgspec.Struct, frozen=True):
 
 
 class ScenarioRun(msgspec.Struct, frozen=True):
-    """One run. `equal` says whether all nodes have the same output roots at its end; `load` is the machine's mean load
-    over its last 15 minutes."""
+    """One run. `equal` says whether all nodes have the same output roots at its end, None where they were not compared;
+    `load` is the machine's mean load over its last 15 minutes."""
 
     seed: int
-    equal: bool
+    equal: bool | None
     commit: str
     machine: str
     load: float
@@ -49,13 +49,18 @@ def parse_run(line: bytes) -> ScenarioRun:
         raise ResultsError(f"not the output of `tools/chaos run --json`: {error}") from None
 
 
+def roots_text(are_equal: bool | None) -> str:
+    """Whether the output roots of all nodes are equal, in words."""
+    return "not compared" if are_equal is None else "equal" if are_equal else "DIFFER"
+
+
 def results_table(runs: Sequence[ScenarioRun]) -> Iterator[str]:
     """The runs, and their scenarios by name, as lines of Markdown."""
     yield "| Run | Commit | Seed | Minutes | Scenarios | Failed | Output roots | Load | Machine |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for number, run in enumerate(runs, start=1):
-        roots = "equal" if run.equal else "DIFFER"
-        cells = [number, run.commit, run.seed, f"{run.minutes:.0f}", len(run.scenarios), run.failed, roots]
+        cells = [number, run.commit, run.seed, f"{run.minutes:.0f}", len(run.scenarios), run.failed]
+        cells.append(roots_text(run.equal))
         yield f"| {' | '.join(map(str, cells))} | {run.load:.1f} | {run.machine} |"
     yield ""
     yield "| Scenario | Cases | Passed | Recovery: median | Longest | Memory at most |"

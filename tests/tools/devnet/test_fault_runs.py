@@ -1,13 +1,18 @@
 """`tools/chaos`: the commands of the fault scenarios."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rollup_node.tools.devnet import fault_runs
+from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.fault_runs import SCENARIOS, _order, by_network, main
 from rollup_node.tools.devnet.page import marks
+from rollup_node.tools.devnet.settings import DevnetSettings
 from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
+from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,3 +88,27 @@ def test_scenarios_that_cannot_run_here_are_skipped(
     shown = capsys.readouterr().out
     assert "skipped clock-ahead-5-minutes: libfaketime.so.1 is not installed" in shown
     assert "0 scenarios, 0 failed" in shown
+
+
+@pytest.mark.parametrize("end", [ProgramExited("l1 ended"), KeyboardInterrupt()])
+def test_an_early_end_loses_no_verdict(
+    end: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first network ends after one scenario: a program's end is that of its network, a signal that of the run."""
+    networks = list[tuple[str, ...]]()
+
+    async def run(
+        settings: DevnetSettings, root: Path, view: object, started: float, on_verdict: Callable[[Verdict], None]
+    ) -> object:
+        networks.append(tuple(each.name for each in settings.scenarios))
+        on_verdict(evaluate(settings.scenarios[0], Observation()))
+        raise end
+
+    monkeypatch.setattr(fault_runs, "run", run)
+    words = ["run", "--only", "kill-l1", "--only", "da-reset", "--json", "--data-dir", str(tmp_path / "data")]
+    assert main(words) != 0
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert found["equal"] is None and len(networks) == (2 if isinstance(end, ProgramExited) else 1)
+    assert [each["name"] for each in found["scenarios"]] == [names[0] for names in networks]
+    assert ("error: the network ended: l1 ended" in shown.err) == isinstance(end, ProgramExited)
