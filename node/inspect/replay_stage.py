@@ -217,7 +217,8 @@ class ReplayStage:
             )
         safe = await self._known(config.first)
         if safe is None:
-            raise ReplayFailed(f"the L2 source has no block {config.first}, the safe head of --from-l2")
+            text = f"the L2 source has no block {config.first}, the safe head to begin with: name a block that it has"
+            raise ReplayFailed(text)
         if config.url is not None and config.base is None:
             start = await self._search_base(safe)
             return PipelineStart(RESET, safe.ref, safe.config, start.base, start.config)
