@@ -118,6 +118,12 @@ def test_a_source_that_is_no_list_of_blocks_is_rejected(recorded: str, shared_da
     assert done.stderr.splitlines()[-1].endswith("expected a list of blocks")
 
 
+def test_a_source_without_the_safe_head_is_named(recorded: str, shared_data: Path) -> None:
+    done = _replay(recorded, shared_data / "op_sepolia_replay" / "l2_blocks.json", "99", "120")
+    assert done.returncode == 1
+    assert "the L2 source has no block 99, the safe head to begin with: name a block" in done.stderr.splitlines()[-1]
+
+
 def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str, shared_data: Path) -> None:
     """In the middle of a span [LFT9]."""
     time = 1691802540 + 2 * 16491247
