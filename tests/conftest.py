@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rollup_node.stages.io import log
-from tests.support.leftovers import Leftovers, watched_folder
+from tests.support.processes.leftovers import Leftovers, watched_folder
 
 ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.

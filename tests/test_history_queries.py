@@ -11,7 +11,7 @@ import pytest
 from rollup_node.node.history.manifest import ManifestRow, encode_manifest
 from rollup_node.node.history.parquet_files import write_parquet
 from rollup_node.node.history.tables import COLUMNS, Table
-from tests.support.history_values import row
+from tests.support.chains.history_values import row
 
 TEXT = (Path(__file__).parent.parent / "docs" / "history.md").read_text()
 TABLES, _, MANIFEST = TEXT.partition("Column of `manifest`")

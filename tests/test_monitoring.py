@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.prometheus import mistakes, selectors
+from tests.support.rpc.prometheus import mistakes, selectors
 
 FOLDER = Path(__file__).parent.parent / "docker"
 ALERTS, TESTS = (FOLDER / "alerts.yaml").read_text(), (FOLDER / "alerts_test.yaml").read_text()

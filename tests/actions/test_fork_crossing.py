@@ -18,7 +18,7 @@ from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
 from rollup_node.tools.devnet.l2_alloc import read_alloc
-from tests.support.small_rollup import NEWEST, InProcessEngine, SmallRollup
+from tests.support.chains.small_rollup import NEWEST, InProcessEngine, SmallRollup
 
 FORKS = FORK_NAMES[1:]
 OLDEST = ChannelConfig(spans=False, blobs=False, compression=Compression.ZLIB)

@@ -18,10 +18,10 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.tools.importers.dashboard import expressions
-from tests.support.leftovers import Leftovers
-from tests.support.op_node_types import RESULTS, TEST_SEQUENCER, MismatchError, check_result
-from tests.support.programs import Devnet, Program, RpcError, call, http_get
-from tests.support.prometheus import selectors
+from tests.support.foreign.op_node_types import RESULTS, TEST_SEQUENCER, MismatchError, check_result
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet, Program, RpcError, call, http_get
+from tests.support.rpc.prometheus import selectors
 
 IDLE_L1_BLOCKS = 3
 ROUNDS = 5

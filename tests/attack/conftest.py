@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.attacked_p2p import Attacked, Attackers
-from tests.support.leftovers import Leftovers
+from tests.support.p2p.attacked_p2p import Attacked, Attackers
+from tests.support.processes.leftovers import Leftovers
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,12 @@ from rollup_node.tools.batcher.channels import batcher_data, frames
 from rollup_node.tools.bench import drops, synthetic_chain
 from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
-from tests.support.attacked_stage import MAX_LOG_BYTES_AN_HOUR
-from tests.support.deriving_node import write_chain, write_l1_head
-from tests.support.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
-from tests.support.leftovers import Leftovers
-from tests.support.process_memory import peak_memory, reset_peak_memory
-from tests.support.programs import Program
+from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.deriving_node import write_chain, write_l1_head
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.process_memory import peak_memory, reset_peak_memory
+from tests.support.processes.programs import Program
+from tests.support.rpc.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 
 ROOT = Path(__file__).parents[2]
 MAX_RSS = {"derivation": 300_000_000, "compute": 300_000_000, "rpc": 200_000_000}
@@ -195,7 +195,7 @@ class _Node(Program):
     def __init__(self, leftovers: Leftovers, rollup: RollupConfig, chain: _AttackedChain) -> None:
         self._folder = leftovers.folder
         write_chain(self._folder, rollup, chain.blocks)
-        super().__init__(leftovers, "tests.support.deriving_node", str(self._folder), PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, "tests.support.processes.deriving_node", str(self._folder), PYTHONPATH=str(ROOT))
         self.wait_for_line("node is ready")
 
     @property

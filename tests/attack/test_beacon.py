@@ -13,12 +13,12 @@ from py_arkworks_bls12381 import G1Point, Scalar
 
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
-from tests.support.attacked_stage import AttackedStage, SharedStage, attacked_stage
-from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
-from tests.support.hostile_bodies import gzip_bomb, lists, send_body
-from tests.support.http_listener import app_for_every_path, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 HEAL_SECONDS = 35
 TIME = GENESIS + 12 * SLOT

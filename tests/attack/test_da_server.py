@@ -11,10 +11,10 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
-from tests.support.attacked_stage import AttackedStage, SharedStage
-from tests.support.hostile_bodies import gzip_bomb
-from tests.support.http_listener import Handler
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.servers.hostile_bodies import gzip_bomb
+from tests.support.servers.http_listener import Handler
 
 NUMBERS = itertools.count()
 """Inputs that no other test has."""

@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.engine.config import EngineConfig
-from tests.support.attacked_stage import AttackedStage, SharedStage
-from tests.support.chain_fixture import chain_with
-from tests.support.fake_engine import SECRET, FakeExecutionEngine
-from tests.support.hostile_bodies import gzip_bomb, lists, send_body
-from tests.support.http_listener import Handler
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
+from tests.support.servers.http_listener import Handler
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAIN = chain_with()
@@ -127,7 +127,7 @@ from rollup_node.stages.io.json_answers import decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload
 from rollup_node.stages.protocol.engine_json import envelope_to_json
-from tests.support.process_memory import peak_memory, reset_peak_memory
+from tests.support.processes.process_memory import peak_memory, reset_peak_memory
 
 size, each = map(int, sys.argv[1:])
 text, before = b'"0x' + b"11" * each + b'",', b'"transactions":['

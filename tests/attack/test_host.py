@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.procfs import read_stat
-from tests.support.leftovers import Leftovers
-from tests.support.programs import wait_for
-from tests.support.toy_harness import StartNode, toy_nodes
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import wait_for
+from tests.support.processes.toy_harness import StartNode, toy_nodes
 
 FOREIGN_USER = 65534
 STOP_SECONDS = 10.0

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.l1.config import L1Config
-from tests.support.attacked_stage import AttackedStage, SharedStage, attacked_stage
-from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
-from tests.support.hostile_bodies import gzip_bomb, lists, send_body
-from tests.support.http_listener import Handler, app_for_every_path, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
+from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 CHAIN_ID, FOREIGN_ID = 5, 1337
 HEAL_SECONDS = 30

@@ -4,9 +4,9 @@ was restarted [LHD23, FIN9]."""
 import json
 import time
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, Program, call, wait_for
-from tests.support.tcp_relay import TcpRelay
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, wait_for
+from tests.support.servers.tcp_relay import TcpRelay
 
 SLOTS = ("--slot-time", "1")
 OTHER_GENESIS = {"number": "0x800"}

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.process_memory import peak_memory
-from tests.support.programs import CALLDATA, Devnet, Program, call, http_get
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.process_memory import peak_memory
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, http_get
 
 ROOT = Path(__file__).parents[2]
 MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 300, "p2p": 250}
@@ -37,9 +37,9 @@ def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
         port = str(urlsplit(net.node(name)["rpc"]).port)
         for attack in RPC_ATTACKS[name]:
             words = (attack, port, f"127.0.0.{2 + number}")
-            yield Program(leftovers, "tests.support.rpc_attackers", *words, PYTHONPATH=str(ROOT))
+            yield Program(leftovers, "tests.support.rpc.attackers", *words, PYTHONPATH=str(ROOT))
         words = ("stalled_messages", net.node(name)["p2p"], "0")
-        yield Program(leftovers, "tests.support.p2p_attackers", *words, PYTHONPATH=str(ROOT))
+        yield Program(leftovers, "tests.support.p2p.attackers", *words, PYTHONPATH=str(ROOT))
 
 
 def warnings(net: Devnet, name: str) -> list[str]:

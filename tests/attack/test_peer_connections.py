@@ -3,8 +3,8 @@ within the bounds of docs/security.md, and the blocks of an honest peer arrive m
 
 import pytest
 
-from tests.support.attacked_p2p import Attacked, Attackers, attack_within_bounds
-from tests.support.p2p_attackers import CONNECTION_ATTACKS
+from tests.support.p2p.attacked_p2p import Attacked, Attackers, attack_within_bounds
+from tests.support.p2p.attackers import CONNECTION_ATTACKS
 
 
 @pytest.mark.parametrize("attack", CONNECTION_ATTACKS)

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
-from tests.support.attacked_p2p import Attacked, Attackers, HonestPeer, P2pProcess, attack_within_bounds, until
-from tests.support.p2p_attackers import MESSAGE_ATTACKS
-from tests.support.stopwatch import Stopwatch
+from tests.support.p2p.attacked_p2p import Attacked, Attackers, HonestPeer, P2pProcess, attack_within_bounds, until
+from tests.support.p2p.attackers import MESSAGE_ATTACKS
+from tests.support.timing.stopwatch import Stopwatch
 
 REQUEST_SECONDS = 10.0
 

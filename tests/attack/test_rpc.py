@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.attacked_stage import MAX_LOG_BYTES_AN_HOUR
-from tests.support.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
-from tests.support.leftovers import Leftovers
-from tests.support.process_memory import open_descriptors, peak_memory, reset_peak_memory
-from tests.support.programs import Program, call, wait_for
+from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.process_memory import open_descriptors, peak_memory, reset_peak_memory
+from tests.support.processes.programs import Program, call, wait_for
+from tests.support.rpc.honest_client import HEALTH_SECONDS, STATUS_SECONDS, HonestClient
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 200 << 20
@@ -43,7 +43,7 @@ class RpcNode(Program):
     def __init__(self, leftovers: Leftovers, **settings: Any) -> None:
         self._runtime = leftovers.folder / "runtime"
         words = (str(self._runtime), json.dumps(settings))
-        super().__init__(leftovers, "tests.support.rpc_node", *words, PYTHONPATH=str(ROOT))
+        super().__init__(leftovers, "tests.support.rpc.node", *words, PYTHONPATH=str(ROOT))
         self.wait_for_line("node is ready")
 
     def port(self, server: str) -> int:
@@ -70,7 +70,7 @@ def node(module_leftovers: Leftovers) -> Iterator[RpcNode]:
 def attacked(leftovers: Leftovers, attack: str, port: int, source: str) -> Iterator[Program]:
     """Runs an attack meanwhile."""
     words = (attack, str(port), source)
-    with Program(leftovers, "tests.support.rpc_attackers", *words, PYTHONPATH=str(ROOT)) as attacker:
+    with Program(leftovers, "tests.support.rpc.attackers", *words, PYTHONPATH=str(ROOT)) as attacker:
         yield attacker
         assert attacker.running, attacker.err
 
@@ -134,7 +134,7 @@ def test_few_descriptors_are_enough(leftovers: Leftovers) -> None:
 
 def test_too_few_descriptors_end_the_start_with_the_reason(leftovers: Leftovers) -> None:
     words = (str(leftovers.folder / "runtime"), json.dumps({"descriptors": 64}))
-    with Program(leftovers, "tests.support.rpc_node", *words, PYTHONPATH=str(ROOT)) as program:
+    with Program(leftovers, "tests.support.rpc.node", *words, PYTHONPATH=str(ROOT)) as program:
         finished = program.wait_for_exit()
     assert finished.code == 1
     assert "open files, and the limit is 64: raise the hard limit" in finished.err

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.fake_conductor import FakeConductor
-from tests.support.leftovers import Leftovers
-from tests.support.local_chain import LocalChain
-from tests.support.programs import call, reports_problem, unready_reasons, wait_for
-from tests.support.tcp_relay import LOOPBACK
+from tests.support.chains.local_chain import LocalChain
+from tests.support.engine.fake_conductor import FakeConductor
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import call, reports_problem, unready_reasons, wait_for
+from tests.support.servers.tcp_relay import LOOPBACK
 
 
 @contextmanager

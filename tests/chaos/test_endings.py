@@ -4,8 +4,8 @@ import os
 import signal
 from pathlib import Path
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, is_alive, wait_for
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, is_alive, wait_for
 
 
 def sockets_below(folder: Path) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet
 
 ROLES = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", "sweeper")
 BUG = "a bug ends"

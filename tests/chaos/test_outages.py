@@ -4,9 +4,9 @@ end with equal output roots after the outage."""
 import json
 from functools import partial
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, Program, reports_problem
-from tests.support.tcp_relay import TcpRelay
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet, Program, reports_problem
+from tests.support.servers.tcp_relay import TcpRelay
 
 L1_FLAGS = ("--slot-time", "1")
 

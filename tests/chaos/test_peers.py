@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, Program, RpcError, call, wait_for
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 L1_CONFS = 100_000

@@ -7,8 +7,8 @@ import signal
 from functools import partial
 from typing import Any
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, call, call_batch
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, call, call_batch
 
 DEPTH = 3
 

@@ -2,7 +2,7 @@
 and builds others: no two blocks of a height are ever signed, and with a conductor none before its commit [CND5, SGN9,
 SGN10].
 
-500 kills take a minute and fifty seconds of CPU: `python -m tests.support.killed_sequencers FOLDER 500 SEED`."""
+500 kills take a minute and fifty seconds of CPU: `python -m tests.support.engine.killed_sequencers FOLDER 500 SEED`."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.leftovers import Leftovers
+from tests.support.processes.leftovers import Leftovers
 
 ROOT = Path(__file__).parents[2]
 KILLS = 40
@@ -21,7 +21,14 @@ KILLS = 40
 @pytest.mark.parametrize("words", [(), ("--conductor",)], ids=["alone", "conducted"])
 def test_no_kill_makes_two_blocks_of_a_height_signed(leftovers: Leftovers, words: tuple[str, ...]) -> None:
     seed = random.randrange(2**32)
-    command = (sys.executable, "-m", "tests.support.killed_sequencers", str(leftovers.folder), str(KILLS), str(seed))
+    command = (
+        sys.executable,
+        "-m",
+        "tests.support.engine.killed_sequencers",
+        str(leftovers.folder),
+        str(KILLS),
+        str(seed),
+    )
     environment = leftovers.environment(PYTHONPATH=":".join((str(ROOT), *filter(None, sys.path))))
     ended = subprocess.run(
         (*command, *words), cwd=leftovers.folder, env=environment, capture_output=True, text=True, timeout=58

@@ -14,10 +14,10 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.go_peers import GoPeer, Scene, go_peer, need_daemon, run_in_namespace
-from tests.support.leftovers import Leftovers
-from tests.support.p2p_blocks import CHAIN_ID, signed
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
+from tests.support.foreign.go_peers import GoPeer, Scene, go_peer, need_daemon, run_in_namespace
+from tests.support.p2p.blocks import CHAIN_ID, signed
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
+from tests.support.processes.leftovers import Leftovers
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
 REJECTED = 'op_node_default_p2p_gossip_events_total{type="REJECT_MESSAGE"}'

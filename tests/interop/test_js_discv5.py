@@ -13,12 +13,12 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
-from tests.support.discv5_nodes import seeded
-from tests.support.discv5_servers import running_discv5, running_discv5_servers
-from tests.support.js_peers import JsPeer, js_peer, js_program
-from tests.support.leftovers import Leftovers
-from tests.support.loopback import free_port, own_address
-from tests.support.p2p_hosts import config, until
+from tests.support.foreign.js_peers import JsPeer, js_peer, js_program
+from tests.support.p2p.discv5_nodes import seeded
+from tests.support.p2p.discv5_servers import running_discv5, running_discv5_servers
+from tests.support.p2p.hosts import config, until
+from tests.support.processes.leftovers import Leftovers
+from tests.support.servers.loopback import free_port, own_address
 
 PROGRAM = "discv5_peer.mjs"
 CHAIN = config().rollup.l2_chain_id

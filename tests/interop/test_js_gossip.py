@@ -16,11 +16,11 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
-from tests.support.js_peers import by, js_program
-from tests.support.leftovers import Leftovers
-from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
+from tests.support.foreign.js_peers import by, js_program
+from tests.support.p2p.blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.processes.leftovers import Leftovers
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
 GROUP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

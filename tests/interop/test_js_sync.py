@@ -22,11 +22,11 @@ from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import PROGRAM, JsGossipPeer, gossip_peer
-from tests.support.js_peers import JsError, by, js_program
-from tests.support.leftovers import Leftovers
-from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK
-from tests.support.p2p_nodes import P2pNode, chain_of_now, run_scenario, timed_chain
+from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer
+from tests.support.foreign.js_peers import JsError, by, js_program
+from tests.support.p2p.blocks import CHAIN_ID, LAST_FORK
+from tests.support.p2p.nodes import P2pNode, chain_of_now, run_scenario, timed_chain
+from tests.support.processes.leftovers import Leftovers
 
 OP_NODE, KONA = f"/opstack/req/payload_by_number/{CHAIN_ID}/0", f"/opstack/req/payload_by_number/{CHAIN_ID}/0/"
 REQUESTS = 'op_node_default_p2p_req_total{p2p_method="payload_by_number"'

@@ -16,10 +16,10 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
-from tests.support.leftovers import Leftovers
-from tests.support.loopback import free_port, own_address
-from tests.support.op_programs import ForeignProgram, find_program
-from tests.support.programs import CALLDATA, Devnet, Program, call, wait_for
+from tests.support.foreign.op_programs import ForeignProgram, find_program
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, wait_for
+from tests.support.servers.loopback import free_port, own_address
 
 BLOCKS = 3
 FORKS = ("canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")

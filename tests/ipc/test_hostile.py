@@ -26,7 +26,7 @@ from tests.ipc.messages import (
     SquareTask,
     square,
 )
-from tests.support.conditions import until
+from tests.support.timing.conditions import until
 
 SERVER, CLIENT, WORKER, STRANGER = 0, 1, 2, 3
 GOOD = msgspec.msgpack.encode(EchoRequest(1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.programs import is_alive
+from tests.support.processes.programs import is_alive
 
 SCRIPT = Path(__file__).parent / "forked_processes.py"
 

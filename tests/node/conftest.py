@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.toy_harness import StartNode, toy_nodes
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.toy_harness import StartNode, toy_nodes
 
 
 @pytest.fixture

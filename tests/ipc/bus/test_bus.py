@@ -13,7 +13,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.ipc.bus.transport import COUNTERS
 from tests.ipc.messages import CHANNELS, ECHO, STATE, WORK, EchoRequest, EchoResponse, HeadState, SquareTask, square
-from tests.support.conditions import until
+from tests.support.timing.conditions import until
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from tests.ipc.messages import CHANNELS, ECHO, EchoRequest
-from tests.support.conditions import until
+from tests.support.timing.conditions import until
 
 
 def test_each_copy_of_a_role_has_a_bus_and_a_slot(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.ipc.bus.transport import INLINE_LIMIT
 from tests.ipc.messages import CHANNELS, ECHO, EchoRequest, EchoResponse
-from tests.support.conditions import until
+from tests.support.timing.conditions import until
 
 CLIENT = ProcessId(1, 1)
 

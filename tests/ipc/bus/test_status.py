@@ -17,7 +17,7 @@ from rollup_node.ipc.wire.codec import Envelope, encode_header
 from rollup_node.ipc.wire.process_id import ProcessId
 from tests.ipc.messages import CHANNELS, STATE, HeadState, HealthState
 from tests.ipc.recording_socket import RecordingSocket
-from tests.support.conditions import until
+from tests.support.timing.conditions import until
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rollup_node.node.checks.beacon import MAX_BODY, BeaconReader, beacon_versio
 from rollup_node.node.checks.finding import Finding, Level
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
-from tests.support.http_listener import app_for_every_path, listening
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 GENESIS = {"genesis_time": "1655733600"}
 SEPOLIA = 11155111

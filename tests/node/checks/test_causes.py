@@ -8,7 +8,7 @@ from aiohttp import web
 from rollup_node.node.checks.causes import clock_skew, is_final, rejection, skew_text, unusable
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
-from tests.support.http_listener import app_for_every_path, listening
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 
 @pytest.mark.parametrize(

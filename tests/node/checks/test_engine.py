@@ -21,10 +21,10 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.server import EngineServer
-from tests.support.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
-from tests.support.checked_endpoints import ROLLUP as SEPOLIA
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
+from tests.support.servers.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
+from tests.support.servers.checked_endpoints import ROLLUP as SEPOLIA
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 T = TypeVar("T")
 NOW = 1_780_000_000

@@ -21,7 +21,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 T = TypeVar("T")
 HASH = "0x" + "11" * 32

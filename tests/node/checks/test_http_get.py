@@ -9,7 +9,7 @@ from yarl import URL
 
 from rollup_node.node.checks.http_get import Answer, http_get
 from rollup_node.stages.io.endpoint_errors import EndpointError
-from tests.support.http_listener import app_for_every_path, listening
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 HOLDS_BACK = "/silent"
 

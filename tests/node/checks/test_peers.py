@@ -10,7 +10,7 @@ from rollup_node.node.checks.peers import check_peers
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import P2pConfig
-from tests.support.loopback import free_port, own_address
+from tests.support.servers.loopback import free_port, own_address
 
 ROLLUP = find_network("op-sepolia").config
 PEER = "16Uiu2HAmJhfG1LTk9eYYpXqLxNuZBXKDaQEzQHtrMF8pkkNUpmTF"

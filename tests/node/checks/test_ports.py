@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rollup_node.node.checks.finding import Level
 from rollup_node.node.checks.ports import ListenAddress, check_port, check_ports
 from rollup_node.stages.messages.codes import Code
-from tests.support.loopback import free_port, own_address
+from tests.support.servers.loopback import free_port, own_address
 
 OWN = own_address()
 

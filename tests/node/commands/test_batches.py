@@ -14,9 +14,9 @@ from rollup_node.node.commands.batches import main
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.stages.protocol.keccak import keccak256
-from tests.support.leftovers import Leftovers
-from tests.support.local_chain import LocalChain
-from tests.support.programs import FinishedProgram, Program
+from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import FinishedProgram, Program
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.stage_runner import run_within
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 SEPOLIA = 11155111
 

@@ -20,8 +20,8 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup import preflight
 from rollup_node.node.setup.plan import plan_node
 from rollup_node.stages.messages.codes import Code
-from tests.support.checked_endpoints import METHODS, SECRET, CheckedEndpoints
-from tests.support.loopback import free_port, own_address
+from tests.support.servers.checked_endpoints import METHODS, SECRET, CheckedEndpoints
+from tests.support.servers.loopback import free_port, own_address
 
 Shown = list[dict[str, str | None]]
 
@@ -252,7 +252,7 @@ def test_tls_on_one_side_alone(endpoints: CheckedEndpoints, capsys: pytest.Captu
 @contextmanager
 def untrusted(folder: Path) -> Iterator[str]:
     """The URL of a TLS server whose certificate nobody knows."""
-    from tests.support.remote_signers import TlsSetUp
+    from tests.support.engine.remote_signers import TlsSetUp
 
     files = TlsSetUp(folder)
     context = files.server_context()

@@ -28,8 +28,8 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.tools.faults.io.proxy import FaultProxy
 from rollup_node.tools.faults.plan import FaultPlan, Request
 from rollup_node.tools.faults.scenario import Action, Fault, Role
-from tests.support import history_values
-from tests.support.course_servers import SMALL, ServedCourse, course_servers
+from tests.support.chains import history_values
+from tests.support.servers.course_servers import SMALL, ServedCourse, course_servers
 
 SIZE = 7
 HASHES = {"hash", "parent_hash", "l2_hash"}

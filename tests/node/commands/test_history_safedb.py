@@ -13,7 +13,7 @@ from rollup_node.node.setup.chain import choose_chain
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, SafeHeadEntry
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.small_history import FIRST, LAST, forged, l1_hash, l2_hash, run_file, small_history
+from tests.support.chains.small_history import FIRST, LAST, forged, l1_hash, l2_hash, run_file, small_history
 
 VALUES = parse_options(["--network=op-sepolia", "--l1.beacon.ignore"], {}).values
 CHAIN = choose_chain(VALUES, lambda text: None, lambda text: None).config

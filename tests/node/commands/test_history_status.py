@@ -8,8 +8,8 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry
 from rollup_node.node.history.ranges import RunConfig
-from tests.support.history_values import row
-from tests.support.small_history import small_history
+from tests.support.chains.history_values import row
+from tests.support.chains.small_history import small_history
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 129)

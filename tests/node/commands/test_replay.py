@@ -130,7 +130,7 @@ def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str
     blocks = str(shared_data / "op_sepolia_replay" / "l2_blocks.json")
     flags = ("--l1", recorded, "--l1.beacon", recorded, "--network", "op-sepolia", "--l2-blocks", blocks, "--json")
     words = ("replay", *flags, "--from-l2", RANGE[0], "--to-l2", RANGE[1], "--from-l1", "6582895")
-    command = [sys.executable, "-m", "tests.support.leaving_node", str(time), *words]
+    command = [sys.executable, "-m", "tests.support.processes.leaving_node", str(time), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 1
     assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == [16491245, 16491246]

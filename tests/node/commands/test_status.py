@@ -15,8 +15,8 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.commands.status import CLEAR, HOME, REST_OF_SCREEN
 from rollup_node.stages.rpc.status import NodeStatus
-from tests.support.loopback import free_port
-from tests.support.rpc_harness import RpcHarness
+from tests.support.rpc.harness import RpcHarness
+from tests.support.servers.loopback import free_port
 
 PIPE = asyncio.subprocess.PIPE
 

@@ -16,8 +16,8 @@ from rollup_node.stages.messages.l1 import L1BlockResponse
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
 from tests.conformance.kit.chain import L1Blocks
-from tests.support.chain_fixture import L1_CHAIN
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.chain_fixture import L1_CHAIN
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 

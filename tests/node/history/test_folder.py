@@ -14,7 +14,7 @@ from rollup_node.node.history.folder import HistoryFolder, RunFile, file_entry, 
 from rollup_node.node.history.manifest import ManifestRow, TableFile, with_checksum
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.system.exit_codes import SetupError
-from tests.support.history_values import row
+from tests.support.chains.history_values import row
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 119)

@@ -14,9 +14,9 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 CHAIN = FakeL1Chain(10)
 

@@ -16,7 +16,7 @@ from rollup_node.node.history.manifest import (
     decode_manifest,
     encode_manifest,
 )
-from tests.support.history_values import row, state
+from tests.support.chains.history_values import row, state
 
 
 def test_a_manifest_comes_back() -> None:

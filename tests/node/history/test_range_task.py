@@ -12,7 +12,7 @@ from rollup_node.node.history.folder import HistoryFolder, RunFile
 from rollup_node.node.history.range_task import ATTEMPTS, RangeFailed, RangeTask, run_range
 from rollup_node.node.history.ranges import RunConfig
 from rollup_node.node.system.version import version
-from tests.support.history_values import row, state
+from tests.support.chains.history_values import row, state
 
 NAME = "l2_blocks/day=2024-01-01"
 

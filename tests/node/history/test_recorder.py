@@ -13,8 +13,8 @@ from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.data_source import DataSource
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, L1BlockRef, L2BlockRef
-from tests.support.op_sepolia import LAST_DERIVED_L1, SepoliaRecording
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.op_sepolia import LAST_DERIVED_L1, SepoliaRecording
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 BLOCK = L1BlockRef(b"\x01" * 32, 5, b"\x02" * 32, 60)
 SAFE = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, 70, BlockId(4, b"\x05" * 32), 1)

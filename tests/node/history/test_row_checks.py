@@ -9,7 +9,7 @@ import pytest
 from rollup_node.node.history.folder import HistoryFolder
 from rollup_node.node.history.row_checks import RangeRows
 from rollup_node.node.history.tables import Table
-from tests.support.small_history import publish_range, run_file
+from tests.support.chains.small_history import publish_range, run_file
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from rollup_node.node.history.range_task import RangeTask
 from rollup_node.node.history.ranges import L1Range, RunConfig
 from rollup_node.node.history.run import HistoryRun, RunReport, rate, with_last
 from rollup_node.node.history.runner import Outcome
-from tests.support.history_values import row
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.history_values import row
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
 RUN = RunFile(CONFIG, "local", 139)

@@ -14,7 +14,7 @@ from rollup_node.node.history.range_task import RangeFailed, RangeTask
 from rollup_node.node.history.runner import LocalExecutor, Outcome, executor, outcome, result_of
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import version
-from tests.support.history_values import row
+from tests.support.chains.history_values import row
 
 TASK = RangeTask("out", 100, 109, "c0", "v1", "jsonl", (), 50, 50)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rollup_node.node.history.manifest import Block, ManifestRow
 from rollup_node.node.history.ranges import plan_ranges
 from rollup_node.node.history.seams import differences, open_seams, problems, progress
-from tests.support.history_values import CONFIG, row, state
+from tests.support.chains.history_values import CONFIG, row, state
 
 PLAN = plan_ranges(10, 39, 10)
 

@@ -17,7 +17,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockContent
 from rollup_node.stages.topology import CHANNELS
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLES = ("l1", "derivation", "engine", "rpc")
 

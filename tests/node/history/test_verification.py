@@ -17,7 +17,15 @@ from rollup_node.node.history.seams import progress
 from rollup_node.node.history.tables import Table
 from rollup_node.node.history.verification import history_digest, history_problems
 from rollup_node.node.system.exit_codes import SetupError
-from tests.support.small_history import FIRST, files_of, forged, publish_range, run_file, small_history, state_after
+from tests.support.chains.small_history import (
+    FIRST,
+    files_of,
+    forged,
+    publish_range,
+    run_file,
+    small_history,
+    state_after,
+)
 
 NAME = "range-000000000110"
 """The range in the middle."""

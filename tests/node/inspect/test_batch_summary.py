@@ -17,7 +17,7 @@ from rollup_node.node.inspect.batch_summary import (
 )
 from rollup_node.node.inspect.row_formats import TABLE_WIDTH, RowFormat, RowFormatter, RowLayout
 from rollup_node.stages.protocol.keccak import keccak256
-from tests.support.chain_fixture import GENESIS_TIME, make_rollup
+from tests.support.chains.chain_fixture import GENESIS_TIME, make_rollup
 
 SINGULAR = BatchSummary(None, None, "singular", 1000, 1, 3, b"\x0a" * 32, b"\x0d" * 32)
 SPAN = BatchSummary(7, b"\x0c" * 16, "span", 1002, 9, 12, b"\x0b" * 20, b"\x0d" * 32)

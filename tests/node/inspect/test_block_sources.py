@@ -11,7 +11,7 @@ from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.types import InboxTransaction
 from tests.conformance.kit.chain import BATCHER, STRANGER, L1Blocks, blobs, calldata
 from tests.node.inspect.test_channel_sources import content, data, hashed
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLLUP = msgspec.structs.replace(
     PLAIN_ROLLUP, fork_times=dict.fromkeys(("regolith", "canyon", "delta", "ecotone", "fjord"), 0)

@@ -33,7 +33,7 @@ from rollup_node.stages.messages.l1 import L1BlocksRequest, L1RefsRequest, L1Ref
 from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.topology import CHANNELS
-from tests.support.chain_fixture import GENESIS_L1, ChainFixture
+from tests.support.chains.chain_fixture import GENESIS_L1, ChainFixture
 
 ROLES = ("l1", "derivation", "engine", "rpc")
 FAR = 1 << 40

@@ -18,8 +18,8 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.responses import header_json
-from tests.support.chain_fixture import ChainFixture
-from tests.support.http_listener import app_for_every_path, json_rpc_app, listening
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
 
 
 def _payloads(chain: ChainFixture, count: int) -> list[ExecutionPayload]:

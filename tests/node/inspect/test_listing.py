@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.tools.batcher.channels import Compression
 from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
 from tests.conformance.kit.planning import channel, child, plan, span
-from tests.support.op_sepolia import SepoliaRecording
+from tests.support.chains.op_sepolia import SepoliaRecording
 
 
 def _listed(

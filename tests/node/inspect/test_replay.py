@@ -6,7 +6,7 @@ from rollup_node.node.inspect.replay import MAX_TRANSACTIONS, BlockComparison, c
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 FIRST_EPOCH = 100
 

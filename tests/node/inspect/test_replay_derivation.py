@@ -10,7 +10,7 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.topology import CHANNELS
-from tests.support.chain_fixture import L1_CHAIN, ChainFixture
+from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 

@@ -17,7 +17,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
-from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, make_rollup
+from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, make_rollup
 
 Begin = Callable[[float | None], ReplayStage]
 

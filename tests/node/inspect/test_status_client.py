@@ -10,8 +10,8 @@ import pytest
 
 from rollup_node.node.inspect import status_client
 from rollup_node.node.inspect.status_client import MAX_ANSWER, StatusClient, StatusError
-from tests.support.loopback import free_port
-from tests.support.rpc_harness import RpcHarness
+from tests.support.rpc.harness import RpcHarness
+from tests.support.servers.loopback import free_port
 
 
 def test_the_status_of_a_node(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rollup_node.stages.rpc.status import (
     State,
     SyncProgress,
 )
-from tests.support.node_statuses import UNKNOWN
+from tests.support.rpc.node_statuses import UNKNOWN
 
 
 def block(number: int, age: float) -> BlockStatus:

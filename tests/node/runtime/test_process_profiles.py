@@ -10,8 +10,8 @@ from rollup_node.node.runtime.process_profiles import LOOK_SECONDS, ProcessProfi
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.profiling.profile import ProfileRequest
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
-from tests.support.pprof_decoder import decode
-from tests.support.toy_harness import PROCESSES, StartNode
+from tests.support.processes.toy_harness import PROCESSES, StartNode
+from tests.support.rpc.pprof_decoder import decode
 
 
 def test_requests_are_answered_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rollup_node.node.runtime.runtime import dropped_lines
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
-from tests.support.toy_harness import StartNode
+from tests.support.processes.toy_harness import StartNode
 
 
 def test_the_traceback_of_a_bug_is_in_the_log(start: StartNode) -> None:

@@ -12,7 +12,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
-from tests.support import virtual_time
+from tests.support.timing import virtual_time
 
 
 class RecordingStage:

@@ -17,7 +17,7 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.io.log import Level
 from tests.node.setup.planning import prepare
-from tests.support.remote_signers import TlsSetUp
+from tests.support.engine.remote_signers import TlsSetUp
 
 ROLLUP = find_network("op-sepolia").config
 

@@ -21,8 +21,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from tests.support.checked_endpoints import CheckedEndpoints
-from tests.support.remote_signers import SignerServer, TlsSetUp, certificate
+from tests.support.engine.remote_signers import SignerServer, TlsSetUp, certificate
+from tests.support.servers.checked_endpoints import CheckedEndpoints
 
 ROLLUP = find_network("op-sepolia").config
 SECRET = b"\x07" * 32

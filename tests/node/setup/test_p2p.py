@@ -10,7 +10,7 @@ from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from tests.node.setup.planning import prepare
-from tests.support.remote_signers import TlsSetUp
+from tests.support.engine.remote_signers import TlsSetUp
 
 ROLLUP = find_network("op-sepolia").config
 

@@ -9,7 +9,7 @@ from rollup_node.node.setup import preflight as module
 from rollup_node.node.setup.endpoint_checks import Endpoints
 from rollup_node.node.setup.preflight import Subject, preflight
 from rollup_node.stages.messages.codes import Code
-from tests.support.checked_endpoints import ROLLUP, SECRET
+from tests.support.servers.checked_endpoints import ROLLUP, SECRET
 
 
 def subject(l1: str, jwt: bytes = SECRET, needs_safe_blobs: bool = True) -> Subject:

@@ -10,7 +10,7 @@ import pytest
 
 from rollup_node.node.supervisor.child_processes import become_child, exit_text
 from rollup_node.node.system.exit_codes import ExitCode
-from tests.support.toy_harness import StartNode
+from tests.support.processes.toy_harness import StartNode
 
 
 def open_files(pid: int) -> list[str]:

@@ -13,7 +13,7 @@ from rollup_node.node.supervisor.metrics import SupervisorMetrics
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.process_table import ProcessSpec
-from tests.support.toy_harness import PROCESSES, StartNode
+from tests.support.processes.toy_harness import PROCESSES, StartNode
 
 
 def test_metrics_files_are_written_and_removed_after_a_death(start: StartNode) -> None:

@@ -2,7 +2,7 @@
 
 import signal
 
-from tests.support.toy_harness import StartNode
+from tests.support.processes.toy_harness import StartNode
 
 
 def test_a_failed_precheck_ends_the_start_with_one_line(start: StartNode) -> None:

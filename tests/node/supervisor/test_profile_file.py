@@ -10,7 +10,7 @@ from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.io.profiling.profile import Profile, Sample
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
-from tests.support.pprof_decoder import decode
+from tests.support.rpc.pprof_decoder import decode
 
 PROFILE = Profile("heap", (("inuse_space", "bytes"),), (Sample((("f", "a.py", 1),), (5,)),))
 

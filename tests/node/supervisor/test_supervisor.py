@@ -12,8 +12,8 @@ import pytest
 from rollup_node.node.supervisor import supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import ExitCode
-from tests.support.leftovers import Leftovers
-from tests.support.toy_harness import PROCESSES, StartNode
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.toy_harness import PROCESSES, StartNode
 
 
 def test_every_process_may_be_killed(start: StartNode) -> None:

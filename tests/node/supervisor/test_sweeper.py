@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.toy_harness import StartNode
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.toy_harness import StartNode
 
 
 def test_a_killed_supervisor_leaves_nothing(start: StartNode, leftovers: Leftovers) -> None:

@@ -9,7 +9,7 @@ import setproctitle
 
 from rollup_node.node.supervisor import sweeper_program
 from rollup_node.node.system.runtime_dir import PROCESSES, open_runtime_directory
-from tests.support.programs import wait_for
+from tests.support.processes.programs import wait_for
 
 MAX_PSS = 8_000
 """Of the waiting process, in kB; a copy of the supervisor has twice as much."""

@@ -9,7 +9,7 @@ import pytest
 from rollup_node.node.system import metrics_file
 from rollup_node.node.system.metrics_file import MetricsFile, metrics_path
 from rollup_node.stages.io.metrics import Meter
-from tests.support import virtual_time
+from tests.support.timing import virtual_time
 
 
 def test_the_meter_is_updated_before_each_write(tmp_path: Path) -> None:

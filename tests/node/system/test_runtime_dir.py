@@ -22,7 +22,7 @@ from rollup_node.node.system.runtime_dir import (
 )
 from rollup_node.stages.io.private_files import UnsafeFileError
 from rollup_node.stages.io.process_entry import ProcessEntry
-from tests.support.leftovers import Leftovers
+from tests.support.processes.leftovers import Leftovers
 
 SHORT = 20
 

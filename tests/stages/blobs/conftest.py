@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.blobs import kzg
-from tests.support.fake_beacon import RecordedBlob
+from tests.support.servers.fake_beacon import RecordedBlob
 
 
 @pytest.fixture(scope="session")

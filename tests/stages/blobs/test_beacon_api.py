@@ -21,7 +21,7 @@ from rollup_node.stages.blobs.beacon_api import (
 )
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, verify_proofs, versioned_hash
 from rollup_node.stages.protocol.types import BlobRef
-from tests.support.fake_beacon import RecordedBlob
+from tests.support.servers.fake_beacon import RecordedBlob
 
 RecordedBlobs = tuple[RecordedBlob, ...]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.blobs import kzg
-from tests.support.fake_beacon import RecordedBlob, proof_of
+from tests.support.servers.fake_beacon import RecordedBlob, proof_of
 
 RecordedBlobs = tuple[RecordedBlob, ...]
 

@@ -10,7 +10,7 @@ from rollup_node.stages.blobs import kzg, tasks
 from rollup_node.stages.blobs.beacon_api import OfferedBlob, parse_sidecars
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.protocol.blob_codec import decode_blob
-from tests.support.fake_beacon import RecordedBlob, proof_of
+from tests.support.servers.fake_beacon import RecordedBlob, proof_of
 
 RecordedBlobs = tuple[RecordedBlob, ...]
 

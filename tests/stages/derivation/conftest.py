@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.op_sepolia import SepoliaRecording
+from tests.support.chains.op_sepolia import SepoliaRecording
 
 
 @pytest.fixture(scope="session")

@@ -36,8 +36,8 @@ from tests.conformance.kit.chain import (
 from tests.conformance.kit.planning import Planned, child, l2_hash
 from tests.conformance.kit.rollup_chain import DerivedBlock, RollupChain
 from tests.conformance.kit.span_fields import TO, R, S
-from tests.support.derivation_model import DerivationModel, reset_start
-from tests.support.derivation_values import (
+from tests.support.chains.derivation_model import DerivationModel, reset_start
+from tests.support.chains.derivation_values import (
     ORDER,
     ModelBlock,
     ModelChannel,

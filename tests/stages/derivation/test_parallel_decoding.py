@@ -19,8 +19,8 @@ from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.chain import GENESIS
 from tests.conformance.kit.planning import Planned, child, plan, span
 from tests.conformance.kit.span_fields import Tx
-from tests.support.leftovers import Leftovers
-from tests.support.op_sepolia import SepoliaRecording
+from tests.support.chains.op_sepolia import SepoliaRecording
+from tests.support.processes.leftovers import Leftovers
 
 ROOT = Path(__file__).parents[3]
 MODULE = "tests.stages.derivation.decoding_node"

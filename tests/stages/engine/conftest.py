@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import pytest
 
 from rollup_node.stages.protocol.config import RollupConfig
-from tests.support.chain_fixture import ALL_FORKS, ChainFixture, make_rollup
-from tests.support.engine_node import EngineNode
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, make_rollup
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import FakeExecutionEngine
 
 Play = Callable[[Coroutine[Any, Any, None]], None]
 

@@ -6,9 +6,9 @@ from rollup_node.stages.engine.process.admin_state_file import AdminState, Admin
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from tests.stages.engine.conftest import RunOn
-from tests.support.chain_fixture import chain_with
-from tests.support.engine_node import EngineNode
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import FakeExecutionEngine
 
 
 def test_starts_and_stops_are_stored_and_fail_with_the_file(run_on: RunOn, tmp_path: Path) -> None:

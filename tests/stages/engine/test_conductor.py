@@ -14,10 +14,10 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.engine import AttributesOutcome
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import chain_with
-from tests.support.engine_node import EngineNode, chain_clock
-from tests.support.fake_conductor import NOT_LEADER, FakeConductor
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.engine_node import EngineNode, chain_clock
+from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
+from tests.support.engine.fake_engine import FakeExecutionEngine
 
 TIMEOUT = 0.4
 

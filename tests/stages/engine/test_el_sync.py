@@ -9,9 +9,9 @@ from rollup_node.stages.engine.safedb.io.store import SafeHeadStore
 from rollup_node.stages.messages.control import SafeHeadRequest
 from rollup_node.stages.protocol.types import BlockId
 from tests.stages.engine.conftest import Play, Run
-from tests.support.chain_fixture import ChainFixture
-from tests.support.engine_node import EngineNode
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import FakeExecutionEngine
 
 EL_SYNC: dict[str, Any] = {"el_sync": True, "offset_el_safe": 8.0, "p2p": True}
 

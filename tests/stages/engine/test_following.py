@@ -9,11 +9,11 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.engine_node import EngineNode, chain_clock, follow
-from tests.support.fake_engine import FakeExecutionEngine
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.loopback import free_port, own_address
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.engine_node import EngineNode, chain_clock, follow
+from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.loopback import free_port, own_address
 
 
 def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(

@@ -6,9 +6,9 @@ import pytest
 from rollup_node.stages.messages.control import PostUnsafePayloadRequest, StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.messages.engine import AttributesReady
 from tests.stages.engine.conftest import Run, RunOn
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.engine_node import EngineNode, chain_clock, follow
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.engine_node import EngineNode, chain_clock, follow
+from tests.support.engine.fake_engine import FakeExecutionEngine
 
 
 def test_a_verifier_takes_the_lost_blocks_from_its_peers_again(

@@ -7,8 +7,8 @@ from rollup_node.stages.engine.core.engine_core import POLL_SECONDS, SEARCH_PAUS
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.messages.control import SafeHeadRequest
 from rollup_node.stages.messages.engine import StartRequest
-from tests.support.chain_fixture import ChainFixture
-from tests.support.core_harness import DERIVATION, CoreHarness, started
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.core_harness import DERIVATION, CoreHarness, started
 
 
 def recording(chain: ChainFixture) -> CoreHarness:

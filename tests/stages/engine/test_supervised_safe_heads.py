@@ -11,7 +11,7 @@ from rollup_node.stages.engine.core.supervisor_calls import (
     PromoteFinalized,
 )
 from tests.stages.engine.core.test_supervisor_calls import blocks, decide, interop_chain
-from tests.support.core_harness import CoreHarness
+from tests.support.engine.core_harness import CoreHarness
 
 
 def recording() -> CoreHarness:

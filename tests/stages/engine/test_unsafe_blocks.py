@@ -16,9 +16,9 @@ from rollup_node.stages.messages.p2p import (
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.stages.engine.conftest import Run, RunOn
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.engine_node import EngineNode, chain_clock, follow
-from tests.support.fake_engine import EngineFailure, FakeExecutionEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.engine_node import EngineNode, chain_clock, follow
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine
 
 
 def payloads(chain: ChainFixture, refs: list[L2BlockRef]) -> dict[int, ExecutionPayload]:

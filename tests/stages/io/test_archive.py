@@ -9,7 +9,7 @@ import pytest
 from rollup_node.stages.io import log
 from rollup_node.stages.io.archive import Archive
 from rollup_node.stages.io.log import Level, Record, get_logger
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, decompressed, is_compressed, read_body
-from tests.support.http_listener import app_for_every_path, listening
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 TEXT = b"0123456789" * 500_000
 

@@ -9,8 +9,8 @@ from aiohttp import web
 from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError
 from rollup_node.stages.io.http_transport import LARGE_BODY, HttpTransport
 from rollup_node.stages.io.plain_http import PlainHttpTransport
-from tests.support.http_listener import Handler, app_for_every_path, listening
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 
 @pytest.fixture(params=["aiohttp", "plain"])

@@ -20,8 +20,8 @@ from rollup_node.stages.io.jsonrpc import (
     RpcFailure,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
-from tests.support.http_listener import Handler, app_for_every_path, listening
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ import pytest
 from rollup_node.stages.io import http_connection
 from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError
 from rollup_node.stages.io.plain_http import PlainHttpTransport
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 OK = HEAD + b"Content-Length: 2\r\n\r\n{}"

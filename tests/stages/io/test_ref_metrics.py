@@ -3,7 +3,7 @@
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.ref_metrics import show_head, show_l1_block, show_payload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-from tests.support.chain_fixture import ChainFixture, make_rollup
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 
 HASH = bytes(range(1, 33))
 

@@ -20,9 +20,9 @@ from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointE
 from rollup_node.stages.io.json_answers import RpcFailure
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.web_socket import MAX_UNREQUESTED
-from tests.support.http_listener import app_for_every_path, listening
-from tests.support.stage_runner import run_within
-from tests.support.web_socket_server import UNREADABLE_DATE, Answer, WebSocketServer, web_socket_url
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import app_for_every_path, listening
+from tests.support.servers.web_socket_server import UNREADABLE_DATE, Answer, WebSocketServer, web_socket_url
 
 T = TypeVar("T")
 

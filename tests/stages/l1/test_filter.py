@@ -17,8 +17,8 @@ from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import Log
 from rollup_node.tools.recorded.recording import Recording
-from tests.support.logs_bloom import logs_bloom
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.logs_bloom import logs_bloom
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 L1_FILTER = L1Filter(1, b"\xff" * 20, b"\x11" * 20, b"\x22" * 20)
 

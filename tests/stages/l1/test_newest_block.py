@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.l1.newest_block import NewestBlock, NewestBody
-from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
+from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 
 CHAIN = FakeL1Chain(10)
 

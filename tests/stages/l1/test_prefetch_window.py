@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.l1.prefetch_window import FIRST_PAUSE, MAX_PAUSE, BlockRange, Fetch, PrefetchWindow
 from rollup_node.stages.protocol.types import L1Block
-from tests.support.fake_l1_chain import FakeL1Chain
+from tests.support.chains.fake_l1_chain import FakeL1Chain
 
 SIZE = 1000
 

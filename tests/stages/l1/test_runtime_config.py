@@ -9,7 +9,7 @@ from rollup_node.stages.l1.runtime_config import SIGNER_SLOT, address_in, proven
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from tests.support.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
+from tests.support.chains.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 
 Proof = dict[str, Any]
 

@@ -35,8 +35,8 @@ from rollup_node.stages.p2p.nat.upnp import UpnpError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import ErrorResponse, RequestFailed
-from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
-from tests.support.p2p_fuzz import damaged
+from tests.support.p2p.blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
+from tests.support.p2p.fuzz import damaged
 
 COUNT = 10_000
 CONFIGS = {version: chain_config(LAST_FORK[version]) for version in block_message.VERSIONS}

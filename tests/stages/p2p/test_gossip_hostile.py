@@ -21,8 +21,8 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Subscription,
     encode_rpc,
 )
-from tests.support.gossip_routers import TOPIC, RouterHarness, compressed, id_of
-from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
+from tests.support.p2p.blocks import SIGNER, block, chain_config, signed
+from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed, id_of
 
 HONEST, ATTACKER = b"000", b"attacker"
 

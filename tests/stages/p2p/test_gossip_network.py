@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.gossip_routers import TOPIC, GossipSimulation, id_of
+from tests.support.p2p.gossip_routers import TOPIC, GossipSimulation, id_of
 
 HEARTBEATS = 2 * 0.5
 

@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.identity.peer_id import (
 from rollup_node.stages.p2p.muxer.yamux import YamuxError, YamuxSession
 from rollup_node.stages.p2p.security.noise import FrameDecoder, NoiseHandshake, encode_frame
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
-from tests.support.p2p_fuzz import damaged
+from tests.support.p2p.fuzz import damaged
 
 ROUNDS = 10_000
 OURS = NetworkIdentity(b"\x01" * 32)

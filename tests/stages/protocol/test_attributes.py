@@ -37,7 +37,7 @@ from rollup_node.stages.protocol.system_config import (
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20
 CONFIG = SystemConfig(b"\x01" * 20, ZERO_HASH, packed_scalar(11, 12), 30_000_000)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import blooms
 from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.receipts import decode_receipt
-from tests.support.logs_bloom import logs_bloom
+from tests.support.chains.logs_bloom import logs_bloom
 
 
 @given(st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=10))

@@ -5,7 +5,7 @@ import pytest
 
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 GENESIS = Genesis(
     BlockId(1, b"\x01" * 32), BlockId(105, b"\x02" * 32), 1000, SystemConfig(bytes(20), ZERO_HASH, ZERO_HASH, 1)

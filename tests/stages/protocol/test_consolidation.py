@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 PARENT = b"\x01" * 32
 PARAMS = bytes.fromhex("0000000500000007")

@@ -5,7 +5,7 @@ import pytest
 
 from rollup_node.stages.protocol.config import ForeignFork, RollupConfig
 from rollup_node.stages.protocol.foreign_fork import end_text, network_left
-from tests.support.chain_fixture import chain_with
+from tests.support.chains.chain_fixture import chain_with
 
 CHAIN = chain_with()
 GENESIS = CHAIN.rollup.genesis

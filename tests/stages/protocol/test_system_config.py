@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.system_config import (
     system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Log
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 L1_CONFIG = b"\x99" * 20
 START = SystemConfig(b"\x01" * 20, (188).to_bytes(32, "big"), (684000).to_bytes(32, "big"), 30_000_000)

@@ -7,7 +7,7 @@ from typing import Unpack
 
 import pytest
 
-from tests.support.rpc_harness import RpcHarness, RpcOptions, RunWithRpc
+from tests.support.rpc.harness import RpcHarness, RpcOptions, RunWithRpc
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import msgspec
 
 from rollup_node.stages.rpc.head_history import KEPT_SECONDS, STEP_SECONDS, HeadHistory
 from rollup_node.stages.rpc.status import BlockStatus, Heads
-from tests.support.node_statuses import UNKNOWN
+from tests.support.rpc.node_statuses import UNKNOWN
 
 STEP = int(STEP_SECONDS)
 

@@ -19,7 +19,7 @@ from rollup_node.stages.rpc.node_state import HOLD_SECONDS
 from rollup_node.stages.rpc.progress import LINE_SECONDS, Line, Progress
 from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
 from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
-from tests.support.rpc_harness import ROLLUP
+from tests.support.rpc.harness import ROLLUP
 
 WALL = 1_000_000.0
 

@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.readiness import Fault, ReadyLimits
 from rollup_node.stages.rpc.status import NodeStatus, ProcessStatus, State
 from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder, active_fork, next_fork
-from tests.support.rpc_harness import ROLLUP
+from tests.support.rpc.harness import ROLLUP
 
 NOTHING = Snapshot(None, None, None, None, None, ())
 PLANNED = msgspec.structs.replace(ROLLUP, fork_times={"regolith": 0, "canyon": 5, "delta": 1500, "ecotone": 2500})

@@ -30,8 +30,8 @@ from rollup_node.tools.devnet.files import (
     l1_genesis,
 )
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from tests.support.http_listener import app_for_every_path, json_rpc_app, listening
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
 
 START = 1_800_000_000
 GWEI = 10**9

@@ -7,7 +7,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.blocks import parse_block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from tests.support.l2_test_chain import START, L2TestChain
+from tests.support.chains.l2_test_chain import START, L2TestChain
 
 
 @pytest.mark.parametrize("newest", ["", "regolith", "ecotone", "isthmus", "jovian"])

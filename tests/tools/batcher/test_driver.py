@@ -23,8 +23,8 @@ from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import BATCHER_KEY, INBOX, l1_genesis, rollup_json
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.settings import parse
-from tests.support.http_listener import json_rpc_app, listening
-from tests.support.l2_test_chain import START, L2TestChain
+from tests.support.chains.l2_test_chain import START, L2TestChain
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 SPAN_BLOBS = ChannelConfig(True, True, Compression.BROTLI)
 SINGULAR_CALLDATA = ChannelConfig(False, False, Compression.ZLIB)

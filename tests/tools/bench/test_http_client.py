@@ -3,7 +3,7 @@
 import asyncio
 
 from rollup_node.tools.bench.http_client import Server, bare_socket, clients
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
 
 
 def test_each_client_gets_its_answers() -> None:

@@ -23,8 +23,8 @@ from rollup_node.stages.p2p.peering.peer_info import Connectedness, IpNet, PeerD
 from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.rpc.process.methods import METHODS
-from tests.support import rpc_harness
-from tests.support.rpc_harness import L2, ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc import harness as rpc_harness
+from tests.support.rpc.harness import L2, ROLLUP, RpcHarness, RunWithRpc
 
 pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
 

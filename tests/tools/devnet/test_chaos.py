@@ -9,8 +9,8 @@ from rollup_node.tools.devnet.chaos import ChaosSession
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
 from rollup_node.tools.devnet.settings import parse
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Program
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Program
 
 BLOCKS = 12
 FAULTS = 3

@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet import compare
 from rollup_node.tools.devnet.compare import Comparison, compare_output_roots
-from tests.support.http_listener import json_rpc_app, listening
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 Output = Callable[[str], dict[str, str]]
 

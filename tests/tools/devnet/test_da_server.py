@@ -17,10 +17,10 @@ from rollup_node.stages.protocol.commitments import Commitment, keccak_commitmen
 from rollup_node.tools.devnet import da_server
 from rollup_node.tools.devnet.da_server import LIES, LOST, DaServer
 from rollup_node.tools.devnet.settings import DA_MODES
-from tests.support.http_listener import listening
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet
-from tests.support.stage_runner import run_within
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import listening
 
 T = TypeVar("T")
 DATA = [b"input %d " % index * 50 for index in range(2 * LOST)]

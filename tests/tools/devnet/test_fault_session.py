@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet
 
 AS_A_SERVER = """
 [[scenario]]

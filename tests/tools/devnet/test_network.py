@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, Program, call
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 
 ROOT = Path(__file__).parents[3]
 END_SECONDS = 50.0

@@ -2,8 +2,8 @@
 
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, call
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, call
 
 OFFSETS = {
     "canyon": 3,

@@ -1,7 +1,7 @@
 """A local network whose verifier starts with an empty engine, which fetches the chain from that of the sequencer."""
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet
 
 
 def test_a_verifier_syncs_by_its_engine_and_survives_kills_of_the_engine_process(leftovers: Leftovers) -> None:

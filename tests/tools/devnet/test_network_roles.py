@@ -4,8 +4,8 @@ killed is started again."""
 import os
 import signal
 
-from tests.support.leftovers import Leftovers
-from tests.support.programs import CALLDATA, Devnet, Program, call
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 
 BLOBS = {"eth_blobBaseFee": [], "eth_feeHistory": ["0x1", "latest", [10]], "eth_newBlockFilter": []}
 

@@ -15,8 +15,8 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.client.keys import private_key
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.signer import SignerMethods, main
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Program, call
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program, call
 
 KEY = LocalSigner(SIGNER_KEY.secret)
 HASH = b"\x07" * 32

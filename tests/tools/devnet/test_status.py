@@ -18,7 +18,7 @@ from rollup_node.tools.devnet.status import (
     memory_of,
     read_processes,
 )
-from tests.support.http_listener import json_rpc_app, listening
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 HASH = "0x" + "11" * 32
 

@@ -15,7 +15,7 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.traffic import ROUNDS_PER_DEPOSIT, TRANSFERS_PER_ROUND, Traffic, deposit_call
-from tests.support.http_listener import json_rpc_app, listening
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 GENESIS_TIME = 1_700_000_000
 

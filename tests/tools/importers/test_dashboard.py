@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.importers.dashboard import DASHBOARD, WIDTH, dashboard, expressions, main, text
-from tests.support.prometheus import mistakes, selectors
+from tests.support.rpc.prometheus import mistakes, selectors
 
 
 def test_the_file_is_current() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.tools.recorded.recording import Recording
-from tests.support.recordings import write_recording
+from tests.support.chains.recordings import write_recording
 
 
 @pytest.fixture(scope="module")

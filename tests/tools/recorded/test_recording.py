@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.tools.recorded.recording import NotRecorded, Recording
-from tests.support.recordings import BLOB, FIRST, blob_hash
+from tests.support.chains.recordings import BLOB, FIRST, blob_hash
 
 
 def test_blocks_by_number_and_hash(recording: Recording) -> None:

@@ -14,8 +14,8 @@ from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.devnet.evm.state import EventLog
 from rollup_node.tools.devnet.evm.state_transition.block import encode_receipt
 from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
-from tests.support.recordings import header_of
-from tests.support.signed_transactions import unsigned_transaction
+from tests.support.chains.recordings import header_of
+from tests.support.chains.signed_transactions import unsigned_transaction
 
 KEY = Key(b"\x09" * 32)
 CHAIN_ID = 901

@@ -14,9 +14,9 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Program
-from tests.support.recordings import BLOB, FIRST, blob_hash, slot_of
+from tests.support.chains.recordings import BLOB, FIRST, blob_hash, slot_of
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program
 
 
 def _get(recording: Recording, *paths: str, blobs_endpoint: bool = True) -> list[tuple[int, Any]]:

@@ -27,7 +27,7 @@ from rollup_node.tools.status_page.pictures import (
 from rollup_node.tools.status_page.png import SIGNATURE
 from rollup_node.tools.status_page.scenes import Scene, scene
 from rollup_node.tools.status_page.server import SceneServer
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver

@@ -13,8 +13,8 @@ from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.protocol.archive_names import blob_name
 from rollup_node.stages.protocol.types import BlobRef
 from tests.stages.blobs.process.test_stage import RecordedBlobs, running_blobs
-from tests.support.fake_beacon import FakeBeacon
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.fake_beacon import FakeBeacon
 
 
 def test_blobs_are_kept_with_their_evidence(tmp_path: Path, recorded_blobs: RecordedBlobs) -> None:

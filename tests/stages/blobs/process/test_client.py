@@ -16,9 +16,9 @@ from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFou
 from rollup_node.stages.io.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.types import BlobRef
-from tests.support.http_listener import Handler, app_for_every_path, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 T = TypeVar("T")
 WANTED = [BlobRef(0, b"\x01" * 32), BlobRef(2, b"\x02" * 32)]

@@ -17,8 +17,8 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import InputResponse, InputTooLarge
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
 from rollup_node.stages.protocol.keccak import Keccak256
-from tests.support.http_listener import Handler, app_for_every_path, listening
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 T = TypeVar("T")
 DATA = b"frames" * 100

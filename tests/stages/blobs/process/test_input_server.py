@@ -21,9 +21,9 @@ from rollup_node.stages.messages.blobs import InputRequest, InputResponse, Input
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
-from tests.support.http_listener import app_for_every_path, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within, running_stage
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 DATA = [b"input %d " % index * 20 for index in range(12)]
 COMMITMENTS = [keccak_commitment(data) for data in DATA]

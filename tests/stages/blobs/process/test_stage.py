@@ -22,10 +22,10 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
-from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
-from tests.support.http_listener import listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within, running_stage
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.servers.http_listener import listening
 
 BLOCK = L1BlockRef(b"\x11" * 32, 50, b"\x10" * 32, GENESIS + 12 * SLOT)
 RecordedBlobs = tuple[RecordedBlob, ...]

@@ -10,7 +10,7 @@ from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.process.verifier import MAX_BLOBS_PER_TASK, MAX_TASKS, BlobVerifier
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
 
 BLOB = OfferedBlob(b"", None, None)
 

@@ -47,8 +47,8 @@ from tests.conformance.kit.chain import (
 )
 from tests.conformance.kit.planning import USER, channel, channel_id, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.support.op_sepolia import FIRST_L1 as FIRST_RECORDED_L1
-from tests.support.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, SepoliaRecording
+from tests.support.chains.op_sepolia import FIRST_L1 as FIRST_RECORDED_L1
+from tests.support.chains.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, SepoliaRecording
 
 GRANITE = forks_until("granite")
 

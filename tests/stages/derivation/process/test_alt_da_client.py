@@ -32,7 +32,7 @@ from rollup_node.stages.topology import CHANNELS
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
 
 PLAN = plan(GENESIS, 4)
 ITEMS = channel("a", *singulars(PLAN), pieces=2)

@@ -12,7 +12,7 @@ from tests.conformance.kit.chain import GENESIS, STRANGER, SYSTEM_CONFIG, blobs,
 from tests.conformance.kit.notation import item, names
 from tests.conformance.kit.planning import channel, plan
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.support.op_sepolia import SepoliaRecording
+from tests.support.chains.op_sepolia import SepoliaRecording
 
 H1 = b"\1" * 32
 

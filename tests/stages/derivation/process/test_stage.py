@@ -50,7 +50,7 @@ from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef
 from rollup_node.stages.rpc.rates import longest_wait
 from rollup_node.stages.topology import CHANNELS
-from tests.support.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
+from tests.support.chains.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 State = TypeVar("State", bound=Message)

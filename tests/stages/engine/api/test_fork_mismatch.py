@@ -7,7 +7,7 @@ from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnsw
 from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ATTRIBUTES = PayloadAttributes(1_000, bytes(32), bytes(20), False, None, (), False, 30_000_000, None, None)
 

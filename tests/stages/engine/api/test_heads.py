@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.protocol.errors import CriticalError
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def test_moves(chain: ChainFixture) -> None:

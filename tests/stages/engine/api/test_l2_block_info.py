@@ -5,7 +5,7 @@ import pytest
 
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.protocol.block_refs import system_config_of_payload
-from tests.support.chain_fixture import ChainFixture, genesis_payload
+from tests.support.chains.chain_fixture import ChainFixture, genesis_payload
 
 
 def test_a_block_and_genesis(chain: ChainFixture) -> None:

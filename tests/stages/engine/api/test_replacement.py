@@ -7,7 +7,7 @@ from rollup_node.stages.engine.api.replacement import ReplacementError, replaced
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.output_root import output_preimage
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def test_the_deposits_and_one_more(chain: ChainFixture) -> None:

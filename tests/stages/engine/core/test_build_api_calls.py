@@ -27,8 +27,8 @@ from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
-from tests.support.core_harness import CoreHarness, started
+from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness, started
 
 
 def responses_of(harness: CoreHarness) -> list[Any]:

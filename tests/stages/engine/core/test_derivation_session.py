@@ -3,7 +3,7 @@
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.core.derivation_session import DerivationSession, SessionStep
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 OLD, NEW = ProcessId(2, 1), ProcessId(2, 2)
 

@@ -19,9 +19,9 @@ from rollup_node.stages.engine.machines.sync_progress import POLL_SECONDS
 from rollup_node.stages.messages.codes import Code, code_in
 from rollup_node.stages.messages.control import StartSequencerRequest
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.core_harness import CoreHarness
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness
+from tests.support.engine.model_engine import ModelEngine
 
 LENGTH = 12
 

@@ -31,9 +31,9 @@ from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest,
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import AltDaConfig, ForeignFork
 from rollup_node.stages.protocol.errors import CriticalError
-from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
-from tests.support.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
+from tests.support.engine.core_harness import DERIVATION, P2P, RPC, CoreHarness, started
+from tests.support.engine.model_engine import ModelEngine
 
 
 def engine_with(chain: ChainFixture, length: int, safe: int = 0, per_epoch: int = 6) -> ModelEngine:

@@ -14,9 +14,9 @@ from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.core.follow_calls import LAG_SECONDS
 from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import chain_with
-from tests.support.core_harness import CoreHarness
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import CoreHarness
+from tests.support.engine.model_engine import ModelEngine
 
 LENGTH = 60
 

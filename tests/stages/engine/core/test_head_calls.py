@@ -30,8 +30,8 @@ from rollup_node.stages.engine.core.actions import (
 from rollup_node.stages.engine.core.calls import PendingCall, Work
 from rollup_node.stages.messages.control import StopSequencerRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.core_harness import CoreHarness, started
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness, started
 
 BUSY = ErrorAnswer(-32000, "busy")
 

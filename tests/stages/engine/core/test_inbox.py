@@ -25,8 +25,8 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.messages.engine import L2BlocksRequest, PipelineStart, StartRequest
 from rollup_node.stages.protocol.config import ForeignFork
-from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
-from tests.support.core_harness import DERIVATION, CoreHarness, started
+from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
+from tests.support.engine.core_harness import DERIVATION, CoreHarness, started
 
 
 def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixture) -> None:

@@ -2,7 +2,7 @@
 
 from rollup_node.stages.engine.core.interop import MAX_EVENTS, Interop, OrdinarySearch, block_ref
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent, Replacement
-from tests.support.chain_fixture import ALL_FORKS, ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
 
 FORKS = dict.fromkeys((*ALL_FORKS, "karst", "lagoon"), 0)
 

@@ -23,8 +23,8 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH
-from tests.support.chain_fixture import chain_with
-from tests.support.core_harness import CoreHarness, started
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import CoreHarness, started
 
 AWAY = Unavailable("127.0.0.1:8547: cannot connect (Connection refused)")
 

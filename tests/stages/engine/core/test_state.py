@@ -21,7 +21,7 @@ from rollup_node.stages.engine.machines.origin_selector import InconsistentOrigi
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.errors import ResetError
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 NOW = Instant(1_000.0, 50.0)
 

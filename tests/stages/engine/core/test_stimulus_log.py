@@ -9,7 +9,7 @@ import msgspec
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, NewPayload, Unavailable
 from rollup_node.stages.engine.core.stimulus_log import MAX_TEXT, SIZE, StimulusLog, describe
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def test_only_the_last_stimuli_are_kept() -> None:

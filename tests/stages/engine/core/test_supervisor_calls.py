@@ -25,9 +25,9 @@ from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.event_stream import EventStream
 from tests.stages.engine.core.test_interop import FORKS
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.core_harness import CoreHarness
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import CoreHarness
+from tests.support.engine.model_engine import ModelEngine
 
 INITIAL = InteropEvent(reset="cannot continue derivation until Engine has been reset")
 

@@ -44,9 +44,9 @@ from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import chain_with
-from tests.support.core_harness import P2P, RPC, CoreHarness
-from tests.support.engine_faults import FAILING, FAULTS, bad_answer, is_deposits_only
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import P2P, RPC, CoreHarness
+from tests.support.engine.engine_faults import FAILING, FAULTS, bad_answer, is_deposits_only
 
 OFFSET = 1e6
 """Seconds behind the end of EL sync: no L1 reorg of the walk reaches what is finalized then."""

@@ -22,8 +22,8 @@ from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.attributes_handler import AttributesStep
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
-from tests.support.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
 
 EPOCH = 101
 

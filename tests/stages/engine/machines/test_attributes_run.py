@@ -5,7 +5,7 @@ import msgspec
 from rollup_node.stages.engine.machines.attributes_run import MAX_AHEAD, AttributesRun
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def attributes(chain: ChainFixture, sequence: int, block: L2BlockRef | None = None) -> AttributesReady:

@@ -11,7 +11,7 @@ from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, Nee
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.chain_fixture import GENESIS_L1, GENESIS_TIME, ChainFixture, make_rollup
+from tests.support.chains.chain_fixture import GENESIS_L1, GENESIS_TIME, ChainFixture, make_rollup
 
 L1_TIME = 12
 EARLY = ("regolith", "canyon", "delta", "ecotone", "fjord")

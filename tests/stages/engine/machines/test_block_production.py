@@ -15,8 +15,8 @@ from rollup_node.stages.engine.machines.block_production import BlockProduction,
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
+from tests.support.engine.model_engine import ModelEngine
 
 NOW = float(GENESIS_TIME)
 

@@ -21,10 +21,10 @@ from rollup_node.stages.engine.machines.attributes_handler import AttributesHand
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import is_deposits_only
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from tests.support.attributes_jobs import BUILD, TAKEN, VALID, at_step, step_through
-from tests.support.chain_fixture import ChainFixture
-from tests.support.core_harness import started as started_core
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, step_through
+from tests.support.engine.core_harness import started as started_core
+from tests.support.engine.model_engine import ModelEngine
 
 
 def ahead_of(chain: ChainFixture, handler: AttributesHandler, users: Sequence[bytes] = ()) -> AttributesReady:

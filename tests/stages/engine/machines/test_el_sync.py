@@ -29,8 +29,8 @@ from rollup_node.stages.engine.machines.el_sync import (
 from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
-from tests.support.chain_fixture import chain_with
-from tests.support.el_sync_bench import Bench, syncing
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.el_sync_bench import Bench, syncing
 
 
 def test_a_block_above_the_head_starts_the_sync_and_the_end_is_behind_the_target() -> None:

@@ -7,7 +7,7 @@ from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceAnsw
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.engine_controller import EngineController
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 VALID = ForkchoiceAnswer("VALID")
 

@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.engine.machines.finality import Finality, Finalize, NeedCanonicalL1
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def filled(chain: ChainFixture, **kind: Any) -> tuple[Finality, list[Any]]:

@@ -19,7 +19,7 @@ from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import NetworkLeftError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from tests.support.chain_fixture import chain_with
+from tests.support.chains.chain_fixture import chain_with
 
 CHAIN = chain_with()
 REFS = CHAIN.build(24)

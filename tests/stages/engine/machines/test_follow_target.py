@@ -8,7 +8,7 @@ from rollup_node.stages.engine.machines.follow_target import ASK_SECONDS, Follow
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, L1BlockRef
-from tests.support.chain_fixture import chain_with
+from tests.support.chains.chain_fixture import chain_with
 
 CHAIN = chain_with()
 REFS = CHAIN.build(24)

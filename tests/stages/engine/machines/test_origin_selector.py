@@ -11,7 +11,7 @@ from rollup_node.stages.engine.machines.origin_selector import (
     SelectedOrigin,
 )
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def window(chain: ChainFixture, head: int, *numbers: int) -> L1Window:

@@ -17,8 +17,8 @@ from rollup_node.stages.engine.machines.pipeline_start import (
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import GENESIS_L1, ChainFixture, chain_with
-from tests.support.model_engine import ModelEngine
+from tests.support.chains.chain_fixture import GENESIS_L1, ChainFixture, chain_with
+from tests.support.engine.model_engine import ModelEngine
 
 
 class Searcher:

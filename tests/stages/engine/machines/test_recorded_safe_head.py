@@ -7,9 +7,9 @@ from rollup_node.stages.engine.machines.el_sync import RESEND_SECONDS
 from rollup_node.stages.engine.safedb.entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry, SafeHeadsWritten
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.chain_fixture import chain_with
-from tests.support.el_sync_bench import LENGTH, Bench, syncing
-from tests.support.safe_heads import SafeHeadModel
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.el_sync_bench import LENGTH, Bench, syncing
+from tests.support.engine.safe_heads import SafeHeadModel
 
 
 def recorded(*numbers: int, other: int | None = None) -> SafeHeadModel:

@@ -28,7 +28,7 @@ from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
 BUILD = ForkchoiceAnswer("VALID", b"payload1")
 VALID = PayloadAnswer("VALID")

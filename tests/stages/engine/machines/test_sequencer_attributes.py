@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.stages.engine.machines.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
 ALWAYS = ("regolith", "canyon", "delta")
 

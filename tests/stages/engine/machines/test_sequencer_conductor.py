@@ -7,7 +7,7 @@ from rollup_node.stages.engine.api.engine_api import NewPayload
 from rollup_node.stages.engine.machines.sequencer import Sequencer, SequencerPhase
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.machines.test_sequencer import START, build, heads, insert, running
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def fetched(chain: ChainFixture) -> tuple[Sequencer, ExecutionPayload]:

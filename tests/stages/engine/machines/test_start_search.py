@@ -18,7 +18,7 @@ from rollup_node.stages.engine.machines.start_search import (
 )
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
 
 class Engine:

@@ -9,7 +9,7 @@ from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock, 
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 def heads(chain: ChainFixture, unsafe: L2BlockRef) -> Heads:

@@ -31,7 +31,7 @@ from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.topology import CHANNELS
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 PEER = ProcessId(0, 1)
 

@@ -18,7 +18,7 @@ from rollup_node.stages.engine.process.control_server import (
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, SealBlockRequest, StopSequencerRequest
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
-from tests.support.p2p_blocks import block
+from tests.support.p2p.blocks import block
 
 
 class Rpc:

@@ -19,9 +19,9 @@ from rollup_node.stages.protocol.output_root import output_root
 from rollup_node.stages.protocol.types import BlockId
 from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.core.test_interop import FORKS
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.engine_node import EngineNode, follow
-from tests.support.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.engine_node import EngineNode, follow
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
 
 ABSENT = BlockId(9, b"\x99" * 32)
 NOT_FOUND = f"failed to determine block-hash of hash {to_hex(ABSENT.hash)}, could not get payload: not found"

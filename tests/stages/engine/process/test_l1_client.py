@@ -14,7 +14,7 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1R
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 class L1Process:

@@ -17,7 +17,7 @@ from rollup_node.stages.messages.p2p import (
 )
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 class Peers:

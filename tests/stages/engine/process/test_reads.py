@@ -11,9 +11,9 @@ from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.output_root import output_root
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ALL_FORKS, ChainFixture, chain_with
-from tests.support.engine_node import follow
-from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine
+from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
+from tests.support.engine.engine_node import follow
+from tests.support.engine.fake_engine import SECRET, EngineFailure, FakeExecutionEngine
 
 STATUS = EngineStatus(1, None, None, None, None, None, False, False)
 

@@ -15,10 +15,10 @@ from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.stages.engine.conftest import Play, Run
-from tests.support.chain_fixture import ChainFixture
-from tests.support.engine_node import EngineNode
-from tests.support.fake_engine import FakeExecutionEngine
-from tests.support.safe_heads import block, entry, l2_ref
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.engine.safe_heads import block, entry, l2_ref
 
 NONE = block(0)
 

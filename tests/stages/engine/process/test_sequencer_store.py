@@ -9,7 +9,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateFile
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore, StoreFailedError
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 class Node:

@@ -23,9 +23,9 @@ from rollup_node.stages.messages.engine import (
 )
 from rollup_node.stages.protocol.output_root import output_root
 from tests.stages.engine.conftest import Play, Run, RunOn
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.engine_node import EngineNode, chain_clock, follow
-from tests.support.fake_engine import EngineFailure, FakeExecutionEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.engine_node import EngineNode, chain_clock, follow
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine
 
 
 def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:

@@ -15,7 +15,7 @@ from rollup_node.stages.messages.endpoints import EndpointCounts, Endpoints
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.topology import CHANNELS
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture
 
 
 class Observer:

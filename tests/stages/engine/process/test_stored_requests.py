@@ -22,10 +22,10 @@ from rollup_node.stages.messages.control import (
     StopSequencerRequest,
 )
 from tests.stages.engine.conftest import RunOn
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.core_harness import RPC, CoreHarness, started
-from tests.support.engine_node import EngineNode
-from tests.support.fake_engine import FakeExecutionEngine
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import RPC, CoreHarness, started
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import FakeExecutionEngine
 
 
 class SlowDisk:

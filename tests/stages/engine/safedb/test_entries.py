@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.engine.safedb.entries import EntriesChange, Gap, ResetSafeHeads, SafeHeadEntry, record, reset
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.safe_heads import block, entry, l2_ref
+from tests.support.engine.safe_heads import block, entry, l2_ref
 
 GENESIS = BlockId(0, b"\x77" * 32)
 

@@ -3,7 +3,7 @@
 from rollup_node.stages.engine.safedb.entries import RecordSafeHead, ResetSafeHeads
 from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
 from rollup_node.stages.protocol.types import L1BlockRef
-from tests.support.safe_heads import block, entry, l2_ref
+from tests.support.engine.safe_heads import block, entry, l2_ref
 
 L1 = L1BlockRef(block(8).hash, 8, bytes(32), 0)
 

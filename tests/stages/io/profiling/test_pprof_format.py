@@ -2,7 +2,7 @@
 
 from rollup_node.stages.io.profiling.pprof_format import encode, render_text
 from rollup_node.stages.io.profiling.profile import Profile, Sample
-from tests.support.pprof_decoder import decode
+from tests.support.rpc.pprof_decoder import decode
 
 LEAF, ROOT = ("leaf", "/x/a.py", 300), ("root", "/x/b.py", 0)
 PROFILE = Profile(

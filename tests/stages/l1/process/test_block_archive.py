@@ -26,10 +26,10 @@ from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.archive_names import block_name, number_name
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1Block
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 CHAIN = FakeL1Chain(8)
 LAST = 5

@@ -19,10 +19,10 @@ from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResul
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 

@@ -17,9 +17,9 @@ from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.failures import OtherChainError
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, app_for_every_path, json_rpc_app, listening
 
 T = TypeVar("T")
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)

@@ -16,10 +16,10 @@ from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process import stage as l1
 from rollup_node.stages.messages.codes import Code
 from tests.stages.l1.process.test_stage import L1Clients
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within, running_stage
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.servers.http_listener import Methods, app_for_every_path, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 

@@ -19,11 +19,11 @@ from rollup_node.stages.l1.process.head_poller import DISPROOFS, SUBSCRIBED_POLL
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from tests.support.fake_l1_chain import BLOCK_TIME, FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
-from tests.support.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
+from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 

@@ -13,10 +13,10 @@ from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.refs_client import MAX_PENDING, MAX_REFS, RefsReader, linked_refs
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 CLIENT = ProcessId(3, 1)
 REFUSING = "http://127.0.0.1:1"

@@ -24,10 +24,10 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within
+from tests.support.chains.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(
     PLAIN_ROLLUP, l1_chain_id=L1_CHAIN_ID, l1_system_config=CONTRACT, protocol_versions=CONTRACT

@@ -30,11 +30,11 @@ from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedL1
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import Methods, json_rpc_app, listening
-from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.stage_runner import run_within, running_stage
-from tests.support.web_socket_server import WebSocketServer, web_socket_url
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.web_socket_server import WebSocketServer, web_socket_url
 
 FIRST, LAST = 6_582_895, 6_582_952
 

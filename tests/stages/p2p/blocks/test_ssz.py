@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.blocks.ssz import FIXED_SIZES, SszError
 from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import block
+from tests.support.p2p.blocks import block
 
 VERSIONS = sorted(FIXED_SIZES)
 EXTRA_DATA_AT, TRANSACTIONS_AT, WITHDRAWALS_AT = 436, 504, 508

@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
+from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 
 STRANGER = LocalSigner(b"\x33" * 32)
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

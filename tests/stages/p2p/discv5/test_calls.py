@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.discv5.calls import (
 from rollup_node.stages.p2p.discv5.contact import log_distance
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
-from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
+from tests.support.p2p.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
 LOCAL_ENR = record_of("own")
 PEER = record_of("peer", "127.0.0.2")

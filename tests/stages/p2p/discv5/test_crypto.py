@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.crypto import CryptoError
-from tests.support.discv5_nodes import secret_of
+from tests.support.p2p.discv5_nodes import secret_of
 
 SECRET = secret_of("crypto")
 KEY = crypto.public_key(SECRET)

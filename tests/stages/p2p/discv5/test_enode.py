@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
 from rollup_node.stages.protocol import secp256k1
-from tests.support.discv5_nodes import record_of, secret_of
+from tests.support.p2p.discv5_nodes import record_of, secret_of
 
 KEY = secp256k1.public_key(secret_of("enode"), compressed=False)[1:].hex()
 

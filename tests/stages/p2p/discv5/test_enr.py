@@ -21,7 +21,7 @@ from rollup_node.stages.p2p.discv5.enr import (
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from tests.support.discv5_nodes import record_of, secret_of
+from tests.support.p2p.discv5_nodes import record_of, secret_of
 
 SECRET = secret_of("enr")
 KEY = crypto.public_key(SECRET)

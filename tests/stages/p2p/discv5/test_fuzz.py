@@ -11,8 +11,8 @@ from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from tests.support.discv5_nodes import Discv5Simulation, endpoint, record_of, secret_of, seeded
-from tests.support.p2p_fuzz import damaged
+from tests.support.p2p.discv5_nodes import Discv5Simulation, endpoint, record_of, secret_of, seeded
+from tests.support.p2p.fuzz import damaged
 
 COUNT = 10_000
 RECORD = record_of("fuzz")

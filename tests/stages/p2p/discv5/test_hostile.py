@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
-from tests.support.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
+from tests.support.p2p.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 

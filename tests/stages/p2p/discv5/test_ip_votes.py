@@ -1,7 +1,7 @@
 """Votes on our external address."""
 
 from rollup_node.stages.p2p.discv5.ip_votes import MIN_VOTES, VOTE_SECONDS, IpVotes
-from tests.support.discv5_nodes import endpoint
+from tests.support.p2p.discv5_nodes import endpoint
 
 OURS, FALSE = endpoint("9.9.9.9"), endpoint("8.8.4.4", 1)
 

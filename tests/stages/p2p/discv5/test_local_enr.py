@@ -3,7 +3,7 @@
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.enr import OpStackEntry, decode_enr
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
-from tests.support.discv5_nodes import endpoint, secret_of
+from tests.support.p2p.discv5_nodes import endpoint, secret_of
 
 SECRET = secret_of("local")
 ADVERTISED = AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 9222, 9223)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5.contact import Contact, log_distance, xor_distance
 from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MAX_QUERIED, RESULT_SIZE, Lookup, query_distances
-from tests.support.discv5_nodes import contact_of, record_of, seeded
+from tests.support.p2p.discv5_nodes import contact_of, record_of, seeded
 
 OWN = record_of("own").node_id
 NODES = [contact_of(record_of(number, f"127.1.{number >> 8}.{number & 255}")) for number in range(150)]

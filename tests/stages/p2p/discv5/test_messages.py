@@ -17,7 +17,7 @@ from rollup_node.stages.p2p.discv5.messages import (
     TalkResponse,
 )
 from rollup_node.stages.protocol import rlp
-from tests.support.discv5_nodes import record_of
+from tests.support.p2p.discv5_nodes import record_of
 
 IDS = st.binary(max_size=8)
 SEQS = st.integers(0, 2**64 - 1)

@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.discv5.contact import Contact, xor_distance
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint
 from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
-from tests.support.discv5_nodes import CHAIN, Discv5Simulation, contact_of, endpoint, record_of, seeded
+from tests.support.p2p.discv5_nodes import CHAIN, Discv5Simulation, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, THREE = (endpoint(f"127.0.0.{number}") for number in (1, 2, 3))
 

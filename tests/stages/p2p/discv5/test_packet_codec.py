@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.messages import Ping
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
-from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
+from tests.support.p2p.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
 A_ENDPOINT, B_ENDPOINT = endpoint("127.0.0.1"), endpoint("127.0.0.2")
 A_RECORD, B_RECORD = record_of("a", "127.0.0.1"), record_of("b", "127.0.0.2")

@@ -3,7 +3,7 @@
 from rollup_node.stages.p2p.discv5 import crypto, packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
 from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, DecryptedMessage, Discv5Session, Sessions
-from tests.support.discv5_nodes import endpoint, record_of, seeded
+from tests.support.p2p.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
 ENDPOINT = endpoint("127.0.0.1")

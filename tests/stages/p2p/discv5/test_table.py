@@ -15,7 +15,7 @@ from rollup_node.stages.p2p.discv5.table import (
     REVALIDATION_SECONDS,
     RoutingTable,
 )
-from tests.support.discv5_nodes import CHAIN, record_of
+from tests.support.p2p.discv5_nodes import CHAIN, record_of
 
 OWN = record_of("own").node_id
 MANY = [record_of(number, f"127.1.{number >> 8}.{number & 255}") for number in range(1, 200)]

@@ -1,7 +1,7 @@
 """Publishing to a topic that is not joined."""
 
 from rollup_node.stages.p2p.gossipsub.rpc import Rpc, Subscription
-from tests.support.gossip_routers import OTHER_TOPIC, RouterHarness, compressed
+from tests.support.p2p.gossip_routers import OTHER_TOPIC, RouterHarness, compressed
 
 
 def with_subscribers(count: int) -> tuple[RouterHarness, list[bytes]]:

@@ -3,7 +3,7 @@
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
 from rollup_node.stages.p2p.gossipsub.rpc import IHave
-from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of
+from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of
 
 
 def unknown_ids(count: int, first: int = 0) -> list[bytes]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
-from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness
+from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness
 
 
 def test_a_mesh_below_d_lo_is_grafted_to_d() -> None:

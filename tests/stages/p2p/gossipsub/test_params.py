@@ -2,7 +2,7 @@
 
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, GossipParams, gossip_params
-from tests.support.p2p_blocks import chain_config
+from tests.support.p2p.blocks import chain_config
 
 
 def test_parameters_of_op_node() -> None:

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     encode_rpc,
 )
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
-from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of, read_frames
+from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of, read_frames
 
 LARGE = bytes(range(256)) * 8
 

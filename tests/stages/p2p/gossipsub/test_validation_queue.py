@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
-from tests.support.gossip_routers import TOPIC, RouterHarness, compressed
+from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 
 
 def test_pending_messages_are_bounded_and_may_be_sent_again() -> None:

@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.static_peers import StaticPeerError, parse_static_peers
-from tests.support.p2p_hosts import RecordingHost
+from tests.support.p2p.hosts import RecordingHost
 
 OWN, OTHER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 

@@ -17,9 +17,9 @@ from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.p2p_blocks import SIGNER, block, l1_info_transaction, publish_request, signed
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario, timed_chain
-from tests.support.remote_signers import SignerServer, TlsSetUp
+from tests.support.engine.remote_signers import SignerServer, TlsSetUp
+from tests.support.p2p.blocks import SIGNER, block, l1_info_transaction, publish_request, signed
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario, timed_chain
 
 
 def on_origin(rollup: RollupConfig, number: int, origin: BlockId, **changes: Any) -> ExecutionPayload:

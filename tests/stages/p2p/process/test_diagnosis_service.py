@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.support.p2p_blocks import SIGNER
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, run_scenario
+from tests.support.p2p.blocks import SIGNER
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, run_scenario
 
 
 def test_diagnosis(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host_api import Direction, Stream
 from rollup_node.stages.p2p.process.block_publisher import NO_SIGNER
 from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
-from tests.support.p2p_blocks import block
-from tests.support.p2p_hosts import RecordingHost, running_host
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
-from tests.support.p2p_raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
+from tests.support.p2p.blocks import block
+from tests.support.p2p.hosts import RecordingHost, running_host
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.p2p.raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
 
 COSTLY = protobuf.varint_field(15, 1) * MAX_FIELDS
 """An RPC that takes long to parse and holds nothing."""

@@ -10,9 +10,9 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.p2p.process import payload_client
 from rollup_node.stages.p2p.process.payload_client import PayloadClient
-from tests.support.p2p_blocks import block
-from tests.support.p2p_hosts import until
-from tests.support.recording_bus import RecordingBus
+from tests.support.p2p.blocks import block
+from tests.support.p2p.hosts import until
+from tests.support.processes.recording_bus import RecordingBus
 
 BLOCK = block(number=7)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.p2p_nodes import P2pNode, chain_of_now, run_scenario
+from tests.support.p2p.nodes import P2pNode, chain_of_now, run_scenario
 
 
 def test_opp2p_methods(tmp_path: Path) -> None:

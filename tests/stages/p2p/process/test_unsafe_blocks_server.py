@@ -7,8 +7,8 @@ from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishRespo
 from rollup_node.stages.p2p.process.unsafe_blocks_server import MAX_RECENT, UnsafeBlocksServer
 from rollup_node.stages.p2p.signer.signing_queue import Done
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import chain, publish_request
-from tests.support.recording_bus import RecordingBus
+from tests.support.p2p.blocks import chain, publish_request
+from tests.support.processes.recording_bus import RecordingBus
 
 BLOCKS = chain(MAX_RECENT + 2)
 ENGINE = ProcessId(slot=0, incarnation=1)

@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.blocks import block_message, ssz
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestFailed, ResultCode
-from tests.support.p2p_blocks import LAST_FORK, block, chain_config
+from tests.support.p2p.blocks import LAST_FORK, block, chain_config
 
 
 def test_requests() -> None:

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.reqresp.payload_by_number import (
 from rollup_node.stages.p2p.reqresp.planner import MAX_RANGE, BlockRequest, SyncPlanner
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, ResponseCounts, application_score_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import chain
+from tests.support.p2p.blocks import chain
 
 CHAIN = chain(300)
 NOT_FOUND = ErrorResponse(ResultCode.NOT_FOUND)

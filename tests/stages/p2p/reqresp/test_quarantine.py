@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.reqresp.quarantine import (
     QuarantineRelease,
 )
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import block, chain
+from tests.support.p2p.blocks import block, chain
 
 BLOCKS = chain(30)
 

@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.p2p.reqresp.rate_limits import GLOBAL_BURST, GLOBAL_RATE
 from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT, RequestTurns, check_number
-from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
+from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
 A, B = b"a", b"b"
 

@@ -17,8 +17,8 @@ from rollup_node.stages.p2p.signer.signed_blocks import (
     signing_request,
 )
 from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
-from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, block, chain_config, l1_info_transaction
-from tests.support.sequencer_model import ModelSequencer
+from tests.support.engine.sequencer_model import ModelSequencer
+from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, block, chain_config, l1_info_transaction
 
 SAME_PARENT = "came first on the same parent"
 

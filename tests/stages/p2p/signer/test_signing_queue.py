@@ -2,7 +2,7 @@
 
 from rollup_node.stages.p2p.signer.signing_queue import MAX_BACKOFF, MAX_WAITING, MIN_BACKOFF, SigningQueue
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, block, chain
+from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, block, chain
 
 MAX_AGE = 60.0
 BLOCKS = chain(MAX_WAITING + 4)

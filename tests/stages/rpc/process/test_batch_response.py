@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import orjson
 import pytest
 
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "optimism_rollupConfig"})
 NOTIFICATION = orjson.dumps({"jsonrpc": "2.0", "method": "optimism_version"})

@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import EpochUnknown
 from rollup_node.stages.messages.derivation import DropEffect, DropsRequest
 from rollup_node.stages.rpc.process import process_client
-from tests.support.rpc_harness import L1, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, RpcHarness, RunWithRpc
 
 
 def test_drops_are_fetched_page_by_page(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:

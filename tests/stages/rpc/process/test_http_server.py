@@ -21,7 +21,7 @@ from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc import node_state, readiness
 from rollup_node.stages.rpc.process import http_server
 from rollup_node.stages.rpc.status import NodeStatus
-from tests.support.rpc_harness import L1, L2, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, L2, RpcHarness, RunWithRpc
 
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 

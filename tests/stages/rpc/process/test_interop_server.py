@@ -23,10 +23,10 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process import interop_server
 from rollup_node.stages.rpc.process.stage import RpcStage
 from tests.stages.engine.core.test_interop import FORKS
-from tests.support.chain_fixture import chain_with
-from tests.support.engine_node import EngineNode, follow
-from tests.support.fake_engine import FakeExecutionEngine, SlowEngine
-from tests.support.p2p_hosts import running_tasks
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.engine_node import EngineNode, follow
+from tests.support.engine.fake_engine import FakeExecutionEngine, SlowEngine
+from tests.support.p2p.hosts import running_tasks
 
 SECRET = b"\x33" * 32
 

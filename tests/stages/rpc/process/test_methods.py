@@ -25,8 +25,8 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.process.methods import METHODS
-from tests.support.p2p_blocks import block
-from tests.support.rpc_harness import L2, ROLLUP, RpcHarness, RunWithRpc
+from tests.support.p2p.blocks import block
+from tests.support.rpc.harness import L2, ROLLUP, RpcHarness, RunWithRpc
 
 
 def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:

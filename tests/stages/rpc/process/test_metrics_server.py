@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.rpc.process import metrics_server
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 
 def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:

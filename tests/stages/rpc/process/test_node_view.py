@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.rpc.process import node_view
-from tests.support.rpc_harness import L2, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L2, RpcHarness, RunWithRpc
 
 
 def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(

@@ -17,12 +17,12 @@ from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.methods import METHODS
 from rollup_node.stages.rpc.process.stage import build
-from tests.support.chain_fixture import ChainFixture, make_rollup
-from tests.support.engine_node import EngineNode
-from tests.support.fake_engine import FakeExecutionEngine
-from tests.support.op_node_types import TEST_SEQUENCER, check_result
-from tests.support.p2p_blocks import block
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
+from tests.support.engine.engine_node import EngineNode
+from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.foreign.op_node_types import TEST_SEQUENCER, check_result
+from tests.support.p2p.blocks import block
+from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 INFO = {"id": "0x0102030405060708", "timestamp": 7}
 

@@ -18,8 +18,8 @@ from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
 from rollup_node.stages.rpc.process.stage import PPROF_LIMITS
-from tests.support.pprof_decoder import decode
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RpcHarness, RunWithRpc
+from tests.support.rpc.pprof_decoder import decode
 
 Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
 

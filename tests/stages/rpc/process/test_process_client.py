@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.stages.messages.control import ControlResponse, StopSequencerRequest
 from rollup_node.stages.rpc.process import process_client
-from tests.support.rpc_harness import L2, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L2, RpcHarness, RunWithRpc
 
 
 def test_a_request_is_repeated_until_it_is_answered(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
-from tests.support.rpc_harness import ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
 
 
 def test_the_metrics_server_runs_only_if_enabled(with_rpc: RunWithRpc) -> None:

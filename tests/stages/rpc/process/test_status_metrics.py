@@ -13,7 +13,7 @@ from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.readiness import ReadyLimits
 from rollup_node.stages.rpc.status import BlockStatus, Heads, NodeStatus, SequencingWindow, State
 from rollup_node.stages.rpc.status_builder import NodeFacts, Snapshot, StatusBuilder
-from tests.support.rpc_harness import ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
 
 NOTHING = Snapshot(None, None, None, None, None, ())
 

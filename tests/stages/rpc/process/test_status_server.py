@@ -18,8 +18,8 @@ from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status import NodeStatus
-from tests.support.node_statuses import UNKNOWN
-from tests.support.stage_runner import run_within
+from tests.support.processes.stage_runner import run_within
+from tests.support.rpc.node_statuses import UNKNOWN
 
 
 class Counter:

@@ -13,7 +13,7 @@ from rollup_node.stages.rpc.process.status_source import (
     StatusSource,
     SupervisorFiles,
 )
-from tests.support.rpc_harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 ENTRIES = [
     ProcessEntry("supervisor", 0, 10, 1, 1000.0, 1),

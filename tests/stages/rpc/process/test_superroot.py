@@ -11,7 +11,7 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
-from tests.support.rpc_harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 
 SAFE = msgspec.structs.replace(L2, timestamp=190)
 STATUS = EngineStatus(1, L2, L2, SAFE, L2, msgspec.structs.replace(L2, timestamp=180), False, False)

@@ -10,7 +10,7 @@ import msgspec
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.processes import process_tree
 from rollup_node.tools.bench.race.runner import busy_loops
-from tests.support.leftovers import Leftovers
+from tests.support.processes.leftovers import Leftovers
 
 
 def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:

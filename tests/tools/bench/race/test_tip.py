@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 PROGRAM = RaceProgram(
     "follower",
     lambda course, place: [
-        *("/usr/bin/env", "-C", str(ROOT), sys.executable, "-m", "tests.support.course_follower"),
+        *("/usr/bin/env", "-C", str(ROOT), sys.executable, "-m", "tests.support.servers.course_follower"),
         *(place.servers.l1, place.servers.engine, str(place.rpc_port), str(course.rollup.parent)),
     ],
 )

@@ -2,7 +2,7 @@
 
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 
 def insert(l2: L2TestChain, backend: L2Backend, parent: Block, *transactions: bytes) -> Block:

@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
 BALANCE_OF = keccak256(b"balanceOf(address)")[:4]

@@ -15,8 +15,8 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.http_listener import json_rpc_app, listening
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
 

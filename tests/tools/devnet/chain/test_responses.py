@@ -18,8 +18,8 @@ from rollup_node.tools.devnet.chain.responses import (
 )
 from rollup_node.tools.devnet.evm.transactions import read_signed, read_transaction
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.l2_test_chain import CHAIN_ID, L2TestChain
-from tests.support.signed_transactions import unsigned_transaction
+from tests.support.chains.l2_test_chain import CHAIN_ID, L2TestChain
+from tests.support.chains.signed_transactions import unsigned_transaction
 
 KEY = Key(b"\x31" * 32)
 

@@ -10,7 +10,7 @@ from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
 OWNER = L2TestChain().keys[0].address

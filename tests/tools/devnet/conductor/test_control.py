@@ -15,8 +15,8 @@ from rollup_node.tools.devnet.conductor.cluster import Cluster
 from rollup_node.tools.devnet.conductor.control import Control
 from rollup_node.tools.devnet.conductor.health import HealthChecks, SequencerReport
 from rollup_node.tools.devnet.conductor.sequencers import SequencerClient
-from tests.support.p2p_blocks import block
-from tests.support.sequencer_servers import SequencerServer
+from tests.support.engine.sequencer_servers import SequencerServer
+from tests.support.p2p.blocks import block
 
 UNSAFE_INTERVAL = 6.0
 Scenario = Callable[["Network"], Awaitable[None]]

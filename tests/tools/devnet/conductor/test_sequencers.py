@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rollup_node.tools.devnet.conductor.sequencers import CallFailed, SequencerClient
-from tests.support.p2p_blocks import chain
-from tests.support.sequencer_servers import SequencerServer
+from tests.support.engine.sequencer_servers import SequencerServer
+from tests.support.p2p.blocks import chain
 
 FIRST, SECOND = chain(2)
 

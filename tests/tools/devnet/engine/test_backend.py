@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.execution import DaLimits, InvalidBlock
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 
 @pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])

@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 ZERO = bytes(32)
 

@@ -33,7 +33,7 @@ from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 USER, RECEIVER = b"\xee" * 20, b"\xdd" * 20
 

@@ -10,7 +10,7 @@ from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 PARENTS = {
     "ecotone": "canyon",

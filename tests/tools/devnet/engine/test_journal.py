@@ -5,7 +5,7 @@ from pathlib import Path
 from rollup_node.stages.protocol.engine_json import envelope_from_json
 from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.journal import FILE_NAME, Journal, drop_last_blocks
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 
 def test_entries_are_in_order_and_an_incomplete_line_is_dropped(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.server import EngineServer
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 SECRET = bytes(range(32))
 ZERO = to_hex(bytes(32))

@@ -2,7 +2,7 @@
 
 from rollup_node.tools.devnet.evm.code_analysis import CodeAnalysis, Instruction, InstructionSet
 from rollup_node.tools.devnet.evm.instructions import table
-from tests.support.evm_programs import run_code
+from tests.support.chains.evm_programs import run_code
 
 
 def analysis(code: str) -> CodeAnalysis:

@@ -13,8 +13,8 @@ from rollup_node.tools.devnet.evm.transactions import (
     read_signed,
     read_transaction,
 )
-from tests.support.l2_test_chain import L2TestChain
-from tests.support.signed_transactions import unsigned_transaction
+from tests.support.chains.l2_test_chain import L2TestChain
+from tests.support.chains.signed_transactions import unsigned_transaction
 
 KEY = Key(b"\x21" * 32)
 CHAIN_ID = 901

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rollup_node.stages.p2p.blocks.block_message import encode_signed_part
 from rollup_node.tools.devnet.faults.block_watch import BlockWatch
-from tests.support.p2p_blocks import CHAIN_ID, SIGNER
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
+from tests.support.p2p.blocks import CHAIN_ID, SIGNER
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 
 VERSION = 4
 

@@ -16,9 +16,9 @@ from rollup_node.tools.devnet.engine.journal import FILE_NAME
 from rollup_node.tools.devnet.faults import injector as injectors
 from rollup_node.tools.devnet.faults.injector import FaultInjector, NoRecovery
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, application
-from tests.support.http_listener import listening
-from tests.support.p2p_blocks import block
-from tests.support.sequencer_servers import SequencerServer
+from tests.support.engine.sequencer_servers import SequencerServer
+from tests.support.p2p.blocks import block
+from tests.support.servers.http_listener import listening
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 FAULTS = 8

@@ -5,7 +5,7 @@ import asyncio
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
-from tests.support.http_listener import json_rpc_app, listening
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 HASHES = {number: bytes([number]) * 32 for number in range(6)}
 COMMITS = [(number, to_hex(HASHES[number])) for number in (1, 2, 3, 4)]

@@ -13,8 +13,8 @@ from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1 import server
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods, main, mine_in_slots
-from tests.support.leftovers import Leftovers
-from tests.support.programs import Program, call, wait_for
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program, call, wait_for
 
 GENESIS_TIME = 1_700_000_000
 

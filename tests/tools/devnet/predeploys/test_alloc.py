@@ -13,7 +13,7 @@ from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN, implementation_address
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 INFO = L1Info(
     number=0x1111,

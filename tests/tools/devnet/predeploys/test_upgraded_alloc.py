@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import with_upgrades
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 GAS_LIMIT = 120_000_000
 UPGRADING = ("ecotone", "fjord", "isthmus", "jovian", "karst")

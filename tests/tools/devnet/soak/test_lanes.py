@@ -7,8 +7,8 @@ import pytest
 
 from rollup_node.tools.devnet.soak.lanes import L1, RECOVERY_SECONDS, Disturbed, Done, Lane
 from rollup_node.tools.devnet.soak.schedule import ROLES, Action, Kind
-from tests.support import virtual_time
-from tests.support.soak_network import RESTART_SECONDS, WATCHDOG_SECONDS, SoakNetwork
+from tests.support.processes.soak_network import RESTART_SECONDS, WATCHDOG_SECONDS, SoakNetwork
+from tests.support.timing import virtual_time
 
 NODES = ("sequencer", "verifier")
 PAUSE = 5.0

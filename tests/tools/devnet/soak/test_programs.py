@@ -22,7 +22,7 @@ from rollup_node.tools.devnet.soak.cli import SCENARIOS
 from rollup_node.tools.devnet.soak.lanes import Process
 from rollup_node.tools.devnet.soak.programs import TRANSPORT, SoakPrograms, faults_of, kept_files, usable_faults
 from rollup_node.tools.faults.scenario import parse_scenarios
-from tests.support.http_listener import listening
+from tests.support.servers.http_listener import listening
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 FAULTS = usable_faults(parse_scenarios(SCENARIOS.read_text()))

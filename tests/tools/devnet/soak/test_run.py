@@ -20,7 +20,7 @@ from rollup_node.tools.devnet.soak import run as runs
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, Minute, RunEnded, RunStarted
 from rollup_node.tools.devnet.soak.run import Soak, SoakSettings
 from rollup_node.tools.devnet.soak.schedule import Action, Kind
-from tests.support.soak_network import SoakNetwork
+from tests.support.processes.soak_network import SoakNetwork
 
 PROGRAM = """
 import sys

@@ -14,9 +14,9 @@ from rollup_node.tools.faults.damage import PAGE
 from rollup_node.tools.faults.io.proxy import FaultProxy
 from rollup_node.tools.faults.plan import FaultPlan
 from rollup_node.tools.faults.scenario import Action, Fault, Role
-from tests.support.fake_l1_chain import FakeL1Chain
-from tests.support.http_listener import app_for_every_path, json_rpc_app, listening
-from tests.support.stage_runner import run_within
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
 
 Ask = Callable[..., Awaitable[Any]]
 CHAIN = FakeL1Chain(30)

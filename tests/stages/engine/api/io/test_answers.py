@@ -16,8 +16,8 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.chain_fixture import ALL_FORKS, ChainFixture, chain_with
-from tests.support.fake_engine import block_json
+from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
+from tests.support.engine.fake_engine import block_json
 
 HASH_BYTES = b"\xab" * 32
 HASH = to_hex(HASH_BYTES)

@@ -27,10 +27,10 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture, chain_with
-from tests.support.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
-from tests.support.http_listener import listening
-from tests.support.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
+from tests.support.servers.http_listener import listening
+from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
 
 
 def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:

@@ -22,8 +22,8 @@ from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.conftest import Play
-from tests.support.chain_fixture import ChainFixture, make_rollup
-from tests.support.fake_conductor import NOT_LEADER, FakeConductor
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
+from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
 
 
 @asynccontextmanager

@@ -16,10 +16,10 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
-from tests.support.chain_fixture import chain_with
-from tests.support.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
-from tests.support.stage_runner import run_within
-from tests.support.web_socket_server import WebSocketServer, web_socket_url
+from tests.support.chains.chain_fixture import chain_with
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
+from tests.support.servers.web_socket_server import WebSocketServer, web_socket_url
 
 CHAIN = chain_with()
 REFS = CHAIN.build(6)

@@ -26,8 +26,8 @@ from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.engine_json import payload_to_json
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.chain_fixture import ChainFixture
-from tests.support.fake_engine import block_json
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.fake_engine import block_json
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=70), st.just("0x"), st.just("0x" + "f" * 64)

@@ -25,9 +25,9 @@ from rollup_node.stages.engine.safedb.entries import (
 from rollup_node.stages.engine.safedb.io.store import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.protocol.types import BlockId
-from tests.support.chain_fixture import make_rollup
-from tests.support.safe_head_writer import entries_of
-from tests.support.safe_heads import SafeHeadModel, block, entry, l2_ref
+from tests.support.chains.chain_fixture import make_rollup
+from tests.support.engine.safe_head_writer import entries_of
+from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
 
 ROLLUP = make_rollup()
 L1_GENESIS = block(0, 9)
@@ -256,7 +256,13 @@ def test_the_directory_of_op_node_is_refused(tmp_path: Path) -> None:
 
 def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
     """After each kill of the process the file has all writes that were reported, and at most the one in hand."""
-    words = ("-m", "tests.support.safe_head_writer", str(tmp_path / "safe"), str(KILLS), str(random.randrange(2**32)))
+    words = (
+        "-m",
+        "tests.support.engine.safe_head_writer",
+        str(tmp_path / "safe"),
+        str(KILLS),
+        str(random.randrange(2**32)),
+    )
     ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)

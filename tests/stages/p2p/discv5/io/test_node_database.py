@@ -9,8 +9,8 @@ import pytest
 from rollup_node.stages.io.sqlite_file import StoreError
 from rollup_node.stages.p2p.discv5.io import node_database
 from rollup_node.stages.p2p.discv5.io.node_database import NODE_TTL, NodeDatabase
-from tests.support.discv5_nodes import record_of
-from tests.support.manual_clock import ManualClock
+from tests.support.p2p.discv5_nodes import record_of
+from tests.support.timing.manual_clock import ManualClock
 
 ONE, TWO = record_of("one"), record_of("two")
 

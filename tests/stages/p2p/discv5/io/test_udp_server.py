@@ -14,10 +14,10 @@ from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.protocol import secp256k1
-from tests.support.discv5_nodes import record_of
-from tests.support.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
-from tests.support.loopback import free_port, own_address
-from tests.support.p2p_hosts import config, until
+from tests.support.p2p.discv5_nodes import record_of
+from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
+from tests.support.p2p.hosts import config, until
+from tests.support.servers.loopback import free_port, own_address
 
 
 def enode(server: RecordingDiscv5Server, host: str) -> str:

@@ -14,8 +14,8 @@ from rollup_node.stages.p2p.host.io.host_api import (
     StreamError,
 )
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from tests.support.p2p_hosts import RecordingHost, echo_through, running_host, until, with_two_hosts
-from tests.support.p2p_raw import raw_peer
+from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, until, with_two_hosts
+from tests.support.p2p.raw import raw_peer
 
 
 def test_a_handler_that_raises_closes_the_connection(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     PeerDisconnected,
 )
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from tests.support.p2p_hosts import RecordingHost, echo_through, running_host, with_two_hosts
+from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, with_two_hosts
 
 
 def test_one_dial_at_a_time_and_one_connection() -> None:

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     PeerConnected,
     PeerDisconnected,
 )
-from tests.support.p2p_hosts import ECHO, RecordingHost, config, echo_through, running_host, until, with_two_hosts
+from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, until, with_two_hosts
 
 
 def test_both_ends_emit_connected_and_identified() -> None:

@@ -1,7 +1,7 @@
 """The interface of the host for its services."""
 
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostApi
-from tests.support.p2p_hosts import RecordingHost
+from tests.support.p2p.hosts import RecordingHost
 
 
 def test_the_host_implements_the_api() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.stages.p2p.host.io import identify_service
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
-from tests.support.p2p_hosts import RecordingHost, echo, running_host, until, with_two_hosts
+from tests.support.p2p.hosts import RecordingHost, echo, running_host, until, with_two_hosts
 
 
 def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:

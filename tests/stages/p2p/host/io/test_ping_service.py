@@ -6,7 +6,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     Stream,
     StreamError,
 )
-from tests.support.p2p_hosts import RecordingHost, with_two_hosts
+from tests.support.p2p.hosts import RecordingHost, with_two_hosts
 
 
 async def reset(stream: Stream) -> None:

@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     Stream,
     StreamError,
 )
-from tests.support.p2p_hosts import ECHO, RecordingHost, echo_through, until, with_two_hosts
+from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, until, with_two_hosts
 
 
 def is_gone(connection: Connection, stream: Stream) -> bool:

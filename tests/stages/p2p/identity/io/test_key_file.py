@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, generate_secret, load_identity
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from tests.support.p2p_hosts import config
+from tests.support.p2p.hosts import config
 
 SECRET = b"\x01" * 32
 

@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.nat.io.gateways import (
     find_nat_pmp,
     find_upnp,
 )
-from tests.support.nat_gateways import (
+from tests.support.p2p.nat_gateways import (
     EXTERNAL_IP,
     PORTS,
     TCP_PORT,

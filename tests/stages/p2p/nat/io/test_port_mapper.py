@@ -15,7 +15,7 @@ from rollup_node.stages.p2p.nat.io.port_mapper import (
     default_gateway,
     default_gateways,
 )
-from tests.support.nat_gateways import (
+from tests.support.p2p.nat_gateways import (
     EXTERNAL_IP,
     PORTS,
     TCP_PORT,

@@ -14,8 +14,8 @@ from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
-from tests.support.loopback import free_port, own_address
-from tests.support.p2p_hosts import RecordingHost, until
+from tests.support.p2p.hosts import RecordingHost, until
+from tests.support.servers.loopback import free_port, own_address
 
 LISTEN = {"listen_ip": own_address()}
 

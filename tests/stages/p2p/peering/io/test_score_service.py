@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.host.io.host_api import Direction, PeerConnected, Pe
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerScores, ReqRespScores
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
-from tests.support.p2p_hosts import RecordingHost, running_host, running_tasks, until
+from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks, until
 
 PEER = b"\x00\x01peer"
 STORED = PeerScores(GossipScores(total=-19.0), ReqRespScores(valid_responses=2.0, rejected_payloads=1.0))

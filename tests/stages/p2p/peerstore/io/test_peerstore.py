@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.peerstore.peer_record import (
     ReqRespScores,
     TopicScores,
 )
-from tests.support.manual_clock import ManualClock
+from tests.support.timing.manual_clock import ManualClock
 
 OURS = NetworkIdentity(b"\x01" * 32)
 PEER, OTHER = OURS.peer_id, NetworkIdentity(b"\x02" * 32).peer_id

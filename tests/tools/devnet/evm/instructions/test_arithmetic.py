@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.keccak import keccak256
-from tests.support.evm_programs import GAS, MAX_WORD, result_of, run_code
+from tests.support.chains.evm_programs import GAS, MAX_WORD, result_of, run_code
 
 words = st.one_of(st.integers(0, MAX_WORD), st.integers(0, 300), st.integers(MAX_WORD - 300, MAX_WORD))
 

@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.evm.instructions.environment import to_address
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from tests.support.evm_programs import CALLER, CONTRACT, GAS, OTHER, result_of, run_code
+from tests.support.chains.evm_programs import CALLER, CONTRACT, GAS, OTHER, result_of, run_code
 
 
 def number(address: bytes) -> int:

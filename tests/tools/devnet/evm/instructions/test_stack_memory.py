@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.evm_programs import GAS, result_of, run_code
+from tests.support.chains.evm_programs import GAS, result_of, run_code
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from tests.support.evm_programs import CONTRACT, GAS, result_of, run_code
+from tests.support.chains.evm_programs import CONTRACT, GAS, result_of, run_code
 
 SSTORE_0 = "5f55"
 

@@ -7,7 +7,7 @@ from rollup_node.tools.devnet.evm.instructions.system import created_address, de
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
-from tests.support.evm_programs import CALLER, CONTRACT, OTHER, RETURN_TOP, result_of, returned_word, run_code
+from tests.support.chains.evm_programs import CALLER, CONTRACT, OTHER, RETURN_TOP, result_of, returned_word, run_code
 
 ONE_BYTE = "60015f53" + "60015ff3"
 """Init code that deploys the byte 0x01."""

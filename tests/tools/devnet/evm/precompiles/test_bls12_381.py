@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.precompiles.bls12_381 import g1_sum, g1_sum_gas, g2_sum_gas, pairing, pairing_gas
-from tests.support.precompile_vectors import PrecompileVector, vectors_of
+from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 
 @pytest.mark.parametrize("vector", vectors_of(0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11), ids=lambda each: each.name)

@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.precompiles.bn254 import add, multiply, pairing, pairing_gas
-from tests.support.precompile_vectors import PrecompileVector, vectors_of
+from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 
 @pytest.mark.parametrize("vector", vectors_of(0x06, 0x07, 0x08), ids=lambda each: each.name)

@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.precompiles import hashes
-from tests.support.precompile_vectors import PrecompileVector, vectors_of
+from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 
 @pytest.mark.parametrize("vector", vectors_of(0x01, 0x09), ids=lambda each: each.name)

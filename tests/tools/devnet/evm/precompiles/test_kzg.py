@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.precompiles.kzg import evaluate
-from tests.support.precompile_vectors import PrecompileVector, vectors_of
+from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 (VECTOR,) = vectors_of(0x0A)
 

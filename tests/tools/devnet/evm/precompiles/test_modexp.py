@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.precompiles.modexp import gas_from_berlin, gas_from_osaka, modexp
-from tests.support.precompile_vectors import PrecompileVector, vectors_of
+from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 operands = st.binary(max_size=40)
 

@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from rollup_node.tools.devnet.evm.precompiles.p256 import verify
-from tests.support.precompile_vectors import PrecompileVector, vectors_of
+from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 
 @pytest.mark.parametrize("vector", vectors_of(0x100), ids=lambda each: each.name)

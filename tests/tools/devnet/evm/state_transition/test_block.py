@@ -16,7 +16,7 @@ from rollup_node.tools.devnet.evm.state_transition.block import (
 )
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed, read_transaction
-from tests.support.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain
 
 KEY = Key(b"\x41" * 32)
 CONTRACT = b"\xaa" * 20

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.tools.devnet.evm.state_transition import forks
-from tests.support.evm_programs import GAS, result_of, run_code
+from tests.support.chains.evm_programs import GAS, result_of, run_code
 
 
 def test_gas_is_exact() -> None:

@@ -1,0 +1,469 @@
+"""A reference model of derivation, written by the wording of the rules: computes the L2 blocks of the L1 blocks since a
+reset, from the start at each call. It has no encodings: batches and frames are plain values."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.support.chains.derivation_values import (
+    ORDER,
+    ModelBlock,
+    ModelFrame,
+    ModelL1,
+    ModelL2,
+    ModelRollup,
+    ModelSingular,
+    ModelSpan,
+)
+
+EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
+END = object()
+
+
+def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2]) -> int:
+    """The number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
+    safe, at = l2[-1], len(l2) - 1
+    while at > 0 and l2[at].epoch > chain.first_l1:
+        time = l1[l2[at].epoch - chain.first_l1].time
+        if l2[at].epoch + chain.channel_timeout(time) <= safe.epoch:
+            break
+        at -= 1
+    return at
+
+
+@dataclass
+class _OpenChannel:
+    """A channel in the bank."""
+
+    opened: int
+    pieces: dict[int, bytes] = field(default_factory=dict)
+    end: int | None = None
+
+
+class DerivationModel:
+    """One run over the L1 chain, from `base` on, on top of the safe chain `l2` (which starts at genesis)."""
+
+    def __init__(self, chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2], base: int) -> None:
+        self.chain, self.l1, self.l2 = chain, l1, list(l2)
+        self.built: list[ModelBlock] = []
+        self.origin = l1[base - chain.first_l1]
+        self.seen = self.origin
+        self.window = [self.origin]
+        self.bank: dict[bytes, _OpenChannel] = {}
+        self.queue: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
+        self.pending: list[ModelSingular] = []
+        self.flushed = False
+        self.new = chain.active("holocene", self.origin.time)
+        self.source: Iterator[ModelSingular | ModelSpan] = iter(())
+
+    @property
+    def safe(self) -> ModelL2:
+        return self.l2[-1]
+
+    @property
+    def next_time(self) -> int:
+        return self.safe.time + self.chain.block_time
+
+    def run(self) -> str:
+        """How it ends: `waits` for more L1 blocks, or `reset`."""
+        while True:
+            self.source = self._readable_batches()
+            ended = "more"
+            while ended == "more":
+                ended = self._new_stage() if self.new else self._old_stage()
+            if ended == "reset":
+                return ended
+            place = self.origin.number + 1 - self.chain.first_l1
+            if place == len(self.l1):
+                return "waits"
+            if self.l1[place].parent_hash != self.origin.hash:
+                return "reset"
+            self._cross(self.origin.time, self.l1[place].time)
+            self.origin = self.l1[place]
+
+    def _cross(self, old: int, new: int) -> None:
+        """Holocene replaces the stages if it is the first fork of this L1 step [PS3, PS4]."""
+        crossed = [f for f in ORDER if not self.chain.active(f, old) and self.chain.active(f, new)]
+        if crossed[:1] == ["holocene"]:
+            self.new = True
+            self.bank, self.queue, self.pending = {}, [], []
+
+    # --- from L1 blocks to batches ------------------------------------------------------------------------------
+
+    def _batcher(self) -> bytes:
+        """The batcher by the updates up to the origin [T5]."""
+        found = self.chain.batcher
+        for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
+            found = block.batcher or found
+        return found
+
+    def _readable_batches(self) -> Iterator[ModelSingular | ModelSpan]:
+        """The batches that are read in this L1 block."""
+        if self.new:
+            self.bank = {name: each for name, each in self.bank.items() if not self._timed_out(each)}
+        for sender, frames in self.origin.items:
+            if sender != self._batcher() or frames is None:
+                continue
+            if self.chain.active("holocene", self.origin.time):
+                frames = pruned(frames)
+            for frame in frames:
+                if self.new:
+                    yield from self._assemble(frame)
+                else:
+                    yield from self._ready_in_bank()
+                    self._ingest(frame)
+        if not self.new:
+            yield from self._ready_in_bank()
+
+    def _timed_out(self, channel: _OpenChannel) -> bool:
+        return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
+
+    def _ready_in_bank(self) -> Iterator[ModelSingular | ModelSpan]:
+        """The batches of the channels that are ready in the bank [CB1 to CB6]."""
+        while self.bank:
+            oldest = next(iter(self.bank))
+            if self._timed_out(self.bank[oldest]):
+                del self.bank[oldest]
+                continue
+            names = list(self.bank) if self.chain.active("canyon", self.origin.time) else [oldest]
+            ready = [name for name in names if self._is_ready(self.bank[name])]
+            if not ready:
+                return
+            channel = self.bank.pop(ready[0])
+            yield from self._read(b"".join(channel.pieces[number] for number in sorted(channel.pieces)))
+
+    def _is_ready(self, channel: _OpenChannel) -> bool:
+        complete = channel.end is not None and sorted(channel.pieces) == list(range(channel.end + 1))
+        return complete and not self._timed_out(channel)
+
+    def _ingest(self, frame: ModelFrame) -> None:
+        """Adds a frame to the bank [CB7 to CB10, CB14]."""
+        channel = self.bank.setdefault(frame.channel, _OpenChannel(self.origin.number))
+        closed = channel.end is not None
+        if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
+            return
+        if channel.end is not None and frame.number >= channel.end:
+            return
+        channel.pieces[frame.number] = frame.piece
+        if frame.is_last:
+            channel.end = frame.number
+            channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
+
+    def _assemble(self, frame: ModelFrame) -> Iterator[ModelSingular | ModelSpan]:
+        """Adds a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
+        if frame.number == 0:
+            self.bank = {frame.channel: _OpenChannel(self.origin.number)}
+        channel = self.bank.get(frame.channel)
+        if channel is None or frame.number != len(channel.pieces):
+            return
+        channel.pieces[frame.number] = frame.piece
+        if frame.is_last:
+            self.bank = {}
+            yield from self._read(b"".join(channel.pieces.values()))
+
+    def _read(self, body: bytes) -> Iterator[ModelSingular | ModelSpan]:
+        """The batches of a channel that may be read here [RD3, BE5]."""
+        channel = self.chain.channels[body]
+        if channel.brotli and not self.chain.active("fjord", self.origin.time):
+            return
+        for batch in channel.batches:
+            if isinstance(batch, ModelSpan) and not self.chain.active("delta", self.origin.time):
+                continue
+            self.flushed = False
+            yield batch
+            if self.flushed:
+                return
+
+    def _flush(self) -> None:
+        """Drops the pending span, the channel being read and the staging channel [E5b]."""
+        self.pending, self.flushed = [], True
+        if self.new:
+            self.bank = {}
+
+    # --- the stages --------------------------------------------------------------------------------------
+
+    def _update_origins(self) -> bool:
+        """Updates the L1 window; whether the L1 block is behind the parent's origin [E2, E3]."""
+        behind = self.origin.number < self.safe.epoch
+        if self.origin is not self.seen:
+            self.seen = self.origin
+            self.window = [] if behind else [*self.window, self.origin]
+        if any(each.number == self.safe.epoch for each in self.window):
+            self.window = [each for each in self.window if each.number >= self.safe.epoch]
+        return behind
+
+    def _does_not_fit(self) -> bool:
+        """Whether the parent's origin does not fit the window [E6]."""
+        first = self.window[0]
+        return (self.safe.epoch, self.safe.epoch_hash) != (first.number, first.hash) and (
+            self.safe.epoch != first.number - 1
+        )
+
+    def _next_pending(self) -> ModelSingular | None:
+        """The next block of the pending span, if its time is the next one [X6]."""
+        if self.pending and self.pending[0].time == self.next_time:
+            return self.pending.pop(0)
+        self.pending = []
+        return None
+
+    def _old_stage(self) -> str:
+        """One step of the batch queue [BQ1 to BQ10]."""
+        pending = self._next_pending()
+        if pending is not None:
+            return self._build(pending, not self.pending)
+        behind = self._update_origins()
+        batch = next(self.source, END)
+        if behind:
+            return "eof" if batch is END else "more"
+        if isinstance(batch, ModelSingular | ModelSpan) and self._check(batch, self.origin) != "drop":
+            self.queue.append((batch, self.origin))
+        if self._does_not_fit():
+            return "reset"
+        kept: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
+        while self.queue:
+            entry = self.queue.pop(0)
+            verdict = self._check(*entry)
+            if verdict == "accept":
+                self.queue = kept + self.queue
+                return self._take(entry[0])
+            if verdict == "undecided":
+                self.queue = [*kept, entry, *self.queue]
+                return "eof" if batch is END else "more"
+            if verdict == "future":
+                kept.append(entry)
+        self.queue = kept
+        ended = self._expired(batch is END)
+        return "more" if ended == "eof" and batch is not END else ended
+
+    def _take(self, batch: ModelSingular | ModelSpan) -> str:
+        """An accepted batch, block by block [BQ10]."""
+        if isinstance(batch, ModelSingular):
+            return self._build(batch, True)
+        found = self._extract(batch)
+        assert found, "an accepted span has no new block"
+        self.pending = found[1:]
+        return self._build(found[0], not self.pending)
+
+    def _new_stage(self) -> str:
+        """One step of the batch stage [BS1 to BS9]."""
+        if self._update_origins() or self.safe.epoch == self.origin.number:
+            return "eof" if next(self.source, END) is END else "more"
+        assert len(self.window) >= 2
+        if self._does_not_fit():
+            return "reset"
+        batch: object = self._next_pending() or next(self.source, END)
+        if batch is END:
+            return self._expired(True)
+        if isinstance(batch, ModelSpan):
+            verdict = self._prefix(batch, self.origin)
+            if verdict == "accept":
+                verdict = self._overlap(batch)
+            found = self._extract(batch) if verdict == "accept" else None
+            if not found:
+                if verdict in ("drop", "accept"):
+                    self._flush()
+                return "more"
+            self.pending = found[1:]
+            batch = found[0]
+        assert isinstance(batch, ModelSingular)
+        verdict = self._single(batch, self.origin)
+        if verdict == "accept":
+            return self._build(batch, True)
+        if verdict == "drop":
+            self._flush()
+        return "more"
+
+    def _expired(self, out_of_data: bool) -> str:
+        """An empty batch, if one is due [E7]."""
+        epoch = self.window[0]
+        expiry = epoch.number + self.chain.window
+        if not (expiry < self.origin.number or (expiry == self.origin.number and out_of_data)):
+            return "eof"
+        if len(self.window) < 2:
+            return "eof"
+        if self.next_time < self.window[1].time or epoch.number == self.safe.epoch + 1:
+            return self._build(ModelSingular(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
+        self.window.pop(0)
+        return "eof"
+
+    # --- the validity of batches ------------------------------------------------------------------------
+
+    def _check(self, batch: ModelSingular | ModelSpan, inclusion: ModelL1) -> str:
+        return self._single(batch, inclusion) if isinstance(batch, ModelSingular) else self._span(batch, inclusion)
+
+    def _strict(self, inclusion: ModelL1) -> bool:
+        return self.chain.active("holocene", inclusion.time)
+
+    def _known(self, number: int) -> ModelL1 | None:
+        return next((each for each in self.window if each.number == number), None)
+
+    def _single(self, batch: ModelSingular, inclusion: ModelL1) -> str:
+        """The checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
+        if not self.window:
+            return "undecided"
+        if batch.time > self.next_time:
+            return "drop" if self._strict(inclusion) else "future"
+        if batch.time < self.next_time:
+            return "past" if self._strict(inclusion) else "drop"
+        if batch.parent_hash not in (b"", self.safe.hash) or batch.epoch + self.chain.window < inclusion.number:
+            return "drop"
+        if not 0 <= batch.epoch - self.window[0].number <= 1:
+            return "drop"
+        origin = self._known(batch.epoch)
+        if origin is None:
+            return "undecided"
+        if batch.epoch_hash not in (b"", origin.hash) or batch.time < origin.time:
+            return "drop"
+        if batch.txs and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.time)):
+            return "drop"
+        verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
+        return verdict or ("drop" if any(self._rejected(tx, batch.time, True) for tx in batch.txs) else "accept")
+
+    def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
+        """The drift check [V13, FU5]."""
+        if time <= origin.time + self.chain.max_drift(origin.time):
+            return None
+        if txs:
+            return "drop"
+        if advanced:
+            return None
+        following = self._known(origin.number + 1)
+        if following is None:
+            return "undecided"
+        return "drop" if time >= following.time else None
+
+    def _rejected(self, tx: bytes, time: int, alone: bool) -> bool:
+        """The check of transaction types [V14, FU6]."""
+        if tx[:1] in (b"", b"\x7e"):
+            return True
+        if tx[0] == 4:
+            return not self.chain.active("isthmus", time)
+        return alone and tx[0] == 0x7D and not self.chain.active("lagoon", time)
+
+    def _time(self, span: ModelSpan, place: int) -> int:
+        return span.time + place * self.chain.block_time
+
+    def _parent(self, span: ModelSpan) -> ModelL2 | None:
+        """The parent of a span [PX6]."""
+        if span.time >= self.next_time:
+            return self.safe
+        number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
+        return self.l2[number] if number >= 0 else None
+
+    def _prefix(self, span: ModelSpan, inclusion: ModelL1) -> str:
+        """The prefix checks of a span [PX1 to PX12]."""
+        if not self.window:
+            return "undecided"
+        start, end = span.epochs[0], span.epochs[-1]
+        origin: ModelL1 | None = self.window[0]
+        if start == self.window[0].number + 1:
+            origin = self._known(start)
+        if origin is None:
+            return "undecided"
+        if not self.chain.active("delta", origin.time):
+            return "drop"
+        if span.time > self.next_time:
+            return "drop" if self._strict(inclusion) else "future"
+        if self._time(span, len(span.epochs) - 1) < self.next_time:
+            return "past" if self._strict(inclusion) else "drop"
+        overlaps = span.time < self.next_time
+        if overlaps and (span.time > self.safe.time or (self.safe.time - span.time) % self.chain.block_time):
+            return "drop"
+        parent = self._parent(span)
+        if parent is None:
+            return "undecided"
+        if span.parent_check != parent.hash[:20] or start + self.chain.window < inclusion.number:
+            return "drop"
+        if start > parent.epoch + 1:
+            return "drop"
+        last = self._known(end)
+        if last is None:
+            return "undecided"
+        return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
+
+    def _span(self, span: ModelSpan, inclusion: ModelL1) -> str:
+        """The full check of a span [FU1 to FU8]."""
+        verdict = self._prefix(span, inclusion)
+        parent = self._parent(span)
+        if verdict != "accept" or parent is None:
+            return verdict
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+            time = self._time(span, place)
+            if time <= self.safe.time:
+                continue
+            origin = self._known(epoch)
+            if epoch < self.safe.epoch or origin is None or time < origin.time:
+                return "drop"
+            advanced = epoch > span.epochs[place - 1] if place else epoch == parent.epoch + 1
+            late = self._drift(time, txs, origin, advanced)
+            if late is not None:
+                return late
+            if any(self._rejected(tx, time, False) for tx in txs):
+                return "drop"
+        return self._overlap(span)
+
+    def _overlap(self, span: ModelSpan) -> str:
+        """The comparison of an overlap [FU7, N1]."""
+        parent = self._parent(span)
+        assert parent is not None
+        for place, block in enumerate(self.l2[parent.number + 1 :]):
+            if (block.users, block.epoch) != (span.txs[place], span.epochs[place]):
+                return "drop"
+        return "accept"
+
+    def _extract(self, span: ModelSpan) -> list[ModelSingular] | None:
+        """The blocks of a span after the safe head [X1 to X4]."""
+        found: list[ModelSingular] = []
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+            if self._time(span, place) > self.safe.time:
+                if epoch < self.safe.epoch or self._known(epoch) is None:
+                    return None
+                found.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
+        return found
+
+    # --- the block, and the engine's result for it -----------------------------------------------------------------
+
+    def _build(self, batch: ModelSingular, concluding: bool) -> str:
+        """Builds a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""
+        safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
+        starts = epoch.number != safe.epoch
+        if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):
+            return "reset"
+        if batch.time < epoch.time:
+            return "reset"
+        users = batch.txs
+        if self.chain.is_invalid(users):
+            if not self.chain.active("holocene", self.origin.time):
+                while self.built and not self.built[-1].concluding:
+                    self.built.pop()
+                    self.l2.pop()
+                return "more"
+            users = ()
+            self._flush()
+        key = self.chain.hash_of(safe, batch.time, epoch.number, epoch.hash, users)
+        sequence = 0 if starts else safe.sequence + 1
+        block = ModelL2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
+        gas_limit = self.chain.gas_limit
+        for each in self.l1[: epoch.number - self.chain.first_l1 + 1]:
+            gas_limit = each.gas_limit or gas_limit
+        self.built.append(ModelBlock(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
+        self.l2.append(block)
+        return "more"
+
+
+def pruned(frames: Sequence[ModelFrame]) -> tuple[ModelFrame, ...]:
+    """The frames that the frame queue keeps [Q3]."""
+    found, at = list(frames), 0
+    while at + 1 < len(found):
+        current, following = found[at], found[at + 1]
+        same = current.channel == following.channel
+        if same and (current.is_last or following.number != (current.number + 1) % 65536):
+            del found[at + 1]
+        elif same or following.number == 0:
+            if same or current.is_last:
+                at += 1
+            else:
+                del found[at]
+                at = max(0, at - 1)
+        else:
+            del found[at + 1]
+    return tuple(found)

@@ -1,0 +1,87 @@
+"""An L1 chain of empty blocks whose hashes are right, which can be extended and reorganised."""
+
+from typing import Any
+
+from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash, l1_header
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L1Block, L1BlockRef
+from rollup_node.tools.devnet.chain.responses import header_json
+from tests.support.servers.http_listener import Methods
+
+BLOCK_TIME = 12
+LABELS = {"latest": 0, "safe": 3, "finalized": 6}
+"""How many blocks each label is behind the head."""
+
+
+class FakeL1Chain:
+    """`length` blocks, from number 0 on, whose time is `genesis_time`."""
+
+    def __init__(self, length: int, genesis_time: int = 0) -> None:
+        self._branch, self._genesis_time = 0, genesis_time
+        self.headers: list[Header] = []
+        self._hashes: list[Hash] = []
+        self.extend(length)
+
+    @property
+    def head(self) -> int:
+        """The number of the last block."""
+        return len(self.headers) - 1
+
+    def extend(self, count: int) -> None:
+        """Adds blocks."""
+        for _ in range(count):
+            number = len(self.headers)
+            header = Header(
+                parent_hash=self._hashes[-1] if self._hashes else ZERO_HASH,
+                uncles_hash=EMPTY_UNCLES_HASH,
+                miner=self._branch.to_bytes(20, "big"),
+                state_root=ZERO_HASH,
+                transactions_root=EMPTY_ROOT,
+                receipts_root=EMPTY_ROOT,
+                logs_bloom=bytes(256),
+                difficulty=0,
+                number=number,
+                gas_limit=30_000_000,
+                gas_used=0,
+                timestamp=self._genesis_time + BLOCK_TIME * number,
+                extra_data=b"",
+                mix_hash=ZERO_HASH,
+                nonce=bytes(8),
+                base_fee=7,
+            )
+            self.headers.append(header)
+            self._hashes.append(header_hash(header))
+
+    def reorg(self, depth: int, length: int) -> None:
+        """Replaces the last `depth` blocks, but never block 0, by `length` others."""
+        self._branch += 1
+        kept = max(1, len(self.headers) - depth)
+        del self.headers[kept:], self._hashes[kept:]
+        self.extend(length)
+
+    def hash(self, number: int) -> Hash:
+        """The hash of a block."""
+        return self._hashes[number]
+
+    def block(self, number: int) -> L1Block:
+        """A block as the l1 process sends it."""
+        return L1Block(l1_header(self.headers[number], self._hashes[number]), (), (), ())
+
+    def ref(self, number: int) -> L1BlockRef:
+        """The reference of a block."""
+        return self.block(number).ref
+
+    def block_json(self, number: int) -> dict[str, Any] | None:
+        """A block as eth_getBlockByNumber returns it; None if there is none."""
+        if not 0 <= number < len(self.headers):
+            return None
+        return {**header_json(self.headers[number]), "hash": to_hex(self._hashes[number]), "transactions": []}
+
+    def methods(self, chain_id: int) -> Methods:
+        """The JSON-RPC methods of an endpoint that has this chain."""
+
+        def block_by_number(number: str, full: bool) -> Any:
+            return self.block_json(self.head - LABELS[number] if number in LABELS else int(number, 16))
+
+        return {"eth_chainId": lambda: hex(chain_id), "eth_getBlockByNumber": block_by_number}

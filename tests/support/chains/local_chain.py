@@ -1,0 +1,93 @@
+"""A chain with an embedded L1 and an embedded engine, each a program, and nodes on it."""
+
+import json
+import secrets
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, rollup_json, write_json
+from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.settings import parse
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program
+from tests.support.servers.tcp_relay import LOOPBACK
+
+
+class LocalChain:
+    """The files of a chain in the folder of `leftovers`, with an L1 and an engine on it."""
+
+    def __init__(self, leftovers: Leftovers) -> None:
+        self._leftovers = leftovers
+        self.files = NetworkFiles(leftovers.folder / "chain")
+        self.files.root.mkdir()
+        now = int(time.time())
+        settings = parse(())
+        write_json(self.files.l1_genesis, l1_genesis(now))
+        write_json(self.files.l2_genesis, l2_genesis(settings.forks, now))
+        write_json(self.files.l1_chain, l1_chain_config())
+        self.files.jwt.write_text(secrets.token_hex(32))
+        words = ("--genesis", str(self.files.l1_genesis), "--slot-time", "1")
+        self._l1_program = Program(leftovers, "rollup_node.tools.devnet.l1", *words)
+        self._engine_program = self._start_engine()
+        self.l1, self.beacon, l1_hash = self._values(self._l1_program, "L1 ", "L1", "beacon", "genesis")
+        self.public, self.engine, l2_hash = self._values(self._engine_program, "genesis ", "http", "auth", "genesis")
+        self.rollup = rollup_json(settings, l1_hash, l2_hash, now)
+        write_json(self.files.rollup, self.rollup)
+
+    def _start_engine(self) -> Program:
+        paths = ("--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt))
+        ports = ("--data-dir", str(self.files.root / "l2"), "--http", "0", "--auth", "0")
+        return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *ports)
+
+    @staticmethod
+    def _values(program: Program, line: str, *names: str) -> list[str]:
+        """The words that follow the names in the first line of a program that contains `line`."""
+        words = program.wait_for_line(line).split()
+        return [words[words.index(name) + 1] for name in names]
+
+    def write(self, name: str, text: str) -> Path:
+        """Writes a file beside those of the chain."""
+        path = self.files.root / name
+        path.write_text(text)
+        return path
+
+    def changed_rollup(self, name: str, **changes: Any) -> Path:
+        """Writes a rollup.json with other values; `l1` and `l2` change the genesis blocks."""
+        rollup = json.loads(json.dumps(self.rollup))
+        for layer in ("l1", "l2"):
+            rollup["genesis"][layer] |= changes.pop(layer, {})
+        return self.write(name, json.dumps(rollup | changes))
+
+    def options(self, **changes: object) -> list[str]:
+        """The flags of a node on this chain. In the names of changes `_` stands for `.` and `__` for `-`; None leaves a
+        flag out."""
+        flags: dict[str, object] = {
+            "l1": self.l1,
+            "l1.beacon": self.beacon,
+            "l1.http-poll-interval": "200ms",
+            "l1.epoch-poll-interval": "1s",
+            "l2": self.engine,
+            "l2.jwt-secret": self.files.jwt,
+            "rollup.config": self.files.rollup,
+            "rollup.l1-chain-config": self.files.l1_chain,
+            "rpc.addr": LOOPBACK,
+            "rpc.port": 0,
+            "metrics.addr": LOOPBACK,
+            "metrics.port": 0,
+            "p2p.disable": "true",
+            "workers": 1,
+        }
+        flags |= {name.replace("__", "-").replace("_", "."): value for name, value in changes.items()}
+        return [f"--{name}={value}" for name, value in flags.items() if value is not None]
+
+    def node(self, *words: str, **changes: object) -> Program:
+        """Starts a node with those options."""
+        return Program(self._leftovers, "rollup_node.node", *self.options(**changes), *words)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in (self._l1_program, self._engine_program):
+            program.kill()

@@ -1,0 +1,69 @@
+"""An AttributesHandler with a derived block on its way."""
+
+from typing import Any
+
+from rollup_node.stages.engine.api.engine_api import (
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    PayloadAnswer,
+)
+from rollup_node.stages.engine.api.heads import Forkchoice, Heads
+from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, AttributesStep, ProcessedAttributes
+from rollup_node.stages.engine.machines.engine_controller import EngineController
+from rollup_node.stages.messages.engine import AttributesReady
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import ChainFixture
+
+BUILD = ForkchoiceAnswer("VALID", b"payload1")
+VALID = ForkchoiceAnswer("VALID")
+TAKEN = PayloadAnswer("VALID")
+
+
+def started(chain: ChainFixture, unsafe: L2BlockRef, safe: L2BlockRef) -> AttributesHandler:
+    controller = EngineController()
+    handler = AttributesHandler(chain.rollup, controller)
+    controller.start(Heads(unsafe, safe, safe, chain.genesis))
+    handler.start(1, chain.known[safe.hash].config)
+    call = handler.controller.forkchoice_due()
+    assert call == ForkchoiceUpdate(Forkchoice(unsafe.hash, safe.hash, chain.genesis.hash))
+    assert handler.answer(call, VALID) is None
+    assert handler.controller.forkchoice_due() is None
+    return handler
+
+
+def derived(
+    chain: ChainFixture,
+    parent: L2BlockRef,
+    sequence: int = 1,
+    concluding: bool = True,
+    origin: int = 102,
+    epoch: int = 100,
+) -> AttributesReady:
+    attributes = chain.attributes(parent, epoch, [chain.user])
+    return AttributesReady(1, sequence, parent, attributes, chain.l1_ref(origin), concluding)
+
+
+def at_step(
+    chain: ChainFixture, step: AttributesStep, handler: AttributesHandler | None = None, **kind: Any
+) -> AttributesHandler:
+    """A handler with a derived block on its way, just before the call of `step`."""
+    handler = handler or started(chain, chain.genesis, chain.genesis)
+    assert handler.controller.heads is not None
+    message = derived(chain, handler.controller.heads.pending_safe, **kind)
+    assert handler.offer(message) is None
+    if step is AttributesStep.START:
+        return handler
+    step_through(handler, BUILD)
+    if step is AttributesStep.SEAL:
+        return handler
+    step_through(handler, chain.seal(message.parent, message.attributes))
+    if step is AttributesStep.INSERT:
+        return handler
+    step_through(handler, TAKEN)
+    return handler
+
+
+def step_through(handler: AttributesHandler, answer: Any) -> ProcessedAttributes | None:
+    call = handler.next()
+    assert call is not None
+    return handler.answer(call, answer)

@@ -1,0 +1,359 @@
+"""The engine core with a model engine, a small L1 and a derivation that works, in virtual time."""
+
+from collections import deque
+from typing import Any, TypeVar
+
+import msgspec
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
+from rollup_node.stages.engine.api.conductor_api import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.api.engine_api import Unavailable
+from rollup_node.stages.engine.api.follow_api import FollowStatus, GetFollowStatus
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.core.actions import (
+    Action,
+    PublishBlock,
+    PublishStatus,
+    RequestL1Blocks,
+    ResetStarted,
+    SendToDerivation,
+    SendToRpc,
+    WorkFailed,
+    WorkRecovered,
+)
+from rollup_node.stages.engine.core.calls import CoreAnswer, Instant, Lane, PendingCall, Work
+from rollup_node.stages.engine.core.engine_core import EngineCore
+from rollup_node.stages.engine.core.inbox import PeerRequest
+from rollup_node.stages.engine.machines.el_sync import ELSync
+from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
+from rollup_node.stages.engine.process.control_server import RpcResponse
+from rollup_node.stages.engine.safedb.entries import (
+    FindSafeHeads,
+    KeepSafeHeads,
+    RecordSafeHead,
+    ResetSafeHeads,
+    SafeHeadsWritten,
+)
+from rollup_node.stages.messages.control import (
+    L1AtSafeHeadRequest,
+    OutputRequest,
+    OutputResponse,
+    SafeHeadRequest,
+    SafeHeadResponse,
+)
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import (
+    AttributesAhead,
+    AttributesOutcome,
+    AttributesReady,
+    AttributesResult,
+    EngineStatus,
+    L2BlocksRequest,
+    L2BlocksResponse,
+    PipelineStart,
+    StartRequest,
+)
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse, UnsafeBlock
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
+from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
+from tests.support.engine.model_engine import ModelEngine
+from tests.support.engine.safe_heads import SafeHeadModel
+
+A = TypeVar("A")
+DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
+
+
+class CoreHarness:
+    """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
+    that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
+    while it is away. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start
+    until it has one; it derives one block at a time, and those after it ahead of the answer."""
+
+    def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
+        self.chain = chain
+        self.engine = ModelEngine(chain) if engine is None else engine
+        if not self.engine.head:
+            self.engine.head = chain.genesis.hash
+        settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
+        stopped = bool(settings.get("sequencer_stopped", False))
+        self.core = EngineCore(EngineConfig("http://localhost/", bytes(32), 10.0, **settings), stopped=stopped)
+        self.now = Instant(float(GENESIS_TIME), 100.0)
+        self.l1_head, self.l1_blocks = 105, 0
+        self.open: list[PendingCall] = []
+        self.actions: list[Action] = []
+        self.committed: list[ExecutionPayload] = []
+        self.source: FollowStatus | None = None
+        self.record = SafeHeadModel()
+        self.derivation = DERIVATION
+        self.start: PipelineStart | None = None
+        self.parent: L2BlockRef | None = None
+        self.sequence = 0
+        self.waiting: AttributesReady | None = None
+        self.ahead: deque[AttributesReady] = deque()
+        self.drain()
+
+    @property
+    def el_sync(self) -> ELSync:
+        """The EL sync of the core."""
+        return self.core.el_sync
+
+    # --- the process -----------------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Action]:
+        """Takes the core's new actions, as its neighbours do."""
+        fresh = self.core.take_actions()
+        self.actions += fresh
+        for position, action in enumerate(fresh):
+            if isinstance(action, SendToDerivation) and action.peer == self.derivation:
+                in_force = not any(isinstance(later, ResetStarted) for later in fresh[position:])
+                self._take_from_engine(action.message, in_force)
+        for action in fresh:
+            if isinstance(action, RequestL1Blocks):
+                for number in range(action.blocks.first, action.blocks.first + action.blocks.count):
+                    if number <= self.l1_head:
+                        self.core.news(L1BlockResponse(self.chain.l1(number)), self.now)
+                        self.l1_blocks += 1
+        return fresh
+
+    def step(self) -> list[PendingCall]:
+        """Takes the calls that are due now; a second call returns none."""
+        calls = self.core.next_calls(self.now)
+        assert self.core.next_calls(self.now) == [], "a call is made once"
+        self.open += calls
+        self.drain()
+        return calls
+
+    def call_names(self) -> list[str]:
+        """The kinds of the calls that are due now."""
+        return [type(pending.call).__name__ for pending in self.step()]
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer | Any = ...) -> None:
+        """Answers an open call, by default as an engine that works."""
+        self.open.remove(pending)
+        self.core.answer(pending, self.good_answer(pending) if answer is ... else answer, self.now)
+        self.drain()
+
+    def good_answer(self, pending: PendingCall) -> CoreAnswer:
+        """What a working engine, L1 or conductor answers."""
+        match pending.call:
+            case GetFollowStatus():
+                return self.source if self.source is not None else Unavailable("the follow source is away")
+            case GetLeader():
+                return Leadership(True)
+            case CommitPayload(payload=payload):
+                self.committed.append(payload)
+                return Committed()
+            case GetL1BlockRef(number=number):
+                return self.chain.l1_ref(number) if number <= self.l1_head else None
+            case L2BlocksRequest(reset=reset, first=first, last=last):
+                return L2BlocksResponse(reset, first, last, (), "not read in this test")
+            case OutputRequest(id=number):
+                return OutputResponse(number, "not read in this test", None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            case SafeHeadRequest(id=number) | L1AtSafeHeadRequest(id=number):
+                return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
+            case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
+                self.record.write(pending.call)
+                return SafeHeadsWritten()
+            case FindSafeHeads():
+                return self.record.find(pending.call)
+            case PayloadRequest(id=number):
+                return PayloadResponse(number, None, None)
+            case call:
+                return self.engine.answer(call)
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass."""
+        self.now = Instant(self.now.unix + seconds, self.now.monotonic + seconds)
+
+    def run_until_idle(self, rounds: int = 200) -> None:
+        """Answers all calls as a working engine until none is due now."""
+        for _ in range(rounds):
+            arrived = self.l1_blocks
+            self.step()
+            if self.open:
+                self.answer(self.open[0])
+            elif self.l1_blocks == arrived:
+                return
+        raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
+
+    def run_others(self, work: Work) -> None:
+        """Answers all calls but those of this work, until no other is due now."""
+        for _ in range(200):
+            self.step()
+            others = [pending for pending in self.open if pending.work is not work]
+            if not others:
+                return
+            self.answer(others[0])
+        raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
+
+    def sleep(self) -> None:
+        """Lets time pass until the core has to act."""
+        self.wait(max(0.001, self.core.wait_until(self.now) - self.now.monotonic))
+
+    def head_call(self) -> PendingCall | None:
+        """The open call that may move heads."""
+        return next((pending for pending in self.open if pending.work.lane is Lane.HEADS), None)
+
+    def call(self, work: Work) -> PendingCall:
+        """The open call of this work."""
+        return next(pending for pending in self.open if pending.work is work)
+
+    def done(self, kind: type[A]) -> list[A]:
+        """The actions of a kind so far."""
+        return [action for action in self.actions if isinstance(action, kind)]
+
+    # --- the neighbours --------------------------------------------------------------------------------------------
+
+    def request(self, message: PeerRequest, peer: ProcessId = RPC) -> None:
+        """A request of another process."""
+        self.core.request(peer, message, self.now)
+        self.drain()
+
+    def move_l1(self, head: int, finalized: int | None = None) -> None:
+        """L1 has other heads."""
+        self.l1_head = head
+        final = None if finalized is None else self.chain.l1_ref(finalized)
+        self.core.news(L1Heads(self.chain.l1_ref(head), None, final), self.now)
+        self.drain()
+
+    def gossip(self, payload: ExecutionPayload) -> None:
+        """An unsafe block arrives."""
+        self.core.news(UnsafeBlock(payload), self.now)
+        self.drain()
+
+    def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse, in_force: bool) -> None:
+        """Takes a message to derivation; `in_force` unless a reset has followed it in the same step."""
+        if isinstance(message, PipelineStart):
+            if in_force:
+                heads = self.core.heads
+                assert heads is not None and message.reset == self.core.status().reset, "a start in force"
+                is_new = self.start is not None and message.reset != self.start.reset
+                assert not is_new or message.safe_head == heads.safe == heads.pending_safe
+            if self.start is None or message.reset != self.start.reset:
+                self.start, self.parent, self.sequence, self.waiting = message, message.safe_head, 0, None
+                self.ahead.clear()
+            return
+        if isinstance(message, AttributesResult) and self.start is not None and message.reset == self.start.reset:
+            self._take_result(message)
+
+    def _take_result(self, result: AttributesResult) -> None:
+        """Blocks of a run are accepted in order; what was derived ahead of any other outcome counts no more."""
+        waiting = self.waiting
+        first = result.sequence - len(result.accepted)
+        if waiting is None or not first <= waiting.sequence <= result.sequence:
+            return
+        parent, pairs = waiting.parent, list(enumerate(result.accepted, first))
+        if result.outcome is AttributesOutcome.ACCEPTED:
+            pairs.append((result.sequence, result.safe_head.hash))
+        for sequence, block in pairs:
+            if sequence >= waiting.sequence:
+                assert self.chain.known[block].ref.parent_hash == parent.hash, "blocks are accepted in order"
+                parent = self.chain.known[block].ref
+        self.parent, self.sequence, self.waiting = result.safe_head, result.sequence, None
+        while self.ahead and self.ahead[0].sequence <= result.sequence:
+            self.ahead.popleft()
+        if result.outcome is not AttributesOutcome.ACCEPTED:
+            self.ahead.clear()
+
+    def restart_derivation(self) -> None:
+        """Derivation has a new life, which has no start."""
+        self.derivation = ProcessId(self.derivation.slot, self.derivation.incarnation + 1)
+        self.start = self.parent = self.waiting = None
+        self.ahead.clear()
+
+    def derive(self, *users: bytes, concluding: bool = True) -> None:
+        """Derivation repeats what it needs: a start, another one after an L1 reorg, or that its attributes are
+        processed; with none of these, it derives the next block from L1 block `l1_head`."""
+        if self.start is None or self.parent is None:
+            self.request(StartRequest(0, None), self.derivation)
+            return
+        if self.chain.l1_ref(self.parent.l1_origin.number).id != self.parent.l1_origin:
+            self.request(StartRequest(self.start.reset, "L1 reorg"), self.derivation)
+            return
+        if self.waiting is None and self.ahead:
+            self.waiting = msgspec.structs.replace(self.ahead.popleft(), parent=self.parent, parent_config=None)
+        if self.waiting is None:
+            self.sequence += 1
+            origin = min(self.l1_head, max(self.parent.l1_origin.number, 100))
+            attributes = self.chain.attributes(self.parent, origin, users)
+            derived_from = self.chain.l1_ref(self.l1_head)
+            self.waiting = AttributesReady(
+                self.start.reset, self.sequence, self.parent, attributes, derived_from, concluding
+            )
+        self.request(self.waiting, self.derivation)
+
+    def derive_ahead(self, count: int, *users: bytes, concluding: bool = False) -> None:
+        """Derivation derives some more blocks of the span of the block that it waits for; the last may conclude it,
+        from Holocene on each does."""
+        last = self.ahead[-1] if self.ahead else self.waiting
+        holocene = "holocene" in self.chain.rollup.fork_times
+        fresh = []
+        for index in range(count):
+            if last is None:
+                break
+            output = AttributesWithParent(last.parent, last.attributes, last.derived_from, last.concluding)
+            built = block_of(self.chain.rollup, output)
+            assert built is not None
+            parent, config = built
+            attributes = self.chain.attributes(parent, parent.l1_origin.number, users, config)
+            ends = concluding and (holocene or index == count - 1)
+            last = AttributesReady(
+                last.reset, last.sequence + 1, parent, attributes, last.derived_from, ends, parent_config=config
+            )
+            fresh.append(last)
+        self.ahead += fresh
+        self.request(AttributesAhead(tuple(fresh)), self.derivation)
+
+    def report_idle(self) -> None:
+        """Derivation has used up all L1 blocks."""
+        reset = self.start.reset if self.start is not None else 0
+        self.core.news(DerivationStatus(reset, self.chain.l1_ref(self.l1_head), True, 0), self.now)
+        self.drain()
+
+    # --- what the neighbours see -----------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> EngineStatus:
+        """The last status published."""
+        return self.done(PublishStatus)[-1].status
+
+    @property
+    def responses(self) -> list[RpcResponse]:
+        """All responses to rpc."""
+        return [action.message for action in self.done(SendToRpc)]
+
+    @property
+    def published(self) -> list[ExecutionPayload]:
+        """The blocks that were published to peers."""
+        return [action.payload for action in self.done(PublishBlock)]
+
+    @property
+    def failures(self) -> list[str]:
+        """The errors of failed work."""
+        return [action.error for action in self.done(WorkFailed)]
+
+    @property
+    def failing(self) -> set[str]:
+        """The tasks that have failed and not recovered."""
+        tasks: set[str] = set()
+        for action in self.actions:
+            if isinstance(action, WorkFailed):
+                tasks.add(action.task)
+            elif isinstance(action, WorkRecovered):
+                tasks.discard(action.task)
+        return tasks
+
+
+def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> CoreHarness:
+    """A harness whose start is confirmed and sent to derivation."""
+    harness = CoreHarness(chain, engine, **config)
+    harness.move_l1(harness.l1_head)
+    harness.run_until_idle()
+    harness.derive()
+    assert harness.start is not None
+    harness.run_until_idle()
+    return harness

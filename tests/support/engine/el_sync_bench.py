@@ -1,0 +1,85 @@
+"""An EL sync with a model engine, in virtual time."""
+
+from typing import Any
+
+from rollup_node.stages.engine.machines.el_sync import ELSync, ELSyncOptions, ELSyncState
+from rollup_node.stages.engine.safedb.entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
+from tests.support.engine.model_engine import ModelEngine
+from tests.support.engine.safe_heads import SafeHeadModel
+
+LENGTH = 12
+
+
+class Bench:
+    """An EL sync, an engine that has block 0 of twelve, and the time; `calls` are those made so far."""
+
+    def __init__(
+        self, kind: str = "geth", offset: float = 8.0, sequencer: bool = False, record: SafeHeadModel | None = None
+    ) -> None:
+        self.chain = chain_with()
+        self.refs = self.chain.build(LENGTH)
+        self.engine = ModelEngine(self.chain)
+        self.engine.head = self.chain.genesis.hash
+        self.engine.lost = {ref.hash for ref in self.refs[1:]}
+        self.record = record
+        options = ELSyncOptions(True, kind, offset, sequencer, safe_heads=record is not None)
+        self.sync = ELSync(self.chain.rollup, options)
+        self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
+        self.calls: list[Any] = []
+
+    def payload(self, number: int) -> ExecutionPayload:
+        return self.chain.payloads[self.refs[number].hash]
+
+    def has(self, number: int, finalized: int | None = None, safe: int | None = None) -> None:
+        """The engine has the blocks up to a number."""
+        self.engine.lost = {ref.hash for ref in self.refs[number + 1 :]}
+        self.engine.head = self.refs[number].hash
+        if finalized is not None:
+            self.engine.finalized = self.refs[finalized].hash
+            self.engine.safe = self.refs[finalized if safe is None else safe].hash
+
+    def next(self) -> Any:
+        return self.sync.next(self.monotonic, self.unix)
+
+    def answer(self, answer: Any = ...) -> Any:
+        """Answers the call that is due, by default as the engine does; the call."""
+        call = self.next()
+        assert call is not None
+        self.calls.append(call)
+        self.sync.answer(call, self._answer(call) if answer is ... else answer, self.monotonic)
+        return call
+
+    def _answer(self, call: Any) -> Any:
+        if self.record is not None and isinstance(call, FindSafeHeads):
+            return self.record.find(call)
+        if self.record is not None and isinstance(call, KeepSafeHeads):
+            self.record.write(call)
+            return SafeHeadsWritten()
+        return self.engine.answer(call)
+
+    def run(self) -> None:
+        """Answers calls until none is due now."""
+        for _ in range(50):
+            if self.next() is None:
+                return
+            self.answer()
+        raise AssertionError("calls without end")
+
+    def state(self) -> ELSyncState:
+        return self.sync.state
+
+    def heads(self) -> tuple[int, int, int]:
+        heads = self.sync.heads
+        assert heads is not None and heads.pending_safe == heads.safe
+        return heads.unsafe.number, heads.safe.number, heads.finalized.number
+
+
+def syncing(**options: Any) -> Bench:
+    """A sync to block 10 of which the engine has only genesis."""
+    bench = Bench(**options)
+    bench.sync.offer(bench.payload(10))
+    bench.run()
+    assert bench.state() is ELSyncState.STARTED
+    return bench

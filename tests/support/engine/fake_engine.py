@@ -1,0 +1,211 @@
+"""The model engine over HTTP, in the JSON of its namespaces."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import jwt
+from aiohttp import web
+
+from rollup_node.stages.engine.api.engine_api import ErrorAnswer, Label
+from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.protocol.block_hash import payload_header
+from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
+from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
+from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.transactions import decode_transaction
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.model_engine import ModelEngine
+
+SECRET = b"\x42" * 32
+LABELS: Mapping[str, Label] = {"latest": "latest", "safe": "safe", "finalized": "finalized"}
+
+
+class EngineFailure(Exception):
+    """A JSON-RPC error to answer with."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def transaction_json(raw: bytes) -> dict[str, Any]:
+    """A deposit or a type 2 transaction as an engine shows it."""
+    if is_deposit(raw):
+        deposit = decode_deposit(raw)
+        return {
+            "type": "0x7e",
+            "sourceHash": to_hex(deposit.source_hash),
+            "from": to_hex(deposit.sender),
+            "to": None if deposit.to is None else to_hex(deposit.to),
+            "mint": hex(deposit.mint),
+            "value": hex(deposit.value),
+            "gas": hex(deposit.gas),
+            "isSystemTx": deposit.is_system,
+            "input": to_hex(deposit.data),
+        }
+    found = decode_transaction(raw)
+    return {
+        "type": "0x2",
+        "chainId": hex(found.chain_id or 0),
+        "nonce": hex(found.nonce),
+        "maxPriorityFeePerGas": hex(found.max_priority_fee),
+        "maxFeePerGas": hex(found.max_fee),
+        "gas": hex(found.gas),
+        "to": None if found.to is None else to_hex(found.to),
+        "value": hex(found.value),
+        "input": to_hex(found.data),
+        "accessList": [],
+        "yParity": hex(found.y_parity),
+        "r": hex(found.r),
+        "s": hex(found.s),
+    }
+
+
+def block_json(payload: ExecutionPayload) -> dict[str, Any]:
+    """A block as eth_getBlockByNumber shows it."""
+    header = payload_header(payload)
+    names: dict[str, int | bytes | None] = {
+        "parentHash": header.parent_hash,
+        "sha3Uncles": header.uncles_hash,
+        "miner": header.miner,
+        "stateRoot": header.state_root,
+        "transactionsRoot": header.transactions_root,
+        "receiptsRoot": header.receipts_root,
+        "logsBloom": header.logs_bloom,
+        "difficulty": header.difficulty,
+        "number": header.number,
+        "gasLimit": header.gas_limit,
+        "gasUsed": header.gas_used,
+        "timestamp": header.timestamp,
+        "extraData": header.extra_data,
+        "mixHash": header.mix_hash,
+        "nonce": header.nonce,
+        "baseFeePerGas": header.base_fee,
+        "withdrawalsRoot": header.withdrawals_root,
+        "blobGasUsed": header.blob_gas_used,
+        "excessBlobGas": header.excess_blob_gas,
+        "parentBeaconBlockRoot": header.parent_beacon_root,
+        "requestsHash": header.requests_hash,
+    }
+    shown = {name: hex(v) if isinstance(v, int) else to_hex(v) for name, v in names.items() if v is not None}
+    transactions = [transaction_json(raw) for raw in payload.transactions]
+    return {**shown, "hash": to_hex(payload.block_hash), "transactions": transactions, "withdrawals": []}
+
+
+class FakeExecutionEngine(ModelEngine):
+    """The model behind the engine and eth namespaces. `answers` replaces results of a method, one for each call, by
+    others or by exceptions; `calls` lists the methods called; `delay` is the time that each HTTP request takes, in
+    seconds."""
+
+    def __init__(self, chain: ChainFixture) -> None:
+        super().__init__(chain)
+        self.answers: dict[str, list[Any]] = {}
+        self.calls: list[str] = []
+        self.url = ""
+        self.tokens: set[str] = set()
+        self.delay = 0.0
+
+    def do(self, method: str, params: Sequence[Any]) -> Any:
+        """The result of a method. Raises EngineFailure for an error answer."""
+        self.calls.append(method)
+        if self.answers.get(method):
+            answer = self.answers[method].pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        name = method.rstrip("12345").rstrip("V")
+        return getattr(self, name)(*params)
+
+    def eth_chainId(self) -> str:
+        return hex(self.chain.rollup.l2_chain_id)
+
+    def eth_syncing(self) -> Any:
+        return False
+
+    def eth_blockNumber(self) -> str:
+        return hex(self.chain.known[self.head].ref.number)
+
+    def eth_getBlockByNumber(self, name: str, full: bool) -> Any:
+        return _shown(self.block(LABELS[name] if name in LABELS else from_quantity(name)))
+
+    def eth_getBlockByHash(self, name: str, full: bool) -> Any:
+        return _shown(self.block(from_hex(name)))
+
+    def engine_forkchoiceUpdated(self, state: Mapping[str, str], attributes: Any) -> Any:
+        names = ("headBlockHash", "safeBlockHash", "finalizedBlockHash")
+        forkchoice = Forkchoice(*(from_hex(state[name]) for name in names))
+        answer = self.update_forkchoice(forkchoice, None if attributes is None else attributes_from_json(attributes))
+        if isinstance(answer, ErrorAnswer):
+            raise EngineFailure(answer.code, answer.message)
+        payload_id = None if answer.payload_id is None else to_hex(answer.payload_id)
+        return {"payloadStatus": {"status": answer.status}, "payloadId": payload_id}
+
+    def engine_getPayload(self, payload_id: str) -> Any:
+        answer = self.get_payload(from_hex(payload_id))
+        if isinstance(answer, ErrorAnswer):
+            raise EngineFailure(answer.code, answer.message)
+        return envelope_to_json(answer)
+
+    def engine_newPayload(self, payload: Any, *rest: Any) -> Any:
+        root = from_hex(rest[1]) if len(rest) > 1 else None
+        answer = self.new_payload(payload_from_json(payload, root))
+        latest = None if answer.latest_valid is None else to_hex(answer.latest_valid)
+        return {"status": answer.status, "latestValidHash": latest}
+
+    async def handle(self, request: web.Request) -> web.Response:
+        token = request.headers.get("Authorization", "")
+        self.tokens.add(token)
+        try:
+            jwt.decode(token.removeprefix("Bearer "), SECRET, algorithms=["HS256"])
+        except jwt.InvalidTokenError as error:
+            return web.Response(status=401, text=str(error))
+        body = await request.json()
+        await asyncio.sleep(self.delay)
+        if isinstance(body, list):
+            return web.json_response([self.reply(each) for each in body])
+        return web.json_response(self.reply(body))
+
+    def reply(self, request: Mapping[str, Any]) -> Any:
+        found = {"jsonrpc": "2.0", "id": request["id"]}
+        try:
+            return {**found, "result": self.do(request["method"], request["params"])}
+        except EngineFailure as failure:
+            return {**found, "error": {"code": failure.code, "message": str(failure)}}
+
+    @asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator["FakeExecutionEngine"]:
+        """Listens on loopback; `url` says where."""
+        app = web.Application()
+        app.router.add_post("/", self.handle)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+class SlowEngine(FakeExecutionEngine):
+    """Answers reads of a block's receipts, and of blocks by hash, only when `ready` is set; `slow` lists these."""
+
+    def __init__(self, chain: ChainFixture) -> None:
+        super().__init__(chain)
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.slow: list[str] = []
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if isinstance(body, dict) and body["method"] in ("eth_getBlockReceipts", "eth_getBlockByHash"):
+            self.slow.append(body["method"])
+            await self.ready.wait()
+        return await super().handle(request)
+
+
+def _shown(payload: ExecutionPayload | None) -> Any:
+    return None if payload is None else block_json(payload)

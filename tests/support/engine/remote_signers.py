@@ -1,0 +1,189 @@
+"""A remote signer like op-signer on the loopback interface, over HTTP or TLS, that can be made to fail."""
+
+import asyncio
+import base64
+import contextlib
+import datetime
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.p2p.config import SignerConfig
+from tests.support.p2p.blocks import SIGNER
+
+VERSION = "v1.2.3"
+
+
+class Certificate(NamedTuple):
+    """A certificate and its key, both in PEM form and for signing others."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.encrypted_key_pem(None)
+
+    def encrypted_key_pem(self, password: bytes | None) -> bytes:
+        """The key, encrypted if there is a password."""
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password is not None:
+            encryption = serialization.BestAvailableEncryption(password)
+        return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
+    def write(self, directory: Path, name: str) -> tuple[str, str]:
+        """Writes both; the paths of certificate and key."""
+        certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
+        certificate.write_bytes(self.pem)
+        key.write_bytes(self.key_pem)
+        return str(certificate), str(key)
+
+
+def certificate(name: str, issuer: Certificate | None = None, address: str = "127.0.0.1") -> Certificate:
+    """A certificate of an address, of its own authority if no issuer is given."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+    )
+    return Certificate(builder.sign(key if issuer is None else issuer.key, hashes.SHA256()), key)
+
+
+class TlsSetUp:
+    """The files of a node and of its signer, in a directory; the authority signs both certificates."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = certificate("authority")
+        (directory / "ca.crt").write_bytes(self.authority.pem)
+        self._server_files = certificate("signer", self.authority).write(directory, "signer")
+        certificate("node", self.authority).write(directory, "node")
+
+    def config(self, endpoint: str = "https://127.0.0.1:1", **changes: Any) -> SignerConfig:
+        """The configuration of the node."""
+        paths = {f"tls_{option}": str(self.directory / name) for option, name in _FILES.items()}
+        return SignerConfig(endpoint, SIGNER.address, **{**paths, **changes})
+
+    def server_context(self, highest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+        """The context of a signer that requires a certificate of the authority."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.maximum_version = highest
+        context.load_cert_chain(*self._server_files)
+        context.load_verify_locations(self.directory / "ca.crt")
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+_FILES = {"ca": "ca.crt", "cert": "node.crt", "key": "node.key"}
+
+
+class SignerServer:
+    """The signer: `answer` replaces its result, `body` the body of its answer and `status` its HTTP status; it answers
+    while `is_open` is set."""
+
+    def __init__(self, key: LocalSigner = SIGNER) -> None:
+        self.key = key
+        self.answer: Any = None
+        self.body: bytes | None = None
+        self.status = 200
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        self.client_names: list[str] = []
+        self.endpoint = ""
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """What was called so far."""
+        return [orjson.loads(body) for body in self.bodies]
+
+    @contextlib.asynccontextmanager
+    async def running(self, context: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator["SignerServer"]:
+        """Serves on a port of its own, or on a given one."""
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._handle)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
+        self.endpoint = f"http{'s' if context else ''}://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield self
+        finally:
+            self.is_open.set()
+            await runner.cleanup()
+
+    def config(self, **changes: Any) -> SignerConfig:
+        """The configuration of a node that uses it without TLS."""
+        defaults = {"endpoint": self.endpoint, "address": SIGNER.address, "tls_enabled": False}
+        return SignerConfig(**{**defaults, **changes})
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        self.bodies.append(await request.read())
+        self.headers.append(dict(request.headers))
+        if (peer := request.get_extra_info("peercert")) is not None:
+            self.client_names.extend(
+                value for entry in peer["subject"] for name, value in entry if name == "commonName"
+            )
+        await self.is_open.wait()
+        call = self.calls[-1]
+        result = self.answer if self.answer is not None else await self._result(call)
+        kind = "error" if isinstance(result, dict) and "code" in result else "result"
+        body = self.body or orjson.dumps({"jsonrpc": "2.0", "id": call["id"], kind: result})
+        return web.Response(body=body, status=self.status, content_type="application/json")
+
+    async def _result(self, call: dict[str, Any]) -> str:
+        if call["method"] == "health_status":
+            return VERSION
+        (argument,) = call["params"]
+        assert bytes(argument["domain"]) == bytes(32)
+        signature = await self.key.sign_block(argument["chainId"], base64.b64decode(argument["payloadHash"]))
+        return f"0x{signature.hex()}"
+
+
+@contextlib.contextmanager
+def refusing_tls_server(context: ssl.SSLContext) -> Iterator[str]:
+    """The address of a server that sends the alert of a failed handshake, as servers do that are not asyncio's."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        connection.settimeout(5)
+                        with context.wrap_socket(connection, server_side=True) as secured:
+                            secured.recv(1)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()

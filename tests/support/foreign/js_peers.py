@@ -1,0 +1,187 @@
+"""Foreign peers written in JavaScript (tests/interop/js). One program runs the peers of a test file, as loading their
+packages takes longer than most tests; each peer is driven by lines of JSON on its own connection."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+
+from tests.support.foreign.js_packages import FOLDER, need_packages
+from tests.support.processes.leftovers import Leftovers
+
+_MAX_LINE = 1 << 24
+_END_SECONDS = 5
+
+
+class JsError(Exception):
+    """A command of the peer failed."""
+
+
+class JsProgram:
+    """A program that runs any number of peers of one kind. It outlives the event loops of the tests."""
+
+    running: "JsProgram | None" = None
+    """The program of the present test file."""
+
+    def __init__(self, name: str, leftovers: Leftovers) -> None:
+        self.socket = leftovers.folder / "peers"
+        self._name, self._leftovers = name, leftovers
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ensure_running(self) -> None:
+        """Starts the program unless it runs. Connections are accepted at once, and served when it is ready."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.end()
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self.socket))
+            listener.listen()
+            self._process = subprocess.Popen(
+                ("node", str(FOLDER / "lines.mjs"), self._name, str(listener.fileno())),
+                stdin=subprocess.PIPE,
+                cwd=self._leftovers.folder,
+                env=self._leftovers.environment(),
+                pass_fds=(listener.fileno(),),
+            )
+
+    def end(self) -> int:
+        """Ends the program with its input. Returns its exit code: 0 unless a peer has left a socket open."""
+        process, self._process = self._process, None
+        self.socket.unlink(missing_ok=True)
+        if process is None:
+            return 0
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            return process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def kill(self) -> None:
+        """Kills the program with all its peers; the next peer starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self.end()
+
+
+@contextlib.contextmanager
+def js_program(name: str, leftovers: Leftovers) -> Iterator[None]:
+    """Runs the peers of a test file in one program, from the first `js_peer` on. Skips without its packages."""
+    need_packages()
+    JsProgram.running = program = JsProgram(name, leftovers)
+    try:
+        yield
+    finally:
+        JsProgram.running = None
+        code = program.end()
+    assert code == 0, f"{name} failed, or had to be killed as a peer has left a socket open: exit code {code}"
+
+
+class JsPeer:
+    """A running peer: its first event `ready`, the events since, and commands."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._reader, self._writer = reader, writer
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._heard = asyncio.Event()
+        self._ended = False
+        self._count = 0
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        """The data of its first event, `ready`."""
+        return self.events[0]
+
+    async def call(self, command: str, *, seconds: float = 20.0, **arguments: Any) -> Any:
+        """The result of a command. Raises JsError if it failed, ConnectionError if the peer has ended."""
+        self._count += 1
+        answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
+        self.send({"id": self._count, "command": command, **arguments})
+        async with asyncio.timeout(seconds):
+            line = await answer
+        if "error" in line:
+            raise JsError(line["error"])
+        return line["result"]
+
+    async def event(self, name: str, matches: Callable[[dict[str, Any]], bool] = bool, seconds: float = 20.0) -> Any:
+        """Waits for the first event of that name that matches. Raises ConnectionError if the peer has ended."""
+        async with asyncio.timeout(seconds):
+            while True:
+                for event in self.events:
+                    if event["event"] == name and matches(event):
+                        return event
+                if self._ended:
+                    raise ConnectionError(f"the peer ended without the event {name}")
+                self._heard.clear()
+                await self._heard.wait()
+
+    def send(self, line: Mapping[str, Any]) -> None:
+        """Sends one line: options, or a command."""
+        if self._ended:
+            raise ConnectionError("the peer has ended")
+        self._writer.write(json.dumps(line).encode() + b"\n")
+
+    async def read_output(self) -> None:
+        """Reads its output to the end."""
+        try:
+            async for text in self._reader:
+                self._receive(json.loads(text))
+        except ConnectionError:
+            pass  # the program was killed
+        finally:
+            self._ended = True
+            self._heard.set()
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(ConnectionError("the peer ended without an answer"))
+
+    def _receive(self, line: dict[str, Any]) -> None:
+        if "event" in line:
+            self.events.append(line)
+            self._heard.set()
+        else:
+            answer = self._answers.pop(line["id"])
+            if not answer.done():
+                answer.set_result(line)
+
+
+@contextlib.asynccontextmanager
+async def js_peer(**options: Any) -> AsyncIterator[JsPeer]:
+    """Starts a peer in the program of the test file, and stops it: all its sockets are closed afterwards."""
+    program = JsProgram.running
+    assert program is not None, "the test file has no fixture with js_program"
+    await asyncio.to_thread(program.ensure_running)
+    reader, writer = await asyncio.open_unix_connection(program.socket, limit=_MAX_LINE)
+    peer = JsPeer(reader, writer)
+    peer.send(options)
+    reading = asyncio.get_running_loop().create_task(peer.read_output())
+    try:
+        await peer.event("ready")
+        yield peer
+    finally:
+        await _stop(reading, writer, program)
+
+
+async def _stop(reading: asyncio.Task[None], writer: asyncio.StreamWriter, program: JsProgram) -> None:
+    """Ends the input of a peer and waits until it has stopped. Otherwise kills the program and raises TimeoutError."""
+    with contextlib.suppress(OSError):
+        writer.write_eof()
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            await asyncio.shield(reading)
+    except TimeoutError:
+        program.kill()
+        await reading
+        raise
+    finally:
+        writer.close()
+
+
+def by(**wanted: Any) -> Callable[[Mapping[str, Any]], bool]:
+    """A predicate: whether an event has these values."""
+    return lambda event: all(event.get(name) == value for name, value in wanted.items())

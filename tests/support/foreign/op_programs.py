@@ -1,0 +1,37 @@
+"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, op-batcher, op-proposer and
+op-geth."""
+
+import os
+import shutil
+
+import pytest
+
+from tests.support.processes.programs import Program
+
+VARIABLES = {
+    "op-node": "OP_NODE",
+    "op-batcher": "OP_BATCHER",
+    "op-proposer": "OP_PROPOSER",
+    "op-geth": "OP_GETH",
+}
+"""The environment variable with the path of each program, which is otherwise searched on PATH."""
+
+
+def find_program(name: str) -> str:
+    """The path of a program. Skips the test with the reason where it is not installed."""
+    variable = VARIABLES[name]
+    given = os.environ.get(variable)
+    found = shutil.which(given or name)
+    # A path that was given and is wrong must not look like a program that is absent.
+    assert found or not given, f"{variable}={given}: no such program"
+    if found is None:
+        pytest.skip(f"{name} is not on PATH and {variable} does not name it")
+    return found
+
+
+class ForeignProgram(Program):
+    """A binary as a program: the path takes the place of the module."""
+
+    @staticmethod
+    def _start_of_command(module: str) -> tuple[str, ...]:
+        return (module,)

@@ -1,0 +1,224 @@
+"""The p2p process and an honest peer, which take the attacks of a test file one after another, and the program of the
+attackers. The bounds are those of docs/security.md."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from tests.support.p2p.attackers import FAILED, STOPPED, UNDER_WAY
+from tests.support.p2p.blocks import CHAIN_ID
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, chain_since, now_block
+from tests.support.p2p.process import DISCOVERY_LINE, NUMBER
+from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.process_memory import open_descriptors, peak_memory, reset_peak_memory
+from tests.support.processes.programs import Program
+from tests.support.timing.stopwatch import Stopwatch
+
+ROOT = Path(__file__).resolve().parents[3]
+MEMORY = 250 << 20
+DESCRIPTORS = 400
+BLOCK_SECONDS = 5.0
+ATTACK_SECONDS = 1.5
+"""How long an attack is measured once it is under way."""
+
+SCENARIO_SECONDS = 55.0
+
+
+class P2pProcess(Program):
+    """The p2p process as its peers and the kernel see it."""
+
+    def __init__(self, leftovers: Leftovers, genesis_time: int, **options: Any) -> None:
+        words = (str(leftovers.folder), str(genesis_time), json.dumps(options))
+        super().__init__(leftovers, "tests.support.p2p.process", *words, PYTHONPATH=str(ROOT))
+        self.peak_descriptors = 0
+
+    @property
+    def address(self) -> str:
+        """Its multiaddr."""
+        return self.wait_for_line("address ").removeprefix("address ")
+
+    @property
+    def discovery_port(self) -> str:
+        """The port of its discovery socket."""
+        return self.wait_for_line(DISCOVERY_LINE).removeprefix(DISCOVERY_LINE)
+
+    @contextlib.asynccontextmanager
+    async def counting_descriptors(self) -> AsyncIterator[None]:
+        """Keeps `peak_descriptors` meanwhile."""
+
+        async def count() -> None:
+            while self.running:
+                self.peak_descriptors = max(self.peak_descriptors, open_descriptors(self.pid))
+                await asyncio.sleep(0.03)
+
+        counting = asyncio.create_task(count())
+        try:
+            yield
+        finally:
+            counting.cancel()
+
+    def has_block(self, number: int) -> bool:
+        """Whether the engine process has received the block."""
+        return f"block {number}\n" in self.out
+
+
+class HonestPeer:
+    """A peer that publishes up to four blocks a second, and the longest time that one took to arrive, in seconds
+    without those for which other programs on a busy machine kept the p2p process, or the peer itself, from running."""
+
+    def __init__(self, node: P2pNode, process: P2pProcess) -> None:
+        self._node, self._process = node, process
+        self._number = 0
+        self.slowest = 0.0
+
+    async def publish(self) -> None:
+        """Publishes a block and waits until it has arrived."""
+        self._number += 1
+        started, stopwatch = time.monotonic(), Stopwatch(self._process.pid, os.getpid())
+        assert await self._node.publish(now_block(self._number)) is None
+        while not self._process.has_block(self._number):
+            await asyncio.sleep(0.01)
+        self.slowest = max(self.slowest, stopwatch.seconds)
+        await asyncio.sleep(max(0.0, 0.25 - (time.monotonic() - started)))
+
+    async def request_block(self, number: int) -> bytes:
+        """The response to a request for a block, by the sync protocol."""
+        host = self._node.stage.host
+        _, stream = await host.open_stream(host.peers()[0], payload_by_number.protocols(CHAIN_ID))
+        await stream.write(payload_by_number.encode_request(number))
+        stream.close()
+        return await stream.read_all(payload_by_number.MAX_RESPONSE)
+
+
+class Attackers(Program):
+    """The program of the attackers."""
+
+    takes_input = True
+
+    def __init__(self, leftovers: Leftovers) -> None:
+        super().__init__(leftovers, "tests.support.p2p.attackers", PYTHONPATH=str(ROOT))
+        self._seen = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the attack has had its effect by each of its peers. Fails when it has ended."""
+        said = self.out[self._seen :]
+        assert self.running and FAILED not in said, self.err
+        return UNDER_WAY in said
+
+    @contextlib.asynccontextmanager
+    async def attacking(self, attack: str, process: P2pProcess) -> AsyncIterator[None]:
+        """Attacks the process meanwhile; at the end the attackers are killed, and it has closed their connections."""
+        idle, self._seen = open_descriptors(process.pid), len(self.out)
+        self._send(f"{attack} {process.address} {process.discovery_port}")
+        try:
+            yield
+        finally:
+            self._send("")
+            await until(lambda: STOPPED in self.out[self._seen :])
+        await until(lambda: open_descriptors(process.pid) <= idle)
+
+    def _send(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def finish(self) -> None:
+        """Ends it with its input."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.wait_for_exit().code == 0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Waits until a condition holds, for as long as the scenario may take."""
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+Scenario = Callable[[P2pProcess, HonestPeer], Awaitable[None]]
+
+
+class Attacked:
+    """The process under attack with its default limits, and an honest peer that is connected; both are started again
+    after a scenario that failed."""
+
+    def __init__(self, leftovers: Leftovers, folder: Path) -> None:
+        self._leftovers, self._folder = leftovers, folder
+        self._runner, self._stack = asyncio.Runner(), contextlib.AsyncExitStack()
+        self._running: tuple[P2pProcess, HonestPeer] | None = None
+
+    def run(self, scenario: Scenario) -> None:
+        """Runs a scenario for a bounded time."""
+        self._runner.run(self._run(scenario))
+
+    async def _run(self, scenario: Scenario) -> None:
+        try:
+            async with asyncio.timeout(SCENARIO_SECONDS):
+                if self._running is None:
+                    self._running = await self._start()
+                await scenario(*self._running)
+        except BaseException:
+            self._running = None
+            await self._stack.aclose()
+            # A process that was killed leaves its sockets.
+            shutil.rmtree(self._leftovers.folder / str(NUMBER), ignore_errors=True)
+            raise
+
+    async def _start(self) -> tuple[P2pProcess, HonestPeer]:
+        genesis_time = chain_of_now().genesis.l2_time
+        process = P2pProcess(self._leftovers, genesis_time, no_discovery=False)
+        self._stack.enter_context(process)
+        options = {"sequencer_key": KEY, "static": (process.address,)}
+        node = P2pNode(1, chain_since(genesis_time), self._folder, **options)
+        await self._stack.enter_async_context(node.running())
+        await node.wait_for_mesh()
+        honest = HonestPeer(node, process)
+        await honest.publish()
+        return process, honest
+
+    def close(self) -> None:
+        """Stops both; the process ends in order."""
+        try:
+            if self._running is not None:
+                assert self._running[0].stop().code == 0
+        finally:
+            self._runner.run(self._stack.aclose())
+            self._runner.close()
+
+
+def attack_within_bounds(attacked: Attacked, attackers: Attackers, attack: str) -> None:
+    """Runs an attack, during which the process must keep to its bounds and the honest peer's blocks must arrive."""
+
+    async def scenario(process: P2pProcess, honest: HonestPeer) -> None:
+        log = len(process.err)
+        reset_peak_memory(process.pid)
+        process.peak_descriptors, honest.slowest = 0, 0.0
+        async with attackers.attacking(attack, process), process.counting_descriptors():
+            begun: float | None = None
+            # The measured time begins when the attack is under way; blocks are published from the beginning.
+            while begun is None or time.monotonic() < begun + ATTACK_SECONDS:
+                await honest.publish()
+                if begun is None and attackers.is_under_way:
+                    begun = time.monotonic()
+        written = len(process.err) - log
+        figures = (
+            f"{attack}: peak {peak_memory(process.pid) >> 20} MiB, {process.peak_descriptors} descriptors,"
+            f" {written} bytes of log, slowest block {honest.slowest:.2f} s"
+        )
+        print(figures)
+        assert process.running, figures
+        assert peak_memory(process.pid) < MEMORY, figures
+        assert process.peak_descriptors < DESCRIPTORS, figures
+        assert written < MAX_LOG_BYTES_AN_HOUR / 60, f"{figures}\n{process.err[-2000:]}"
+        assert honest.slowest < BLOCK_SECONDS, figures
+
+    attacked.run(scenario)

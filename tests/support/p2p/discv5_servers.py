@@ -1,0 +1,66 @@
+"""Discovery servers on the loopback interface; they use the disk only with `discovery_path`."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from tests.support.p2p.discv5_nodes import secret_of
+from tests.support.p2p.hosts import config
+from tests.support.servers.loopback import free_port, own_address
+
+
+class RecordingDiscv5Server(Discv5Server):
+    """A server that records the peers it found."""
+
+    __test__ = False
+
+    def __init__(self, name: object, **options: Any) -> None:
+        self.found: list[DiscoveredPeer] = []
+        self.meter = Meter("p2p")
+        self.identity = NetworkIdentity(secret_of(name))
+        defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
+        settings = config(**{**defaults, **options})
+        assert settings.netrestrict == ("127.0.0.0/8",)
+        super().__init__(settings, self.identity, self.meter, self.found.append)
+
+    def has_found(self) -> bool:
+        """Whether it has found a peer."""
+        return bool(self.found)
+
+    @property
+    def table_texts(self) -> set[str]:
+        """The records in the table, as text."""
+        return {record.text for record in self.table}
+
+
+@contextlib.asynccontextmanager
+async def running_discv5(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[RecordingDiscv5Server]:
+    """A server that runs until the end of the block."""
+    server = RecordingDiscv5Server(name, **options)
+    await server.start(tcp)
+
+    async def run() -> None:
+        while True:
+            await asyncio.sleep(await server.step())
+
+    running = asyncio.get_running_loop().create_task(run())
+    try:
+        yield server
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        server.close()
+        await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def running_discv5_servers(count: int, **options: Any) -> AsyncIterator[list[RecordingDiscv5Server]]:
+    """Several servers."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(running_discv5(number, **options)) for number in range(count)]

@@ -1,0 +1,188 @@
+"""A node with the real derivation, compute and rpc processes:
+`python -m tests.support.processes.deriving_node FOLDER`. Its l1 process serves the L1 blocks in a file up to the head
+in another one; its engine process takes every block of the synthetic chain and refuses all others. The log goes to
+standard output."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.engine import (
+    AttributesAhead,
+    AttributesOutcome,
+    AttributesReady,
+    AttributesResult,
+    EngineStatus,
+    L2BlocksRequest,
+    L2BlocksResponse,
+    PipelineStart,
+    StartRequest,
+)
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable, L1Heads
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.l1_chains import L1_CHAINS
+from rollup_node.stages.protocol.types import L1Block
+from rollup_node.tools.bench import synthetic_chain
+from tests.support.rpc.node import rpc_row
+
+MODULE = "tests.support.processes.deriving_node"
+HONEST_TRANSACTIONS = 1 + synthetic_chain.TRANSACTIONS
+"""Transactions of a block of the synthetic chain, the L1 info deposit included."""
+
+
+def write_chain(folder: Path, rollup: RollupConfig, blocks: tuple[L1Block, ...]) -> None:
+    """Writes what the node derives from; the L1 head is the first block."""
+    (folder / "rollup").write_bytes(msgspec.msgpack.encode(rollup))
+    (folder / "blocks").write_bytes(msgspec.msgpack.encode(blocks))
+    write_l1_head(folder, blocks[0].header.number)
+
+
+def write_l1_head(folder: Path, number: int) -> None:
+    """Moves the L1 head that the node sees."""
+    new = folder / "l1_head.new"
+    new.write_text(str(number))
+    new.rename(folder / "l1_head")
+
+
+class NeighbourStage:
+    """In the place of a process that derivation talks to."""
+
+    periodic_tasks: tuple[PeriodicTask, ...] = ()
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def reset(self, error: Exception) -> None:
+        """Nothing to reset."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Nothing to publish."""
+
+
+class L1Stage(NeighbourStage):
+    """Serves the blocks of the chain up to the head."""
+
+    def __init__(self, folder: Path, bus: Bus) -> None:
+        self._folder = folder
+        chain = msgspec.msgpack.decode((folder / "blocks").read_bytes(), type=tuple[L1Block, ...])
+        self._blocks = {block.header.number: block for block in chain}
+        self._server = bus.serve("l1.blocks", self._on_request)
+        self._publisher = bus.publish("status.l1")
+        self._publisher.set(Health(()))
+        self._head()
+        bus.dispatch("work.l1")
+
+    def _head(self) -> int:
+        head = int((self._folder / "l1_head").read_text())
+        ref = self._blocks[head].ref
+        self._publisher.set(L1Heads(ref, ref, ref))
+        return head
+
+    def _on_request(self, peer: ProcessId, request: L1BlocksRequest) -> None:
+        head = self._head()
+        for number in range(request.first, request.first + request.count):
+            if number > head:
+                self._server.send(peer, L1BlockUnavailable(number, head, None))
+                return
+            self._server.send(peer, L1BlockResponse(self._blocks[number]))
+
+
+class EngineStage(NeighbourStage):
+    """Takes the blocks of the synthetic chain."""
+
+    def __init__(self, rollup: RollupConfig, bus: Bus) -> None:
+        self._rollup = rollup
+        self._head = 0
+        self._server = bus.serve("engine.blocks", self._on_request)
+        self._publisher = bus.publish("status.engine")
+        self._publisher.set(Health(()))
+        self._publish(1)
+
+    def _publish(self, reset: int) -> None:
+        safe = synthetic_chain.l2_ref(self._head)
+        self._publisher.set(EngineStatus(reset, safe, safe, safe, safe, safe, False, False))
+
+    def _on_request(
+        self, peer: ProcessId, message: StartRequest | AttributesReady | AttributesAhead | L2BlocksRequest
+    ) -> None:
+        system, safe = self._rollup.genesis.system_config, synthetic_chain.l2_ref(self._head)
+        if isinstance(message, StartRequest):
+            self._server.send(peer, PipelineStart(message.reset + 1, safe, system, self._rollup.genesis.l1, system))
+            self._publish(message.reset + 1)
+        elif isinstance(message, L2BlocksRequest):
+            answer = L2BlocksResponse(message.reset, message.first, message.last, (), "no such blocks")
+            self._server.send(peer, answer)
+        elif isinstance(message, AttributesAhead):
+            for each in message.blocks:
+                self._on_attributes(peer, each)
+        else:
+            self._on_attributes(peer, message)
+
+    def _on_attributes(self, peer: ProcessId, message: AttributesReady) -> None:
+        system, outcome = self._rollup.genesis.system_config, AttributesOutcome.REFUSED
+        if len(message.attributes.transactions) == HONEST_TRANSACTIONS:
+            outcome = AttributesOutcome.ACCEPTED
+            if message.parent.number == self._head:
+                self._head += 1
+                self._publish(message.reset)
+        safe = synthetic_chain.l2_ref(self._head)
+        self._server.send(peer, AttributesResult(message.reset, message.sequence, outcome, safe, system))
+
+
+class BlobsStage(NeighbourStage):
+    """Has no blobs: the L1 blocks carry their data as calldata."""
+
+    def __init__(self, bus: Bus) -> None:
+        bus.publish("status.blobs").set(Health(()))
+        bus.dispatch("work.blobs")
+
+
+def l1(config: str, bus: Bus, meter: Meter) -> L1Stage:
+    """The l1 process."""
+    return L1Stage(Path(config), bus)
+
+
+def blobs(config: str, bus: Bus, meter: Meter) -> BlobsStage:
+    """The blobs process."""
+    return BlobsStage(bus)
+
+
+def engine(config: RollupConfig, bus: Bus, meter: Meter) -> EngineStage:
+    """The engine process."""
+    return EngineStage(config, bus)
+
+
+def main(folder: str) -> int:
+    """Runs the node until a signal ends it."""
+    rollup = msgspec.msgpack.decode((Path(folder) / "rollup").read_bytes(), type=RollupConfig)
+    runtime = Path(folder) / "run"
+    compute = "rollup_node.stages.compute.process.stage:build"
+    config = DerivationConfig(rollup, L1_CHAINS[1])
+    rows = [
+        ProcessSpec("l1", f"{MODULE}:l1", folder),
+        ProcessSpec("blobs", f"{MODULE}:blobs", folder),
+        ProcessSpec("compute", compute, ComputeConfig(), copies=1, numbered=True),
+        ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", config),
+        ProcessSpec("engine", f"{MODULE}:engine", rollup),
+        rpc_row(runtime, rollup),
+    ]
+    return run_node(rows, NodeSettings("test", LogSettings(Level.INFO), runtime))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,342 @@
+"""Programs under test as subprocesses: their output in files, their end bounded, and JSON-RPC over HTTP to them."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from tests.support.processes.leftovers import Leftovers
+
+T = TypeVar("T")
+WAIT_SECONDS = 50.0
+UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
+"""What a call raises while its server does not respond."""
+
+
+class RpcError(Exception):
+    """A JSON-RPC error object."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{error.get('code')}: {error.get('message')}")
+        self.code, self.message = error.get("code"), str(error.get("message"))
+
+
+def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
+    """The result of one JSON-RPC call. Raises RpcError for an error object, one of UNREACHABLE without a response."""
+    response = _post(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, seconds)
+    if "error" in response:
+        raise RpcError(response["error"])
+    return response["result"]
+
+
+def call_batch(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
+    """The results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
+    batch = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        for number, (method, *params) in enumerate(calls)
+    ]
+    results = {response["id"]: response["result"] for response in _post(url, batch, seconds)}
+    return [results[number] for number in range(len(calls))]
+
+
+def _post(url: str, body: Any, seconds: float) -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=seconds) as response:
+        return json.load(response)
+
+
+def http_get(url: str, seconds: float = 30.0) -> tuple[int, str]:
+    """Status and text of an HTTP resource, whatever the status."""
+    try:
+        with urllib.request.urlopen(url, timeout=seconds) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def unready_reasons(url: str) -> list[str]:
+    """Why the node at that URL is not ready, by `/readyz`; empty when it is."""
+    status, text = http_get(url + "/readyz")
+    readiness = json.loads(text)
+    assert (status == 200) is readiness["ready"] and status in (200, 503)
+    return [] if readiness["ready"] else list(readiness["reasons"])
+
+
+def reports_problem(url: str, process: str, text: str) -> bool:
+    """Whether a node is not ready because of that process, with that text in the reason."""
+    return any(reason.startswith(f"{process}: ") and text in reason for reason in unready_reasons(url))
+
+
+def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+    """The first true value of the condition, which counts as false while a server does not respond."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(*UNREACHABLE):
+            if found := condition():
+                return found
+        assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}"
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class FinishedProgram:
+    """Exit code, standard output and standard error of a program that has exited."""
+
+    code: int
+    out: str
+    err: str
+
+    def json_result(self) -> dict[str, Any]:
+        """The single line of JSON on standard output."""
+        lines = self.out.splitlines()
+        assert len(lines) == 1, f"one line was expected: {self.out!r}, stderr {self.err!r}"
+        found: dict[str, Any] = json.loads(lines[0])
+        return found
+
+    def lines(self) -> list[str]:
+        """The standard output of a command that succeeded; its log, on stderr, may warn of a slow machine."""
+        assert self.code == 0, self
+        assert all(" lvl=warn " in line for line in self.err.splitlines()), self.err
+        return self.out.splitlines()
+
+    def error_line(self) -> str:
+        """The single line on stderr of a program that failed at its start with exit code 1."""
+        assert self.code == 1, self
+        assert self.err.count("\n") == 1 and self.err.endswith("\n"), self.err
+        assert "Traceback" not in self.out, self.out
+        return self.err.rstrip("\n")
+
+
+class Program:
+    """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
+    sessions, so that a program gets as much as all the tests together."""
+
+    takes_input = False
+    _numbers = count()
+
+    def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
+        number = next(self._numbers)
+        self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [*self._start_of_command(module), *words],
+                stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=leftovers.folder,
+                env=leftovers.environment(**environment),
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @staticmethod
+    def _start_of_command(module: str) -> tuple[str, ...]:
+        return (sys.executable, "-m", module)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def out(self) -> str:
+        """Its standard output so far."""
+        return self._out.read_text(errors="replace")
+
+    @property
+    def err(self) -> str:
+        """Its standard error so far."""
+        return self._err.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def wait_for_line(self, text: str, *, on_stderr: bool = False) -> str:
+        """The first line of its output that contains the text. Fails when the program exits before."""
+
+        def line() -> str | None:
+            has_exited = not self.running
+            lines = (self.err if on_stderr else self.out).splitlines()
+            found = next((line for line in lines if text in line), None)
+            assert found or not has_exited, f"it exited without the line {text!r}: {self.out} {self.err}"
+            return found
+
+        try:
+            found = wait_for(line, f"the line {text!r}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-3000:]}") from None
+        assert found is not None
+        return found
+
+    def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
+        """Waits for its exit; a program that takes longer is killed, and the test fails."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(
+                f"it did not exit within {seconds:g} s; {self.out[-2000:]} {self.err[-2000:]}"
+            ) from None
+        return FinishedProgram(code, self.out, self.err)
+
+    def stop(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
+        """Terminates it and waits for its exit."""
+        if self.running:
+            self.process.send_signal(signal.SIGTERM)
+        return self.wait_for_exit(seconds)
+
+    def kill(self) -> None:
+        """Kills it, if it runs."""
+        if self.running:
+            self.process.kill()
+        self.process.wait()
+
+
+CALLDATA = ("--da", "calldata")
+"""Makes the batcher of a Devnet post calldata: without blobs no program loads the KZG setup, which takes 1.5 s."""
+
+
+class Devnet(Program):
+    """A local network (`rollup-node devnet`) with its data directory `net`; one second between blocks."""
+
+    nodes: tuple[str, ...] = ("sequencer", "verifier")
+
+    def __init__(self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
+        self.root = leftovers.folder / "net"
+        pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
+        form = ("--json",) if json else ()
+        super().__init__(leftovers, "rollup_node.node", "devnet", "--data-dir", str(self.root), *pace, *form, *words)
+
+    @property
+    def network(self) -> dict[str, Any]:
+        """`network.json`, once the programs of the network have been started."""
+        return self.wait(lambda: json.loads((self.root / "network.json").read_text()), "network.json")
+
+    def wait(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+        """`wait_for`, which fails at once when the network ends, and shows its logs."""
+
+        def check() -> T:
+            assert self.running, f"the network ended before {what}: {self.out} {self.err}"
+            return condition()
+
+        try:
+            return wait_for(check, what, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from None
+
+    def logs(self, lines: int = 25) -> str:
+        """The last lines of the logs of all programs."""
+        ends = []
+        for path in sorted(self.root.glob("*.log")):
+            ends += [f"--- {path.name}", *path.read_text(errors="replace").splitlines()[-lines:]]
+        return "\n".join(ends)
+
+    def log(self, node: str) -> str:
+        """The log of one node so far."""
+        return (self.root / f"{node}.log").read_text(errors="replace")
+
+    def node(self, name: str) -> dict[str, str]:
+        """URLs and files of a node."""
+        found: dict[str, str] = self.network["nodes"][name]
+        return found
+
+    def processes(self, name: str) -> dict[str, dict[str, Any]]:
+        """`processes.json` of a node by role, the first copy of each, as it is now. The file may not exist yet, and a
+        process that is being restarted is not in it."""
+        entries = json.loads(Path(self.node(name)["processes"]).read_text())
+        return {entry["role"]: entry for entry in reversed(entries)}
+
+    def process_entry(self, name: str, role: str) -> dict[str, Any]:
+        """The entry of a process in `processes.json` of a node, once it runs."""
+        found = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} runs")
+        assert found is not None
+        return found
+
+    def sync_status(self, name: str) -> dict[str, Any]:
+        """`optimism_syncStatus` of a node."""
+        found: dict[str, Any] = call(self.node(name)["rpc"], "optimism_syncStatus")
+        return found
+
+    def safe_number(self, name: str = "verifier") -> int:
+        """The number of a node's safe head."""
+        return int(self.sync_status(name)["safe_l2"]["number"])
+
+    def finalized_number(self, name: str) -> int:
+        """The number of a node's finalized head."""
+        return int(self.sync_status(name)["finalized_l2"]["number"])
+
+    def recorded_safe_heads(self) -> list[dict[str, Any]]:
+        """The safe heads at all L1 blocks that every node has derived, which are the same for all of them."""
+
+        def derived() -> int:
+            return max(0, min(int(self.sync_status(name)["current_l1"]["number"]) for name in self.nodes) - 1)
+
+        last, found = self.wait(derived, "L1 blocks that all nodes have derived"), []
+        for name in self.nodes:
+            url = self.node(name)["rpc"]
+            found.append([call(url, "optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1)])
+        assert all(each == found[0] for each in found), f"the nodes recorded different safe heads: {found}"
+        return found[0]
+
+    def wait_for_safe(self, number: int, name: str = "verifier", seconds: float = WAIT_SECONDS) -> None:
+        """Waits until a node's safe head has at least that number."""
+        self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}", seconds)
+
+    def wait_for_first_safe(self, seconds: float = WAIT_SECONDS) -> None:
+        """Waits until all nodes have a safe block after genesis."""
+        for name in self.nodes:
+            self.wait_for_safe(1, name, seconds)
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a node is ready, by `/readyz`."""
+        return not unready_reasons(self.node(name)["rpc"])
+
+    def kill_process(self, name: str, role: str) -> None:
+        """Kills one process of a node and waits for its restart."""
+        before = self.process_entry(name, role)
+        os.kill(before["pid"], signal.SIGKILL)
+        self.wait_for_restart(name, before)
+
+    def wait_for_restart(self, name: str, before: Mapping[str, Any]) -> None:
+        """Waits for the incarnation that follows an entry of `processes.json`."""
+
+        def restarted() -> bool:
+            after = self.processes(name).get(before["role"])
+            return after is not None and after["incarnation"] > before["incarnation"]
+
+        self.wait(restarted, f"{before['role']} of the {name} is restarted")
+        assert not is_alive(before["pid"])
+
+    def finish(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """Stops the network in order; its result, whose output roots must be equal."""
+        finished = self.stop(seconds)
+        assert (finished.code, finished.err) == (0, ""), f"{finished}\n{self.logs()}"
+        result = finished.json_result()
+        assert result["output_roots_equal"] is True
+        assert result["blocks"] == result["safe"] + 1
+        return result

@@ -1,0 +1,153 @@
+"""A node of toy processes, started as a program, with its log lines."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.support.processes.leftovers import Leftovers
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[3]
+PROCESSES = {"left", "right", "copy-0", "copy-1"}
+Line = dict[str, Any]
+
+
+class ToyNode:
+    """A running toy node; `options` go to Popen."""
+
+    def __init__(self, leftovers: Leftovers, settings: Line, **options: Any) -> None:
+        self.folder = leftovers.folder
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
+        self.program: subprocess.Popen[bytes] = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.processes.toy_node", str(self.folder), json.dumps(settings)],
+            cwd=self.folder,
+            env=leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}"),
+            **streams | {"start_new_session": True} | options,
+        )
+        self.raw: list[bytes] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        if self.program.stdout is not None:
+            self._reader.start()
+
+    def _read(self) -> None:
+        assert self.program.stdout is not None
+        self.raw.extend(self.program.stdout)
+
+    @property
+    def lines(self) -> list[Line]:
+        """The log so far."""
+        return [json.loads(line) for line in list(self.raw) if line.startswith(b"{")]
+
+    def logged(self, message: str, process: str | None = None, **fields: object) -> list[Line]:
+        """The log lines so far with that message and those fields."""
+        wanted = {"msg": message, **({"process": process} if process else {}), **fields}
+        return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
+
+    def wait(self, condition: Callable[[], T], what: str = "it", seconds: float = 40) -> T:
+        """The first true value of the condition. Fails after the time, or when the node exits before."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            if time.monotonic() > deadline or (self.program.poll() is not None and not condition()):
+                raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self.raw).decode()}")
+            time.sleep(0.01)
+        return found
+
+    def wait_for_line(self, message: str, process: str | None = None, count: int = 1, **fields: object) -> Line:
+        """Waits until there are `count` such log lines; the last of them."""
+        self.wait(lambda: len(self.logged(message, process, **fields)) >= count, f"{message!r} {process} {fields}")
+        return self.logged(message, process, **fields)[-1]
+
+    def wait_until_ready(self) -> "ToyNode":
+        """Waits until all processes are ready."""
+        self.wait_for_line("node is ready")
+        return self
+
+    @property
+    def directory(self) -> Path:
+        """Its runtime directory."""
+        return Path(self.wait_for_line("starting node")["runtime_dir"])
+
+    def processes(self) -> dict[str, Line]:
+        """The entries of processes.json by the name of the process."""
+        entries = json.loads((self.directory / "processes.json").read_text())
+        return {f"{e['role']}-{e['copy']}" if e["role"] == "copy" else e["role"]: e for e in entries}
+
+    def wait_for_entry(self, name: str, incarnation: int) -> Line:
+        """Waits for the entry of that incarnation in processes.json."""
+
+        def entry() -> Line | None:
+            found = self.processes().get(name)
+            return found if found and found["incarnation"] == incarnation else None
+
+        found = self.wait(entry, f"{name} has incarnation {incarnation}")
+        assert found is not None
+        return found
+
+    def order(self, role: str, action: str) -> None:
+        """Makes a process of the role run an action (see toy_stages.py)."""
+        new = self.folder / f"new-{role}"
+        new.write_text(action)
+        new.rename(self.folder / f"do-{role}")
+
+    def wait_for_restart(self, name: str, incarnation: int = 2) -> None:
+        """Waits until the process has been started again and the toys exchange messages."""
+        self.wait_for_line("process started", "supervisor", name=name, incarnation=incarnation)
+        self.wait_for_exchange()
+
+    def wait_for_exchange(self, count: int = 1) -> None:
+        """Waits until the toys have exchanged so many messages more."""
+        before = self.exchanged()
+        self.wait(lambda: self.exchanged() not in range(before, before + count), "the toys exchange messages")
+
+    def exchanged(self) -> int:
+        """The number of the last response that `right` got from `left`; 0 before the first."""
+        return int(self.last_response().partition(" ")[0] or 0)
+
+    def last_response(self) -> str:
+        """The number and the size of that response."""
+        with contextlib.suppress(OSError):
+            return (self.folder / "response").read_text()
+        return ""
+
+    def wait_for_exit(self, seconds: float = 50) -> tuple[int, str]:
+        """Waits for its exit; exit code and standard error."""
+        code = self.program.wait(seconds)
+        if self._reader.is_alive():
+            self._reader.join(20)
+        return code, self.program.stderr.read().decode() if self.program.stderr else ""
+
+    def stop_order(self) -> list[str]:
+        """The names of the processes in the order of their end."""
+        return [line["name"] for line in self.logged("process ended", "supervisor")]
+
+    def stop(self) -> None:
+        """Stops it in order."""
+        self.program.send_signal(signal.SIGTERM)
+        assert self.wait_for_exit() == (0, "")
+
+
+StartNode = Callable[..., ToyNode]
+"""Starts a toy node with settings and options of Popen."""
+
+
+@contextlib.contextmanager
+def toy_nodes(leftovers: Leftovers) -> Iterator[StartNode]:
+    """A function that starts toy nodes; those that still run at the end are killed."""
+    nodes: list[ToyNode] = []
+
+    def start_one(settings: Line | None = None, **options: Any) -> ToyNode:
+        nodes.append(ToyNode(leftovers, settings or {}, **options))
+        return nodes[-1]
+
+    yield start_one
+    for node in nodes:
+        if node.program.poll() is None:
+            node.program.kill()
+        node.program.communicate()

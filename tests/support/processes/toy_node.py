@@ -1,0 +1,68 @@
+"""A node of toy stages for tests of the supervisor: `python -m tests.support.processes.toy_node FOLDER SETTINGS`.
+Its processes are `left`, `right` and two copies of `copy`."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.supervisor.watchdog import RestartPolicy
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.profiling import ProfilingSettings
+from rollup_node.stages.io.log import Level
+from tests.support.processes.toy_stages import CHANNELS, ToyConfig
+
+BUILD = "tests.support.processes.toy_stages:build"
+RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
+
+
+def main(folder: str, given: dict[str, Any]) -> int:
+    """Runs the toy node with the given settings."""
+
+    async def precheck() -> None:
+        (Path(folder) / "prechecks").touch()
+        await asyncio.sleep(given.get("precheck_seconds", 0))
+        if given.get("precheck") == "bug":
+            raise ValueError("a bug in the precheck")
+        if given.get("precheck"):
+            raise SetupError(given["precheck"])
+
+    def spec(role: str, copies: int = 1, build: str = BUILD) -> ProcessSpec:
+        config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
+        timeout = given.get("stop_timeout", {}).get(role, 30.0)
+        build = given.get("build", build)
+        outlives_halt = role == given.get("outlives_halt")
+        numbered = copies > 1
+        return ProcessSpec(
+            role, build, config, copies, numbered=numbered, stop_timeout=timeout, outlives_halt=outlives_halt
+        )
+
+    specs = [spec("left"), spec("right"), spec("copy", copies=2)]
+    if "job" in given:
+        output = os.dup(1)
+        config = ToyConfig("job", folder, output=output, code=given["job"])
+        specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
+    kind, path = given.get("profile", (None, ""))
+    profiling = ProfilingSettings(kind=kind, path=Path(path))
+    settings = NodeSettings(
+        version="toy",
+        log=LogSettings(Level.DEBUG, given.get("format", "json")),
+        runtime_dir=Path(given["runtime_dir"]) if "runtime_dir" in given else None,
+        precheck=precheck if "precheck" in given else None,
+        channels=CHANNELS,
+        log_output=2 if "job" in given else 1,
+        halt_seconds=given.get("halt_seconds", 0.0),
+        profiling=profiling,
+        restart_policy=RestartPolicy(**RESTART_POLICY | given.get("restart_policy", {})),
+    )
+    return run_node(specs, settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}))

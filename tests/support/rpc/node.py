@@ -1,0 +1,97 @@
+"""The real rpc process under the real supervisor, among processes that publish their states and answer no requests:
+`python -m tests.support.rpc.node FOLDER SETTINGS`. SETTINGS is a JSON object with fields of RpcConfig; `descriptors` in
+it is the limit of file descriptors. The log goes to standard output."""
+
+import json
+import resource
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.process_table import PROCESSES, ProcessSpec
+from rollup_node.node.system.runtime_dir import METRICS
+from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.rpc.config import RpcConfig
+from tests.support.rpc.harness import L1, L2, ROLLUP
+
+STATES = {
+    "l1": L1Heads(L1, L1, L1),
+    "blobs": None,
+    "derivation": DerivationStatus(1, L1, True, 5),
+    "engine": EngineStatus(1, L2, L2, L2, L2, L2, True, True),
+}
+
+
+class NeighbourStage:
+    """A process that publishes one state for good."""
+
+    periodic_tasks: Sequence[PeriodicTask] = ()
+
+    def __init__(self, role: str, bus: Bus) -> None:
+        status = bus.publish(f"status.{role}")
+        for message in (STATES[role], Health(())):
+            if message is not None:
+                status.set(message)
+
+    async def start(self) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Does nothing."""
+
+    def reset(self, error: Exception) -> None:
+        """Does nothing."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Does nothing."""
+
+
+def build(config: str, bus: Bus, meter: Meter) -> NeighbourStage:
+    """The stage of a role."""
+    return NeighbourStage(config, bus)
+
+
+def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
+    """The rpc process on free ports of loopback, with other `fields` of its configuration than the usual ones."""
+    config = RpcConfig(
+        addr="127.0.0.1",
+        port=0,
+        enable_admin=True,
+        version="v0.0.0-dev",
+        metrics_enabled=True,
+        metrics_addr="127.0.0.1",
+        metrics_port=0,
+        metrics_dir=str(folder / METRICS),
+        rollup=rollup,
+    )
+    (template,) = (template for template in PROCESSES if template.role == "rpc")
+    return template.spec(msgspec.structs.replace(config, **fields), workers=1)
+
+
+def main(folder: str, settings: str) -> int:
+    """Runs the node until it is stopped."""
+    fields = json.loads(settings)
+    if "descriptors" in fields:
+        limit = fields.pop("descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    neighbours = [ProcessSpec(role, "tests.support.rpc.node:build", role) for role in STATES]
+    rpc = rpc_row(Path(folder), ROLLUP, **fields)
+    return run_node([*neighbours, rpc], NodeSettings("v0.0.0-dev", LogSettings(Level.INFO), Path(folder)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

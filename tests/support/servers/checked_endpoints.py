@@ -1,0 +1,179 @@
+"""The endpoints of a node on OP Sepolia as `rollup-node check` finds them: each in order, until a test changes it."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jwt
+import orjson
+from aiohttp import web
+
+from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
+from tests.support.servers.http_listener import app_for_every_path, listening
+
+ROLLUP = find_network("op-sepolia").config
+SECRET = b"\x07" * 32
+GENESIS_TIME = 1655733600
+BLOB_HASH = "0x01" + "77" * 31
+BLOB = "0x" + "00" * 131072
+ORIGIN = 9_000_000
+SAFE = 30_000_000
+METHODS = [f"engine_{name}V{n}" for name in ("forkchoiceUpdated", "getPayload", "newPayload") for n in range(1, 6)]
+ROOT = "0x" + "11" * 32
+
+Override = Callable[[web.Request], web.Response]
+
+
+class CheckedEndpoints:
+    """`l1` and `engine` map methods to results, functions of the parameters, or error objects; `beacon` maps paths to
+    data or HTTP statuses. `instead`, by name of endpoint, answers every request."""
+
+    def __init__(self) -> None:
+        self.now = int(time.time())
+        self.engine_time = self.now - 2
+        self.l1: dict[str, Any] = {
+            "eth_chainId": hex(ROLLUP.l1_chain_id),
+            "eth_getBlockByNumber": self._l1_block,
+            "eth_getBlockReceipts": [],
+            "eth_getProof": {"accountProof": [], "storageProof": []},
+        }
+        self.engine: dict[str, Any] = {
+            "eth_chainId": hex(ROLLUP.l2_chain_id),
+            "eth_getBlockByNumber": self._l2_block,
+            "eth_getTransactionByBlockNumberAndIndex": lambda block, index: {"input": to_hex(self._l1_info())},
+            "engine_exchangeCapabilities": METHODS,
+            "eth_getProof": {"accountProof": [], "storageProof": []},
+        }
+        self.header: dict[str, Any] = {
+            "withdrawalsRoot": ROOT,
+            "parentBeaconBlockRoot": ROOT,
+            "requestsHash": ROOT,
+            "extraData": "0x" + "01" * 17,
+        }
+        self.beacon: dict[str, Any] = {
+            "eth/v1/beacon/genesis": {"genesis_time": str(GENESIS_TIME)},
+            "eth/v1/config/deposit_contract": {"chain_id": str(ROLLUP.l1_chain_id), "address": "0x" + "00" * 20},
+            "eth/v1/node/version": {"version": "Lighthouse/v8.0.0"},
+            "eth/v1/config/spec": {"SECONDS_PER_SLOT": "12"},
+        }
+        self.blobs: Any = [BLOB]
+        self.blobs_of: dict[int, Any] = {}
+        self.instead: dict[str, Override] = {}
+        self.paths: list[str] = []
+
+    @property
+    def l1_time(self) -> int:
+        """The time of the L1 head, at the beginning of a slot."""
+        return self.now - 12 - (self.now - 12 - GENESIS_TIME) % 12
+
+    def slot_of(self, time_: int) -> int:
+        """The slot that begins then."""
+        return (time_ - GENESIS_TIME) // 12
+
+    @contextmanager
+    def served(self) -> Iterator[tuple[str, str, str]]:
+        """The URLs of L1, engine and beacon node, served by a thread."""
+        apps = [app_for_every_path(self._handler(name)) for name in ("l1", "engine", "beacon")]
+        started, ended = threading.Event(), threading.Event()
+        urls: list[tuple[str, ...]] = []
+
+        async def serve() -> None:
+            async with listening(*apps) as found:
+                urls.append(found)
+                started.set()
+                await asyncio.to_thread(ended.wait)
+
+        thread = threading.Thread(target=lambda: asyncio.run(serve()))
+        thread.start()
+        try:
+            assert started.wait(50)
+            l1, engine, beacon = urls[0]
+            yield l1, engine, beacon
+        finally:
+            ended.set()
+            thread.join()
+
+    def _handler(self, name: str) -> Callable[[web.Request], Any]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if name in self.instead:
+                return self.instead[name](request)
+            if name == "beacon":
+                return self._beacon_answer(request)
+            if request.method != "POST":
+                return web.Response(status=405)
+            if name == "engine" and not _is_token(request.headers.get("Authorization", "")):
+                return web.Response(status=401, text="signature is invalid")
+            return self._rpc_answer(getattr(self, name), orjson.loads(await request.read()))
+
+        return handle
+
+    def _beacon_answer(self, request: web.Request) -> web.Response:
+        path = request.path.strip("/")
+        self.paths.append(path)
+        if path.startswith(("eth/v1/beacon/blobs/", "eth/v1/beacon/blob_sidecars/")):
+            data = self.blobs_of.get(int(path.rpartition("/")[2]), self.blobs)
+        else:
+            data = self.beacon.get(path, 404)
+        if isinstance(data, int):
+            return web.json_response({"code": data, "message": "Beacon block not found"}, status=data)
+        if isinstance(data, str):
+            return web.json_response({"code": 500, "message": data}, status=500)
+        return web.json_response({"data": data})
+
+    @staticmethod
+    def _rpc_answer(methods: dict[str, Any], call: dict[str, Any]) -> web.Response:
+        missing = {"code": -32601, "message": f"the method {call['method']} does not exist/is not available"}
+        found = methods.get(call["method"], missing)
+        found = found(*call["params"]) if callable(found) else found
+        kind = "error" if isinstance(found, dict) and "code" in found else "result"
+        return web.json_response({"jsonrpc": "2.0", "id": call["id"], kind: found})
+
+    def _l1_block(self, name: str, full: bool) -> Any:
+        head = ORIGIN + 100_000
+        labels = {"latest": head, "finalized": head - 64}
+        number = labels[name] if name in labels else int(name, 16)
+        if number == ROLLUP.genesis.l1.number:
+            return {"number": name, "hash": to_hex(ROLLUP.genesis.l1.hash), "timestamp": hex(GENESIS_TIME + 12)}
+        transactions: list[Any] = [{"hash": ROOT}, {"blobVersionedHashes": [BLOB_HASH]}] if full else [ROOT, ROOT]
+        return {
+            "number": hex(number),
+            "hash": ROOT,
+            "timestamp": hex(self.l1_time - 12 * (head - number)),
+            "blobGasUsed": hex(131072),
+            "transactions": transactions,
+        }
+
+    def _l2_block(self, name: str, full: bool) -> Any:
+        if name == hex(ROLLUP.genesis.l2.number):
+            return {"number": name, "hash": to_hex(ROLLUP.genesis.l2.hash), "timestamp": hex(ROLLUP.genesis.l2_time)}
+        number = SAFE if name == "safe" else SAFE + 100
+        return {"number": hex(number), "hash": ROOT, "timestamp": hex(self.engine_time), **self.header}
+
+    @property
+    def origin_time(self) -> int:
+        """The time of the safe head's L1 origin."""
+        return self.l1_time - 12 * 100_000
+
+    def _l1_info(self) -> bytes:
+        info = L1Info(
+            number=ORIGIN,
+            timestamp=self.origin_time,
+            base_fee=1,
+            block_hash=bytes(32),
+            sequence_number=0,
+            batcher=bytes(20),
+        )
+        return encode_l1_info(info, ROLLUP.schedule().l1_info_format(self.engine_time))
+
+
+def _is_token(header: str) -> bool:
+    try:
+        jwt.decode(header.removeprefix("Bearer "), SECRET, algorithms=["HS256"])
+    except jwt.InvalidTokenError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""A Beacon API whose routes can be taken away or changed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import ckzg
+from aiohttp import web
+
+from rollup_node.stages.blobs import kzg
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import Hash
+from tests.support.servers.http_listener import app_for_every_path
+
+GENESIS, SLOT = 1000, 7
+
+
+class RecordedBlob(NamedTuple):
+    """A blob with its versioned hash and commitment."""
+
+    hash: Hash
+    blob: bytes
+    commitment: bytes
+
+
+class FakeBeacon:
+    """Has these blobs in slot 7. `status` replaces the responses of a route, with the text `words`, `delay` is in
+    seconds, `change` alters the list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route
+    returns all blobs."""
+
+    def __init__(self, blobs: Sequence[RecordedBlob]) -> None:
+        self.blobs = list(blobs)
+        self.requested: list[str] = []
+        self.keys: list[str | None] = []
+        self.status: dict[str, int] = {}
+        self.words = "<html>no</html>"
+        self.delay = 0.0
+        self.genesis_time = GENESIS
+        self.change: Callable[[list[Any]], list[Any]] = lambda listed: listed
+        self.ignores_hashes = False
+
+    def app(self) -> web.Application:
+        """The API."""
+        return app_for_every_path(self.respond)
+
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        """The response to one request."""
+        parts = request.path.strip("/").split("/")
+        name, slot = (parts[-1], SLOT) if parts[-1] in ("genesis", "spec") else (parts[-2], int(parts[-1]))
+        data = {
+            "genesis": self._genesis,
+            "spec": self._spec,
+            "blobs": self._blobs,
+            "blob_sidecars": self._sidecars,
+            "blinded_blocks": self._block,
+        }
+        if name not in data:
+            return web.Response(status=404)
+        self.requested.append(name)
+        self.keys.append(request.headers.get("X-Key"))
+        await asyncio.sleep(self.delay)
+        if name in self.status:
+            return web.Response(status=self.status[name], text=self.words)
+        if slot != SLOT:
+            return web.json_response({"code": 404}, status=404)
+        return web.json_response({"data": data[name](request)})
+
+    def _genesis(self, request: web.Request) -> Any:
+        return {"genesis_time": str(self.genesis_time)}
+
+    def _spec(self, request: web.Request) -> Any:
+        return {"SLOT_DURATION_MS": "12000"}
+
+    def _blobs(self, request: web.Request) -> Any:
+        hashes = request.query.getall("versioned_hashes")
+        chosen = [each for each in self.blobs if self.ignores_hashes or to_hex(each.hash) in hashes]
+        return self.change([to_hex(each.blob) for each in chosen])
+
+    def _sidecars(self, request: web.Request) -> Any:
+        indices = request.query.getall("indices", [])
+        return self.change(
+            [
+                {
+                    "index": str(index),
+                    "blob": to_hex(each.blob),
+                    "kzg_commitment": to_hex(each.commitment),
+                    "kzg_proof": to_hex(proof_of(each)),
+                }
+                for index, each in enumerate(self.blobs)
+                if not indices or str(index) in indices
+            ]
+        )
+
+    def _block(self, request: web.Request) -> Any:
+        return {"message": {"body": {"blob_kzg_commitments": [to_hex(each.commitment) for each in self.blobs]}}}
+
+
+def proof_of(blob: RecordedBlob) -> bytes:
+    """The KZG proof that a blob has its commitment."""
+    return bytes(ckzg.compute_blob_kzg_proof(blob.blob, blob.commitment, kzg.load_setup()))
