@@ -102,7 +102,7 @@ def find_network(name: str) -> BuiltInNetwork:
     lowered = name.strip().lower()
     wanted = ALIASES.get(lowered, lowered)
     if wanted not in _entries():
-        hint = did_you_mean(name, (*_entries(), *ALIASES), count=3)
+        hint = did_you_mean(name, (*_entries(), *ALIASES), count=3) or "; rollup-node networks lists them"
         raise OptionError(f"invalid network: {shown(name)}{hint}")
     entry = _entries()[wanted]
     return BuiltInNetwork(wanted, entry.title, _config(wanted, entry), entry.dependencies)

@@ -27,6 +27,9 @@ class Progress:
     def step(self, status: NodeStatus, now: float) -> Line | None:
         """The line to write now, if one is due."""
         line = self._changed(status, now)
+        if status.state is State.WAITING and not status.reasons:
+            # What it waited for has come, and the state is about to change.
+            return None
         if line is None and self._line_at is not None and now - self._line_at < LINE_SECONDS:
             return None
         self._line_at = now

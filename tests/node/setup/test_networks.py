@@ -59,7 +59,7 @@ def test_names_in_any_case_and_aliases() -> None:
     ("name", "text"),
     [
         ("op-seplia", 'invalid network: "op-seplia"; did you mean op-sepolia or '),
-        ("x", 'invalid network: "x"'),
+        ("x", 'invalid network: "x"; rollup-node networks lists them'),
         ("a\nb", 'invalid network: "a\\nb"'),
     ],
 )

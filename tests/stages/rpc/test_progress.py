@@ -186,6 +186,16 @@ def test_each_other_state(seen: Snapshot, derives: bool, line: Line) -> None:
     assert line.fields.items() <= found.fields.items()
 
 
+def test_a_line_says_what_is_waited_for_or_is_not_written() -> None:
+    node = Node()
+    node.run(TIP, 6)
+    away = snapshot(8, 1, 9, Fault("blobs", "away"))
+    for seconds in range(12, 24):
+        for line in (*node.run(away, seconds), *node.run(TIP, 6)):
+            assert line.message == "synced" or line.fields["for"] == "blobs: away"
+    assert node.lines[-1][1].message == "synced"
+
+
 def test_what_is_not_known_is_left_out() -> None:
     node = Node()
     searching = EngineStatus(1, None, None, None, None, None, False, False)
