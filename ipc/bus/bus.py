@@ -26,7 +26,7 @@ from rollup_node.ipc.wire.sockets import ChannelSocket, check_paths, socket_path
 
 __all__ = ["Bus", "Client", "ProcessId", "Publisher", "Server", "Slots", "TaskDispatcher", "TaskFailed", "Worker"]
 
-LIVENESS_SECONDS = 0.5
+LIVENESS_SECONDS = 1.0
 
 
 class ChannelEnd(Protocol):

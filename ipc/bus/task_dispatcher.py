@@ -12,7 +12,8 @@ from rollup_node.ipc.wire.codec import Codec, Envelope, MessageRejected, Unusabl
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
-TICK_SECONDS = 0.5
+TICK_SECONDS, IDLE_SECONDS = 0.5, 1.0
+"""Between two looks for dead workers, while there are tasks and while there are none."""
 
 
 class TaskFailed(Exception):
@@ -58,7 +59,7 @@ class TaskDispatcher:
     def tick(self, now: float) -> float:
         """Checks for dead workers and for tasks that take too long; returns the time of the next check."""
         if now >= self._due:
-            self._due = aligned_deadline(now, TICK_SECONDS)
+            self._due = aligned_deadline(now, TICK_SECONDS if self._futures else IDLE_SECONDS)
             for slot in {worker.slot for worker in self.scheduler.workers}:
                 self.scheduler.worker_died(slot, self._transport.liveness.incarnation(slot), now)
             self.scheduler.tick(now)

@@ -8,8 +8,12 @@ def aligned_deadline(now: float, period: float) -> float:
     return (now // period + 1.0) * period
 
 
+def until_aligned(now: float, period: float) -> float:
+    """The seconds to the next multiple of `period` that is not just now: a timer may fire early by the resolution of
+    its clock."""
+    return aligned_deadline(now + period / 10, period) - now
+
+
 async def sleep_aligned(period: float) -> None:
-    """Sleeps until the next multiple of `period`, in seconds, that is not just now: a loop may end a sleep early by the
-    resolution of its clock."""
-    now = asyncio.get_running_loop().time()
-    await asyncio.sleep(aligned_deadline(now + period / 10, period) - now)
+    """Sleeps until the next multiple of `period`, in seconds, that is not just now."""
+    await asyncio.sleep(until_aligned(asyncio.get_running_loop().time(), period))

@@ -23,7 +23,7 @@ from rollup_node.ipc.wire.codec import (
 )
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
-REPORT_SECONDS = 0.5
+REPORT_SECONDS = 1.0
 MAX_QUEUED = 16
 MAX_REASON = 500
 
@@ -89,7 +89,7 @@ class TaskSource:
         self._transport.send(self.socket, (), self._dispatcher, result, number=number, attempt=attempt)
 
     def report(self, running: int | None, now: float) -> None:
-        """Reports the tasks held and the one running, if that has changed or the last report is 0.5 s old."""
+        """Reports the tasks held and the one running, if that has changed or the last report is a second old."""
         held = tuple((number, attempt) for number, (attempt, _) in self.tasks.items())
         reported, when = self._reported
         if reported == (running, held) and now < aligned_deadline(when, REPORT_SECONDS):

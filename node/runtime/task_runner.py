@@ -5,7 +5,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from rollup_node.ipc.bus.timers import sleep_aligned
+from rollup_node.ipc.bus.timers import sleep_aligned, until_aligned
 from rollup_node.stages.io.lasting_conditions import LastingConditions, shortened
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -93,6 +93,8 @@ class TaskRunner:
                 self._conditions.end(task.name, "recovered", task=task.name)
                 self._problems.clear(task.name)
                 attempt = 0
+            if task.is_aligned and seconds > 0:
+                seconds = until_aligned(asyncio.get_running_loop().time(), seconds)
             await self._pause(task.wake, seconds)
 
     async def _after_error(self, task: PeriodicTask, error: StageError, attempt: int) -> None:

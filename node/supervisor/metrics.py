@@ -13,7 +13,7 @@ from rollup_node.node.system.procfs import ProcessStat, read_proportional_memory
 from rollup_node.stages.io.metrics import Meter
 
 SUPERVISOR = "supervisor"
-MEMORY_SECONDS = 10.0
+MEMORY_SECONDS = 30.0
 """The kernel walks over all pages of a process for its proportional memory."""
 
 

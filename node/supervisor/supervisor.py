@@ -13,6 +13,7 @@ from functools import partial
 
 from setproctitle import setproctitle
 
+from rollup_node.ipc.bus.timers import aligned_deadline, until_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.shared_memory.shared_word import SharedWord
@@ -42,7 +43,7 @@ from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.codes import Code
 
 SOCKET_SUFFIX = ".sock"
-IDLE_SECONDS = 0.25
+IDLE_SECONDS = 0.5
 BUSY_SECONDS = 0.01
 STALLED_SECONDS = 0.05
 WATCHDOG_SECONDS = 0.5
@@ -176,10 +177,15 @@ class Supervisor:
 
     def _poll_seconds(self) -> float:
         starting = self._starting or len(self._preloaded) < len(self._groups)
-        if starting or self._stop_groups is not None or any(p.restart_at is not None for p in self._processes):
+        if starting or self._stop_groups is not None or self._is_due:
             self._output.flush()
             return BUSY_SECONDS
-        return IDLE_SECONDS if self._output.flush() else STALLED_SECONDS
+        return until_aligned(time.monotonic(), IDLE_SECONDS) if self._output.flush() else STALLED_SECONDS
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether a process is about to be killed or started."""
+        return any(process.restart_at is not None or process.kill_at is not None for process in self._processes)
 
     def _ended(self) -> bool:
         return self._stop_groups is not None and not self._precheck.running and not self._running()
@@ -212,7 +218,7 @@ class Supervisor:
         else:
             self._start_next(now)
         if now >= self._watchdog_at:
-            self._watchdog_at = now + WATCHDOG_SECONDS
+            self._watchdog_at = aligned_deadline(now, WATCHDOG_SECONDS)
             for process in self._running():
                 self._check_hang(process, now)
 

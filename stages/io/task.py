@@ -9,10 +9,13 @@ from typing import Protocol
 @dataclass
 class PeriodicTask:
     """Work that is repeated. `step` does one bounded piece of it and returns the seconds until the next; setting `wake`
-    ends that pause early. The runtime repeats the steps and backs off after a TemporaryError."""
+    ends that pause early. With `is_aligned` a pause ends at a multiple of its length, as the other periodic work of the
+    process does, so that it wakes up once for all. The runtime repeats the steps and backs off after a
+    TemporaryError."""
 
     name: str
     step: Callable[[], Awaitable[float]]
+    is_aligned: bool = field(default=False, kw_only=True)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 

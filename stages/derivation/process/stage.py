@@ -3,6 +3,7 @@
 import time
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.timers import until_aligned
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import (
@@ -50,6 +51,9 @@ log = get_logger("derivation")
 
 SLICE_SECONDS = 0.05
 """How long derivation runs before the process looks at its messages again."""
+IDLE_SECONDS = 1.0
+"""Between two requests for an L1 block that does not exist yet: the l1 process sends it as soon as it does, unless it
+has been started anew."""
 BLOBS_NOT_FOUND_SECONDS = 12.0
 
 
@@ -214,8 +218,8 @@ class DerivationStage:
             return 0.0
         if is_idle:
             self._waits.rests()
-        else:
-            self._waits.waits_for(self._unmet)
+            return until_aligned(time.monotonic(), IDLE_SECONDS)
+        self._waits.waits_for(self._unmet)
         return REPEAT_SECONDS
 
     def _derive(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from rollup_node.ipc.bus.timers import until_aligned
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
@@ -298,7 +299,8 @@ class Listener:
                 self._transports[connection].close()
             else:
                 self._abort(connection, "timeout")
-        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+        loop = asyncio.get_running_loop()
+        self._sweeper = loop.call_later(until_aligned(loop.time(), SWEEP_SECONDS), self._sweep)
 
 
 def free_descriptors() -> int:

@@ -18,7 +18,7 @@ class ProgressLog:
         self._source = source
         self._progress = Progress()
         self._watch = StatusWatch(log, source.clock)
-        self.periodic_task = PeriodicTask("progress", self.step)
+        self.periodic_task = PeriodicTask("progress", self.step, is_aligned=True)
 
     async def step(self) -> float:
         """Writes the line that is due, if any."""

@@ -16,7 +16,7 @@ class StatusMetrics:
 
     def __init__(self, source: StatusSource, meter: Meter) -> None:
         self._source, self._meter = source, meter
-        self.periodic_task = PeriodicTask("status metrics", self.step)
+        self.periodic_task = PeriodicTask("status metrics", self.step, is_aligned=True)
 
     async def step(self) -> float:
         """Sets all metrics."""

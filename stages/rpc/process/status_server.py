@@ -55,7 +55,7 @@ class StatusServer:
         }
         self.viewers = 0
         self._closing = asyncio.Event()
-        self.periodic_task = PeriodicTask("status history", self._sample)
+        self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """One request."""

@@ -89,6 +89,14 @@ def test_a_step_returns_its_pause() -> None:
     assert ScriptedTask(0.05, 0.0, -1.0).run() == [0.05, 0.0, 0.0]
 
 
+def test_pauses_of_an_aligned_task_end_at_their_multiples() -> None:
+    task = ScriptedTask(0.3, 1.0, 0.0, 1.0, 1.0)
+    task.stage.periodic_tasks[0].is_aligned = True
+    task.run()
+    assert all(abs(at - round(at)) < 1e-6 for at in task.times[2:]) and task.times[2] == task.times[3]
+    assert abs(task.times[1] / 0.3 - round(task.times[1] / 0.3)) < 1e-6
+
+
 def test_waking_ends_a_pause_and_a_wake_up_during_the_step_counts() -> None:
     task = ScriptedTask(3600.0, 3600.0)
 

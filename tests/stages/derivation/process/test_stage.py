@@ -21,7 +21,7 @@ from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
 from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
-from rollup_node.stages.derivation.process.stage import DerivationStage, build
+from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.metrics import Meter
@@ -372,6 +372,24 @@ def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording
                 DerivationStatus,
                 lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
             )
+
+    asyncio.run(play())
+
+
+def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(recording: SepoliaRecording, tmp_path: Path) -> None:
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+        async with harness.running():
+            await harness.until_state(DerivationStatus, lambda status: status.idle)
+            times = list[float]()
+
+            def received(message: Message) -> bool:
+                times.append(time.monotonic())
+                return False
+
+            harness.is_lost = received
+            await harness.until(lambda: len(times) >= 4)
+            assert times[3] - times[1] > 1.5 * IDLE_SECONDS
 
     asyncio.run(play())
 
