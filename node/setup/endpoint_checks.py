@@ -139,6 +139,15 @@ class EngineCheck:
                 raise
             return [rejected]
 
+    async def find_without_secret(self) -> list[Finding]:
+        """Whether the engine responds at all, which needs no JWT."""
+        try:
+            await self.client.call("eth_chainId")
+        except (EndpointError, RpcFailure) as failure:
+            if not _has_answered(failure):
+                return [await self.unusable(failure)]
+        return []
+
     async def unusable(self, failure: Failure) -> Finding:
         """The finding for an engine that does not respond."""
         return unusable(self.name, "the execution engine", "l2", Code.ENGINE_UNREACHABLE, failure)

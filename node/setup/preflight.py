@@ -136,6 +136,7 @@ class _Preflight:
     async def _check_engine(self, found: list[Finding]) -> None:
         check, rollup = self._engine, self._endpoints.rollup
         if not self._endpoints.jwt_secret:
+            found += await check.find_without_secret()
             found.append(not_checked(check.name, "there is no JWT secret to ask it with"))
             return
         try:

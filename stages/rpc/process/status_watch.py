@@ -30,6 +30,8 @@ class _Seen(NamedTuple):
     code: Code
     message: str
     fields: dict[str, object]
+    subject: str = ""
+    """Which process or head, where there are several."""
 
 
 class StatusWatch:
@@ -37,19 +39,21 @@ class StatusWatch:
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._conditions = {code: LastingCondition(log, clock, counts=False) for code in ENDS}
+        self._log = log
+        self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None
 
     def step(self, status: NodeStatus) -> None:
         """Takes a status."""
         conditions = (*_reasons(status), *self._slow_sync(status), *self._no_peers(status))
-        seen = {each.code: each for each in conditions}
-        for code, condition in self._conditions.items():
-            if code in seen:
-                condition.report(code, seen[code].message, **seen[code].fields)
-            else:
-                condition.end(ENDS[code])
+        seen = {(each.code, each.subject): each for each in conditions}
+        for key, each in seen.items():
+            if key not in self._conditions:
+                self._conditions[key] = LastingCondition(self._log, self._clock, counts=False)
+            self._conditions[key].report(each.code, each.message, **each.fields)
+        for key in self._conditions.keys() - seen.keys():
+            self._conditions[key].end(ENDS[key[0]])
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
         """A sync that has been slower than the chain for long."""
@@ -79,4 +83,12 @@ def _reasons(status: NodeStatus) -> Iterator[_Seen]:
     for reason in status.reasons:
         code = code_in(reason)
         if code is Code.PROCESS_SILENT or (code in (Code.BEHIND, Code.HEAD_OLD) and status.state not in _SYNCING):
-            yield _Seen(code, "the node is not ready", {"reason": reason.replace(code.before(""), "")})
+            text = reason.replace(code.before(""), "")
+            yield _Seen(code, "the node is not ready", {"reason": text}, _subject(code, text))
+
+
+def _subject(code: Code, reason: str) -> str:
+    """The silent process, or the old head."""
+    if code is Code.PROCESS_SILENT:
+        return reason.partition(":")[0]
+    return "safe" if code is Code.HEAD_OLD and " safe head " in reason else ""

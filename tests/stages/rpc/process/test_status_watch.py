@@ -81,6 +81,18 @@ def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: str, co
     assert end.startswith("info progress: ") and f"code={code.text} waited=1m1s" in end
 
 
+def test_each_silent_process_and_each_old_head_has_lines_of_its_own(watched: Watched) -> None:
+    """The second begins within the minute after the first line of the first."""
+    others = {SILENT: SILENT.replace("p2p:", "blobs:"), OLD: OLD.replace("unsafe", "safe")}
+    for first, second in others.items():
+        assert first != second
+        assert len(watched.lines(status(State.SYNCED, first), 10)) == 1
+        (line,) = watched.lines(status(State.SYNCED, first, second), 10)
+        assert second.partition(": ")[2].rpartition(": ")[2] in line
+        assert "waited=20s" in watched.lines(status(State.SYNCED, second))[0]
+        assert "waited=11s" in watched.lines(status(State.SYNCED))[0]
+
+
 def test_the_lag_of_a_sync_is_no_news(watched: Watched) -> None:
     assert watched.lines(status(State.SYNCING, BEHIND, OLD, speed=100.0), 100) == []
 
