@@ -20,7 +20,7 @@ def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[
     texts of the node are shown without control characters."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS)
     lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
-    lines += _processes(status.processes, columns)
+    lines += _processes(status.processes, status.progress.limited_by, columns)
     troubles = list(_troubles(status))
     left = max(rows - 1 - len(lines), 2)
     if len(troubles) > left:
@@ -98,15 +98,16 @@ def _chain(status: NodeStatus) -> Iterator[str]:
     yield _labelled("peers", peers, drops, sequencer)
 
 
-def _processes(processes: Sequence[ProcessStatus] | None, columns: int) -> Iterator[str]:
-    """The processes in two columns; the copies of one role are one entry."""
+def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, columns: int) -> Iterator[str]:
+    """The processes in two columns; the copies of one role are one entry, and the one that the others wait for has a
+    mark. CPU is the percentage of a core in the last seconds."""
     if not processes:
         return
     roles: dict[str, list[ProcessStatus]] = {}
     for process in processes:
         role, _, copy = process.name.partition("-")
         roles.setdefault(role if copy.isdecimal() else process.name, []).append(process)
-    entries = [_entry(role, copies) for role, copies in roles.items()]
+    entries = [_entry(f"{role}*" if role == limit else role, copies) for role, copies in roles.items()]
     width = columns // 2
     title = f"{'process':<12}{'starts':>6}{'beat':>6}{'CPU':>7}{'MiB':>6}"
     yield f"{title:<{width}}{title}".rstrip()
@@ -119,11 +120,11 @@ def _processes(processes: Sequence[ProcessStatus] | None, columns: int) -> Itera
 def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
     name = role if len(copies) == 1 else f"{role} x{len(copies)}"
     beats = [each.heartbeat_age_s for each in copies if each.heartbeat_age_s is not None]
-    cpu = [each.cpu_s for each in copies if each.cpu_s is not None]
+    cpu = [each.cpu_share for each in copies if each.cpu_share is not None]
     memory = [each.resident_bytes for each in copies if each.resident_bytes is not None]
     return (
         f"{name[:12]:<12}{sum(each.incarnation for each in copies):>6}"
-        f"{f'{max(beats):.1f}s' if beats else UNKNOWN:>6}{duration(sum(cpu)) if cpu else UNKNOWN:>7}"
+        f"{f'{max(beats):.1f}s' if beats else UNKNOWN:>6}{f'{sum(cpu):.0%}' if cpu else UNKNOWN:>7}"
         f"{sum(memory) >> 20 if memory else UNKNOWN:>6}"
     )
 

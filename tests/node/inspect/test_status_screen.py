@@ -29,7 +29,7 @@ def block(number: int, age: float) -> BlockStatus:
 
 
 def process(name: str, restarts: int = 0) -> ProcessStatus:
-    return ProcessStatus(name, 4242, restarts + 1, restarts, 60.0, True, 0.24, 0.5, 192.3, 126 << 20)
+    return ProcessStatus(name, 4242, restarts + 1, restarts, 60.0, True, 0.24, 0.5, 192.3, 126 << 20, 0.034)
 
 
 NAMES = ("supervisor", "sweeper", "l1", "blobs", "derivation", *(f"compute-{copy}" for copy in range(7)), "engine")
@@ -72,11 +72,11 @@ fork       jovian   karst in 12d0h
 peers      22, 8 in the mesh   drops in 1h: 3   sequencer: stopped
 
 process     starts  beat    CPU   MiB   process     starts  beat    CPU   MiB
-supervisor       1  0.2s  3m12s   126   compute x7       7  0.2s 22m26s   882
-sweeper          1  0.2s  3m12s   126   engine           1  0.2s  3m12s   126
-l1               1  0.2s  3m12s   126   p2p              3  0.2s  3m12s   126
-blobs            1  0.2s  3m12s   126   rpc              1  0.2s  3m12s   126
-derivation       1  0.2s  3m12s   126
+supervisor       1  0.2s     3%   126   compute x7       7  0.2s    24%   882
+sweeper          1  0.2s     3%   126   engine           1  0.2s     3%   126
+l1               1  0.2s     3%   126   p2p              3  0.2s     3%   126
+blobs*           1  0.2s     3%   126   rpc              1  0.2s     3%   126
+derivation       1  0.2s     3%   126
 ! 2m36s blobs: away
 ! derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"""
     )
