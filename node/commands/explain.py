@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from rollup_node.node.commands.flags import FlagParser, block_number, url
+from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import SetupError, one_line
 from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.messages.codes import Code
@@ -51,7 +52,9 @@ def _explain_code(arguments: Sequence[str]) -> int:
         raise SetupError(f"explain {name}: no more arguments after a code")
     code = next((code for code in Code if code.text == name.upper()), None)
     if code is None:
-        raise SetupError(f"explain {name}: no such code; there are {', '.join(code.text for code in Code)}")
+        codes = [code.text for code in Code]
+        hint = did_you_mean(name.upper(), codes, count=3) or f"; there are {', '.join(codes)}"
+        raise SetupError(f"explain {name}: no such code{hint}")
     print(f"{code.text}: {code.meaning}\n{code.remedy}")
     return 0
 

@@ -185,7 +185,11 @@ def test_a_code_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("words", "error"),
-    [(["BLOB-X"], "explain BLOB-X: no such code; there are BLOB-EXPIRED, "), (["BLOB-SLOT", "x"], "no more")],
+    [
+        (["NOPE"], "explain NOPE: no such code; there are BLOB-EXPIRED, "),
+        (["blob-expird"], "explain blob-expird: no such code; did you mean BLOB-EXPIRED"),
+        (["BLOB-SLOT", "x"], "no more"),
+    ],
 )
 def test_what_is_no_code(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", *words]) == 1
