@@ -53,10 +53,13 @@ class ModelEngine:
             head = payload.parent_hash
 
     def lose(self, head: int) -> None:
-        """A restart that comes back at an earlier block, without builds and all blocks above it, canonical or not."""
+        """A restart that comes back at an earlier block, without builds, all blocks above it, canonical or not, and the
+        labels of those."""
         canonical = self.canonical()
         self.lost |= {payload.block_hash for payload in self.chain.payloads.values() if payload.block_number > head}
         self.head = canonical[head].block_hash if head else self.chain.genesis.hash
+        self.safe = self.safe if self.has(self.safe) else b""
+        self.finalized = self.finalized if self.has(self.finalized) else b""
         self.builds.clear()
 
     def has(self, block: Hash) -> bool:
