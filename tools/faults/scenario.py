@@ -17,6 +17,8 @@ SHALLOW_REORG = 4
 """The deepest reorg that leaves what a local network's L1 has finalized."""
 MAX_REORG = 64
 MAX_CLOCK = 86_400
+MAX_CORES = 0.4
+"""Of CPU time by the node over a scenario, in cores: one that tries again without a pause takes most of one."""
 
 
 class ScenarioError(ValueError):
@@ -158,7 +160,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within `recovers` seconds after the end the
     verifier has the safe chain of the sequencer, and a new block of it where the sequencer is the node or L1 had a deep
     reorg: one that is higher than all that were replaced. `dies` are the roles that may end, or `all`. `cases` are
-    those of the list of fault cases (F1 to F61) that the scenario covers."""
+    those of the list of fault cases (F1 to F61) that the scenario covers. The node may log `max_lines` and take
+    `max_cores` of CPU time on average: more than `MAX_CORES` where the scenario gives it much to do."""
 
     name: str
     faults: tuple[Fault, ...] = ()
@@ -169,6 +172,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dies: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     max_lines: int = 200
+    max_cores: float = MAX_CORES
 
     @property
     def is_of_sequencer(self) -> bool:
@@ -224,6 +228,8 @@ def _problem(scenario: Scenario) -> str | None:
         return "its name must be lower-case letters, digits, dots and hyphens"
     if not 0 < scenario.seconds <= MAX_SECONDS or not 0 < scenario.recovers <= MAX_SECONDS:
         return f"`seconds` and `recovers` must be above 0 and at most {MAX_SECONDS:g}"
+    if not 0 < scenario.max_cores <= 1:
+        return "`max_cores` must be above 0 and at most 1"
     if not scenario.faults and not scenario.events:
         return "there must be a fault or an event"
     for fault in scenario.faults:

@@ -9,9 +9,6 @@ from typing import Any
 from rollup_node.tools.faults.scenario import Scenario
 
 MAX_MEMORY_MB = 500.0
-MAX_CORES = 0.4
-"""Of CPU time by the node over a scenario, in cores: one that tries again without a pause takes
-most of one."""
 
 
 @dataclass
@@ -70,8 +67,8 @@ def _problems(scenario: Scenario, seen: Observation, named: str) -> list[str]:
         found.append(f"processes ended: {', '.join(ended)}")
     if seen.memory_mb > MAX_MEMORY_MB:
         found.append(f"{seen.memory_mb:.0f} MB of memory, more than {MAX_MEMORY_MB:.0f}")
-    if seen.cores > MAX_CORES:
-        found.append(f"{seen.cores:.1f} cores of CPU, more than {MAX_CORES:g}")
+    if seen.cores > scenario.max_cores:
+        found.append(f"{seen.cores:.2f} cores of CPU, more than {scenario.max_cores:g}")
     if seen.lines > scenario.max_lines:
         found.append(f"{seen.lines} lines of log, more than {scenario.max_lines}")
     return found

@@ -59,6 +59,7 @@ FAULT = 'faults = [{ on = "l1", do = "hang" }]'
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", chance = 0.0 }]', "`chance` above 0"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
+        (f'[[scenario]]\nname = "a"\nmax_cores = 1.1\n{FAULT}', "`max_cores` must be above 0 and at most 1"),
         ('[[scenario]]\nname = "a"\nevents = [{ reorg = 65 }]', "`reorg` must be at most 64 blocks"),
         ('[[scenario]]\nname = "a"\nevents = [{ kill = "l1", across = true }]', "`across` belongs to a `reorg`"),
         ('[[scenario]]\nname = "a"\nevents = [{ restart = "l1" }]', "`restart` must be engine or node"),

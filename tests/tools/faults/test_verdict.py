@@ -40,7 +40,7 @@ def test_a_condition_that_was_logged_in_the_minute_before_is_named() -> None:
         ({"texts": ["nothing"]}, "neither log nor /readyz matched 'L1 .* lost'"),
         ({"ended": ("l1", "rpc")}, "processes ended: rpc"),
         ({"memory_mb": 600.0}, "600 MB of memory, more than 500"),
-        ({"cores": 1.0}, "1.0 cores of CPU, more than 0.4"),
+        ({"cores": 1.0}, "1.00 cores of CPU, more than 0.4"),
         ({"lines": 201}, "201 lines of log, more than 200"),
     ],
 )
@@ -53,6 +53,11 @@ def test_what_can_be_wrong(changes: dict[str, Any], problem: str) -> None:
 
 def test_an_event_alone_meets_no_request() -> None:
     assert evaluate(Scenario("kill"), seen(applied=0)).passed
+
+
+def test_a_scenario_may_give_the_node_more_to_do() -> None:
+    assert evaluate(Scenario("again", max_cores=0.8), seen(cores=0.7)).passed
+    assert not evaluate(Scenario("again", max_cores=0.8), seen(cores=0.9)).passed
 
 
 def test_all_processes_may_end() -> None:
