@@ -54,13 +54,15 @@ class ContentCache:
 @dataclass
 class PendingRequest:
     """Requested blobs of one L1 block, and the clients to answer, one for each row. Times are seconds of any monotonic
-    clock. `code` and `reason` are those of the last failure, if it has a code, and `error` is its text;
-    `is_reported` once a failure has been logged as one that derivation waits for."""
+    clock. Its verification `may_wait` while all clients say so. `code` and `reason` are those of the last failure, if
+    it has a code, and `error` is its text; `is_reported` once a failure has been logged as one that derivation waits
+    for."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
     urgent: bool
     requested_at: float
+    may_wait: bool = False
     clients: dict[int, ProcessId] = field(default_factory=dict)
     contents: dict[Hash, BlobContent] = field(default_factory=dict)
     is_fetching: bool = False
@@ -121,9 +123,10 @@ class PendingRequests:
         key = (request.block.hash, request.blobs)
         pending = self._pending.get(key)
         if pending is None:
-            pending = PendingRequest(request.block, request.blobs, request.urgent, now)
+            pending = PendingRequest(request.block, request.blobs, request.urgent, now, request.may_wait)
             self._pending[key] = pending
         pending.urgent = pending.urgent or request.urgent
+        pending.may_wait = pending.may_wait and request.may_wait
         pending.requested_at = now
         pending.clients[client.slot] = client
         pending.add(content for ref in pending.missing if (content := self.cache.get(ref.hash)) is not None)

@@ -17,7 +17,7 @@ class DerivationConfig(msgspec.Struct, frozen=True):
 
     rollup: RollupConfig
     l1_chain: L1Chain
-    window: int = 64
+    window: int = 160
     span_overlap_check: bool = True
     inline_decoding: bool = False
     drops_are_read: bool = False

@@ -9,11 +9,12 @@ from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 class BlobsRequest(Message, frozen=True, tag="BlobsRequest"):
     """Asks for the blobs of some inbox transactions of one L1 block, in the order given; `urgent` when derivation waits
-    for them."""
+    for them, `may_wait` while it needs them so much later that they are better verified together with others."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
     urgent: bool
+    may_wait: bool = False
 
 
 class BlobContent(msgspec.Struct, frozen=True, array_like=True):

@@ -101,6 +101,7 @@ class BlobsStage:
         if pending.urgent and not pending.is_reported and pending.missing and pending.error is not None:
             self._report(pending)
         self._respond(pending)
+        self._verifier.start_due()
         self._work.wake.set()
 
     def _respond(self, pending: PendingRequest) -> bool:
@@ -172,7 +173,7 @@ class BlobsStage:
         found = {} if self._archive is None else await self._archive.read(pending.missing)
         if self._archive is None or not found:
             return
-        verified = await self._verifier.verify(tuple(found), tuple(found.values()), pending.urgent)
+        verified = await self._verifier.verify(tuple(found), tuple(found.values()), pending)
         pending.add(verified.contents)
         self._cache(verified.contents)
         self._archive.damaged(found.keys() - pending.contents.keys(), verified.problems)
@@ -182,7 +183,7 @@ class BlobsStage:
         slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
         offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
         wanted = tuple(ref.hash for ref in pending.missing)
-        verified = await self._verifier.verify(wanted, offer.blobs, pending.urgent)
+        verified = await self._verifier.verify(wanted, offer.blobs, pending)
         pending.add(verified.contents)
         self._cache(verified.contents)
         if self._archive is not None:

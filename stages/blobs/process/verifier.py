@@ -1,7 +1,8 @@
-"""Has compute workers verify blobs, those of several requests in one task."""
+"""Has compute workers verify blobs, those of several requests in one task: one linear combination costs little more for
+many blobs than for one."""
 
 import asyncio
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
@@ -10,29 +11,43 @@ from rollup_node.stages.protocol.types import Hash
 
 MAX_TASKS = 2
 MAX_BLOBS_PER_TASK = 24
+GATHERED_BLOBS, GATHERED_JOBS = 6, 3
+"""Jobs that may wait are begun once there are so many blobs, or jobs; fewer jobs than fetches may run."""
+
+
+class Urgency(Protocol):
+    """How soon the blobs of a job are needed, which may change while it waits."""
+
+    @property
+    def urgent(self) -> bool: ...
+
+    @property
+    def may_wait(self) -> bool: ...
 
 
 class _Job(NamedTuple):
     wanted: tuple[Hash, ...]
     offered: tuple[OfferedBlob, ...]
-    urgent: bool
+    urgency: Urgency
     result: asyncio.Future[BlobsVerified]
 
 
 class BlobVerifier:
-    """Gathers jobs while MAX_TASKS tasks run: one linear combination costs little more for many blobs than for one."""
+    """Gathers jobs while MAX_TASKS tasks run, and while all of them may wait."""
 
     def __init__(self, workers: TaskDispatcher) -> None:
         self._workers = workers
         self._waiting: list[_Job] = []
         self._running: set[asyncio.Task[None]] = set()
 
-    async def verify(self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], urgent: bool) -> BlobsVerified:
+    async def verify(
+        self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], urgency: Urgency
+    ) -> BlobsVerified:
         """The authentic ones of the wanted blobs; those of other jobs of the task may be among them. Raises TaskFailed
         if no worker could complete the task."""
         result: asyncio.Future[BlobsVerified] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Job(wanted, offered, urgent, result))
-        self._start_tasks()
+        self._waiting.append(_Job(wanted, offered, urgency, result))
+        self.start_due()
         return await result
 
     async def close(self) -> None:
@@ -41,22 +56,28 @@ class BlobVerifier:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _start_tasks(self) -> None:
-        while self._waiting and len(self._running) < MAX_TASKS:
+    def start_due(self) -> None:
+        """Starts the tasks that are due; to be called when the urgency of a job has changed."""
+        while len(self._running) < MAX_TASKS and self._is_due():
             task = asyncio.create_task(self._run(self._next_jobs()))
             self._running.add(task)
             task.add_done_callback(self._on_done)
 
+    def _is_due(self) -> bool:
+        if len(self._waiting) >= GATHERED_JOBS or sum(len(job.offered) for job in self._waiting) >= GATHERED_BLOBS:
+            return True
+        return any(not job.urgency.may_wait for job in self._waiting)
+
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            self._start_tasks()
+            self.start_due()
 
     def _next_jobs(self) -> list[_Job]:
         """The jobs of the next task: at least one, urgent ones first."""
         # Skips cancelled jobs, but keeps one, as a task has at least one.
         self._waiting = [job for job in self._waiting if not job.result.done()] or self._waiting[:1]
-        self._waiting.sort(key=lambda job: not job.urgent)
+        self._waiting.sort(key=lambda job: not job.urgency.urgent)
         jobs, blobs = [self._waiting.pop(0)], 0
         while self._waiting:
             blobs += len(jobs[-1].offered)

@@ -15,6 +15,8 @@ REPEAT_SECONDS = 0.5
 PREFETCH_SECONDS = 1.0
 MAX_PREFETCHED = 24 << 20
 """Bytes of blobs that are held and requested ahead of need."""
+VERIFIED_AHEAD = 128 << 10
+"""While frames of so many bytes wait for the pipeline, blobs may wait to be verified with others."""
 BLOB_BYTES = 131_072
 
 
@@ -55,12 +57,13 @@ class Requests:
         """Blobs that will be needed, the nearest first, until the bound is reached with the `held` bytes that are
         there; the `urgent` need is requested separately."""
         names: set[Hashable] = set()
+        may_wait = held > VERIFIED_AHEAD
         for need in needs:
             if held > MAX_PREFETCHED:
                 break
             held += BLOB_BYTES * len(need.blobs)
             names.add(need.block.hash)
-            request = BlobsRequest(need.block, need.blobs, False)
+            request = BlobsRequest(need.block, need.blobs, False, may_wait)
             if need != urgent and self._prefetch_throttle.is_due(need.block.hash, request, now):
                 self._blobs.send(request)
         self._prefetch_throttle.retain(names)

@@ -2,17 +2,32 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
-from rollup_node.stages.blobs.process.verifier import MAX_BLOBS_PER_TASK, MAX_TASKS, BlobVerifier
+from rollup_node.stages.blobs.process.verifier import (
+    GATHERED_BLOBS,
+    GATHERED_JOBS,
+    MAX_BLOBS_PER_TASK,
+    MAX_TASKS,
+    BlobVerifier,
+)
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from tests.support.processes.stage_runner import run_within
 
 BLOB = OfferedBlob(b"", None, None)
+
+
+@dataclass
+class Needed:
+    """How soon the blobs of a job are needed."""
+
+    urgent: bool = False
+    may_wait: bool = False
 
 
 class HeldWorkers:
@@ -53,7 +68,8 @@ async def run_ready_tasks() -> None:
 def test_jobs_that_wait_share_the_next_task_urgent_ones_first() -> None:
     async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
         jobs = [
-            asyncio.create_task(verifier.verify((name(number),), (BLOB,), urgent=number == 4)) for number in range(5)
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,), Needed(urgent=number == 4)))
+            for number in range(5)
         ]
         await run_ready_tasks()
         assert [task.wanted for task, _ in workers.tasks] == [(name(0),), (name(1),)]
@@ -73,7 +89,7 @@ def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
     async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
         sizes = (1, 1, MAX_BLOBS_PER_TASK + 1, 1, MAX_BLOBS_PER_TASK)
         for number, size in enumerate(sizes):
-            asyncio.create_task(verifier.verify((name(number),), (BLOB,) * size, urgent=False))  # noqa: RUF006
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,) * size, Needed()))  # noqa: RUF006
         await run_ready_tasks()
         for index in range(len(sizes)):
             workers.tasks[index][1].set_result(BlobsVerified((), ()))
@@ -85,10 +101,45 @@ def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
 
 def test_a_failed_task_fails_all_its_jobs() -> None:
     async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
-        job = asyncio.create_task(verifier.verify((name(1),), (BLOB,), urgent=True))
+        job = asyncio.create_task(verifier.verify((name(1),), (BLOB,), Needed(urgent=True)))
         await run_ready_tasks()
         workers.tasks[0][1].set_exception(TaskFailed("3 workers died"))
         with pytest.raises(TaskFailed, match="3 workers died"):
             await job
+
+    with_verifier(scenario)
+
+
+def test_jobs_that_may_wait_are_gathered_until_one_of_them_is_needed() -> None:
+    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+        needed = [Needed(may_wait=True) for _ in range(GATHERED_JOBS - 1)]
+        jobs = [
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,), each)) for number, each in enumerate(needed)
+        ]
+        await run_ready_tasks()
+        verifier.start_due()
+        assert workers.tasks == []
+        needed[1].may_wait = False
+        verifier.start_due()
+        await run_ready_tasks()
+        assert [task.wanted for task, _ in workers.tasks] == [(name(0), name(1))]
+        workers.tasks[0][1].set_result(BlobsVerified((), ()))
+        await asyncio.gather(*jobs)
+
+    with_verifier(scenario)
+
+
+@pytest.mark.parametrize(("jobs", "blobs"), [(GATHERED_JOBS, 1), (2, GATHERED_BLOBS // 2), (1, GATHERED_BLOBS)])
+def test_enough_blobs_or_jobs_wait_no_longer(jobs: int, blobs: int) -> None:
+    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+        waiting = []
+        for number in range(jobs):
+            assert workers.tasks == []
+            job = verifier.verify((name(number),), (BLOB,) * blobs, Needed(may_wait=True))
+            waiting.append(asyncio.create_task(job))
+            await run_ready_tasks()
+        assert [len(task.offered) for task, _ in workers.tasks] == [jobs * blobs]
+        workers.tasks[0][1].set_result(BlobsVerified((), ()))
+        await asyncio.gather(*waiting)
 
     with_verifier(scenario)

@@ -9,6 +9,7 @@ from rollup_node.stages.derivation.process.requests import (
     MAX_PREFETCHED,
     PREFETCH_SECONDS,
     REPEAT_SECONDS,
+    VERIFIED_AHEAD,
     Requests,
 )
 from rollup_node.stages.messages.base import Message
@@ -47,8 +48,8 @@ def _need(number: int, count: int) -> NeedBlobs:
     return NeedBlobs(l1.last.ref, tuple(BlobRef(index, bytes((index,)) * 32) for index in range(count)))
 
 
-def _ahead(need: NeedBlobs) -> BlobsRequest:
-    return BlobsRequest(need.block, need.blobs, False)
+def _ahead(need: NeedBlobs, may_wait: bool = False) -> BlobsRequest:
+    return BlobsRequest(need.block, need.blobs, False, may_wait)
 
 
 def test_requests_are_repeated_and_new_ones_sent_at_once() -> None:
@@ -91,3 +92,11 @@ def test_the_urgent_need_is_not_prefetched() -> None:
     assert harness.blobs.take() == [BlobsRequest(urgent.block, urgent.blobs, True), _ahead(later)]
     harness.requests.prefetch_blobs([urgent, later], urgent, 0, PREFETCH_SECONDS)
     assert harness.blobs.take() == [_ahead(later)]
+
+
+def test_blobs_may_wait_while_enough_frames_are_there_and_it_is_said_at_once_when_they_no_longer_may() -> None:
+    harness = RequestsHarness()
+    needs = [_need(1, 1), _need(2, 1)]
+    for held in (VERIFIED_AHEAD + 1, VERIFIED_AHEAD + 1, VERIFIED_AHEAD):
+        harness.requests.prefetch_blobs(needs, None, held, 0.0)
+    assert harness.blobs.take() == [_ahead(need, may_wait) for may_wait in (True, False) for need in needs]
