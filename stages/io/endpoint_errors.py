@@ -32,6 +32,10 @@ class AnswerTooLargeError(EndpointError):
     """The answer is longer than the limit of its method."""
 
 
+class MalformedAnswerError(EndpointError):
+    """The answer is not JSON-RPC, or not one to the request."""
+
+
 def tls_code(text: str) -> Code | None:
     """The code of an error in which TLS is the cause; None for any other."""
     if BAD_CERTIFICATE in text:

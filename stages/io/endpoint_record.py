@@ -30,6 +30,11 @@ class EndpointRecord:
         self._is_failing = False
         self._count(0)
 
+    @property
+    def latency(self) -> float | None:
+        """The mean time of an answer in seconds; None before the first one."""
+        return self._latency
+
     def answered(self, seconds: float, calls: int = 1) -> None:
         """A request of so many calls was answered after `seconds`."""
         self._requests += calls

@@ -12,6 +12,7 @@ import orjson
 
 from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
 from rollup_node.stages.io.endpoint_errors import EndpointError as EndpointError
+from rollup_node.stages.io.endpoint_errors import MalformedAnswerError as MalformedAnswerError
 from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.json_answers import Call, batch_limit, decode_answer, decode_batch
 from rollup_node.stages.io.json_answers import RpcFailure as RpcFailure
@@ -124,12 +125,16 @@ class JsonRpcClient:
             self._checked(lambda: decode_answer(answer, request_id, method, msgspec.Raw, limit))
         return answer
 
-    async def batch(self, calls: Sequence[Call], shape: Any = Any, limit: AnswerLimit | None = None) -> list[Any]:
+    async def batch(
+        self, calls: Sequence[Call], shape: Any = Any, limit: AnswerLimit | None = None, timeout: float | None = None
+    ) -> list[Any]:
         """Results of type `shape` and RpcFailures in the order of the calls, which are sent in batches of at most
-        `max_batch`; `limit` of a batch instead of that of the method. Raises RpcFailure if a batch is refused as a
-        whole, and EndpointError."""
+        `max_batch`; `limit` and `timeout` of a batch instead of that of the method and twice that of a call. Raises
+        RpcFailure if a batch is refused as a whole, and EndpointError."""
         parts = [calls[i : i + self._max_batch] for i in range(0, len(calls), self._max_batch)]
-        results = await _all_or_none([self._batch_part(part, shape, limit or batch_limit(part)) for part in parts])
+        results = await _all_or_none(
+            [self._batch_part(part, shape, limit or batch_limit(part), timeout) for part in parts]
+        )
         return [result for part in results for result in part]
 
     @property
@@ -164,22 +169,24 @@ class JsonRpcClient:
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": list(params)}
         return self._last_id, orjson.dumps(request)
 
-    async def _batch_part(self, calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
+    async def _batch_part(
+        self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float | None
+    ) -> list[Any]:
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         ids = [request_id for request_id, _ in requests]
-        answer = await self._post(body, ids, 2 * self._timeout, limit)
+        answer = await self._post(body, ids, timeout or 2 * self._timeout, limit)
         self._exchanged(calls[0][0], body, answer)
         return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
 
     def _checked(self, decode: Callable[[], T]) -> T:
-        """What a function decodes. Raises EndpointError instead of MalformedJsonError."""
+        """What a function decodes. Raises MalformedAnswerError instead of MalformedJsonError."""
         try:
             return decode()
         except MalformedJsonError as error:
             text = str(error)
         # Outside of the handler: as its context the first error would keep the body in memory.
-        raise EndpointError(self.name, text)
+        raise MalformedAnswerError(self.name, text)
 
     def _exchanged(self, method: str, request: bytes, answer: bytes) -> None:
         if self._on_exchange is not None:

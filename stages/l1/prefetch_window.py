@@ -99,7 +99,7 @@ class PrefetchWindow:
         for offset, number in _by_urgency(ranges):
             if len(fetches) >= room:
                 break
-            if offset and (ahead[0] >= self._max_blocks or ahead[1] * 2 >= self._max_bytes):
+            if offset and (ahead[0] + len(fetches) >= self._max_blocks or ahead[1] * 2 >= self._max_bytes):
                 break
             if number in self._postponed:
                 continue

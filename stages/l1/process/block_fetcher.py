@@ -1,18 +1,20 @@
-"""Fetches single L1 blocks, each from the archive or from one endpoint, and has compute workers verify them."""
+"""Fetches L1 blocks, each from the archive or from one endpoint, and has compute workers verify them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.l1.block_requests import blocks_per_request
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.newest_block import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import BehindError, code_of
+from rollup_node.stages.l1.process.failures import BatchRefusedError, BehindError, code_of
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.messages.codes import Code
@@ -20,6 +22,7 @@ from rollup_node.stages.protocol.answer_limits import L1_BLOCK, ORDINARY_L1_BLOC
 from rollup_node.stages.protocol.hex_encoding import to_quantity
 from rollup_node.stages.protocol.types import L1Block
 
+_FetchErrors = (EndpointError, RpcFailure, InvalidDataError, TaskFailed)
 ReceiptsOf = Callable[[VerifiedBlock, AnswerLimit], Awaitable[bytes | None]]
 
 
@@ -34,8 +37,9 @@ class FetchResult(NamedTuple):
 
 
 class BlockFetcher:
-    """Runs fetches side by side, so that one that fails or is slow delays no other. `newest` has the answers of polls
-    of the head, `archive` the blocks that are not asked for. `on_done` is called whenever a fetch has ended."""
+    """Runs requests side by side, so that one that fails or is slow delays no other. `newest` has the answers of polls
+    of the head, `archive` the blocks that are not asked for. `on_done` is called whenever a fetch or a request has
+    ended."""
 
     def __init__(
         self,
@@ -46,18 +50,28 @@ class BlockFetcher:
         on_done: Callable[[], None],
         archive: BlockArchive | None = None,
     ) -> None:
+        self._config = config
         self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup, config.inbox_hashes)
         self._endpoints, self._newest, self._workers, self._on_done = endpoints, newest, workers, on_done
         self._archive, self._large = archive, asyncio.Lock()
-        self._tasks: list[asyncio.Task[FetchResult]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._results: list[FetchResult] = []
 
     def __len__(self) -> int:
-        """How many fetches are running, or have ended and wait for `take_results`."""
+        """How many requests are running, or have ended and wait for `take_results`."""
         return len(self._tasks)
 
-    def start(self, fetch: Fetch) -> None:
-        """Starts a fetch."""
-        task = asyncio.create_task(self._run(fetch), name=f"L1 block {fetch.number}")
+    @property
+    def request_size(self) -> int:
+        """How many blocks a request should ask for. Where a rate is given, more of them would only wait for it."""
+        endpoint, config = self._endpoints.in_use, self._config
+        if endpoint is None or not endpoint.takes_batches or config.rate_limit > 0:
+            return 1
+        return blocks_per_request(endpoint.record.latency, max(1, config.max_concurrency), config.max_batch)
+
+    def start(self, fetches: Sequence[Fetch]) -> None:
+        """Starts fetches, those of several blocks as one request."""
+        task = asyncio.create_task(self._run(fetches), name=f"L1 blocks from {fetches[0].number}")
         task.add_done_callback(lambda _: self._on_done())
         self._tasks.append(task)
 
@@ -65,7 +79,10 @@ class BlockFetcher:
         """The results of the fetches that have ended since the last call. An exception of a bug is raised here."""
         done = [task for task in self._tasks if task.done()]
         self._tasks = [task for task in self._tasks if not task.done()]
-        return [task.result() for task in done]
+        for task in done:
+            task.result()
+        results, self._results = self._results, []
+        return results
 
     async def close(self) -> None:
         """Cancels all fetches."""
@@ -73,23 +90,64 @@ class BlockFetcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, fetch: Fetch) -> FetchResult:
+    async def _run(self, fetches: Sequence[Fetch]) -> None:
+        missing = [fetch for fetch in fetches if not await self._read_archive(fetch)]
+        endpoint = self._endpoints.in_use if len(missing) > 1 else None
+        if endpoint is None or not endpoint.takes_batches or not await self._run_batch(endpoint, missing):
+            for fetch in missing:
+                await self._run_single(fetch)
+
+    async def _run_single(self, fetch: Fetch) -> None:
         endpoint: L1Endpoint | None = None
         try:
-            archived = await self._from_archive(fetch)
-            if archived is not None:
-                return FetchResult(fetch, archived, None)
             polled = self._newest.take(fetch.number)
             endpoint = self._endpoints.pick() if polled is None else polled.endpoint
             block = await self._fetch(endpoint, fetch.number, polled and polled.body)
-            return FetchResult(fetch, block, None, endpoint)
-        except (EndpointError, RpcFailure, InvalidDataError, TaskFailed) as error:
-            # A worker that dies is not the endpoint's failure.
-            if endpoint is not None and not isinstance(error, TaskFailed):
-                self._endpoints.failed(endpoint, error)
-            code = Code.WORKER_FAILED if isinstance(error, TaskFailed) else code_of(error)
+            self._results.append(FetchResult(fetch, block, None, endpoint))
+        except _FetchErrors as error:
+            self._failed(endpoint, error, fetch)
+
+    async def _run_batch(self, endpoint: L1Endpoint, fetches: Sequence[Fetch]) -> bool:
+        """Fetches blocks by one request; False if it is refused, or its answer is too large."""
+        try:
+            bodies = await endpoint.block_bodies([fetch.number for fetch in fetches], ORDINARY_L1_BLOCK)
+        except (BatchRefusedError, AnswerTooLargeError):
+            return False
+        except (EndpointError, RpcFailure) as error:
+            self._failed(endpoint, error, *fetches)
+            return True
+        await asyncio.gather(*map(self._take_body, repeat(endpoint), fetches, bodies))
+        return True
+
+    async def _take_body(self, endpoint: L1Endpoint, fetch: Fetch, body: bytes | RpcFailure | None) -> None:
+        try:
+            if isinstance(body, RpcFailure):
+                raise body
+            block = None if body is None else await self._fetch(endpoint, fetch.number, body)
+            self._results.append(FetchResult(fetch, block, None, endpoint))
+        except _FetchErrors as error:
+            self._failed(endpoint, error, fetch)
+        self._on_done()
+
+    def _failed(self, endpoint: L1Endpoint | None, error: Exception, *fetches: Fetch) -> None:
+        # A worker that dies is not the endpoint's failure.
+        if endpoint is not None and not isinstance(error, TaskFailed):
+            self._endpoints.failed(endpoint, error)
+        code = Code.WORKER_FAILED if isinstance(error, TaskFailed) else code_of(error)
+        for fetch in fetches:
             text = f"L1 block {fetch.number}: {describe_error(endpoint, error)}"
-            return FetchResult(fetch, None, code.before(text))
+            self._results.append(FetchResult(fetch, None, code.before(text)))
+
+    async def _read_archive(self, fetch: Fetch) -> bool:
+        """Takes the block of a fetch from the archive; False if it is not there."""
+        try:
+            archived = await self._from_archive(fetch)
+        except TaskFailed as error:
+            self._failed(None, error, fetch)
+            return True
+        if archived is not None:
+            self._results.append(FetchResult(fetch, archived, None))
+        return archived is not None
 
     async def _from_archive(self, fetch: Fetch) -> L1Block | None:
         """The block if the archive has it. Once blocks have contradicted each other, the endpoints say which are

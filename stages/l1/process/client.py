@@ -17,7 +17,13 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointPool, Fault
-from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, fault_of
+from rollup_node.stages.l1.process.failures import (
+    BatchRefusedError,
+    OtherChainError,
+    ThrottledError,
+    fault_of,
+    refuses_batches,
+)
 from rollup_node.stages.l1.quorum import View
 from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
@@ -51,7 +57,8 @@ class _Proof(msgspec.Struct, rename="camel"):
 
 class L1Endpoint:
     """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it.
-    `on_new_head` is called when it says that there is a new head, or is lost [LHD3]."""
+    `on_new_head` is called when it says that there is a new head, or is lost [LHD3]. `takes_batches` until it refuses
+    one, and again after a failure."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
         self._meter = RpcMeter(meter, RPC)
@@ -65,6 +72,8 @@ class L1Endpoint:
             on_exchange=self._meter.exchanged,
         )
         self.notifications = 0
+        self._max_batch, self._timeout = config.max_batch, config.timeout
+        self.takes_batches = self._max_batch > 1
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
@@ -116,6 +125,30 @@ class L1Endpoint:
                 return None
             raise
         return None if _is_null(body) else body
+
+    async def block_bodies(self, numbers: Sequence[int], limit: AnswerLimit) -> list[bytes | RpcFailure | None]:
+        """What `block_body` returns, or the RpcFailure that it raises, for several numbers: by one batch of calls with
+        an answer within `limit`. Raises also AnswerTooLargeError, and BatchRefusedError."""
+        await self._check_chain()
+        calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), True)) for number in numbers]
+        batch = self._rpc.batch(calls, msgspec.Raw, limit, self._timeout)
+        try:
+            results = await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))
+        except (RpcFailure, EndpointError) as error:
+            if not refuses_batches(error):
+                raise
+            self.takes_batches = False
+            raise BatchRefusedError(self.name, f"does not answer batches: {error}") from None
+        return [self._of_batch(result) for result in results]
+
+    def _of_batch(self, result: msgspec.Raw | RpcFailure) -> bytes | RpcFailure | None:
+        """A result in a batch as the body of the response to its call."""
+        if not isinstance(result, RpcFailure):
+            return None if bytes(result) == b"null" else b'{"result":' + result + b"}"
+        if is_not_found(result.message):
+            return None
+        self._record_failure(result, 0)
+        return result
 
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
         """The headers of the blocks of these numbers; None in the place of one that does not exist."""
@@ -182,6 +215,7 @@ class L1Endpoint:
     def failed(self) -> None:
         """After a failure the chain id is checked again, as another node may answer."""
         self._chain_checked = self._refuses_subscriptions = False
+        self.takes_batches = self._max_batch > 1
 
     def recheck_chain(self) -> None:
         """Checks the chain id again before the next call."""
@@ -276,14 +310,19 @@ class L1Endpoints:
         for endpoint in self.all:
             self._meter.set_usable(endpoint.name, True)
 
+    @property
+    def in_use(self) -> L1Endpoint | None:
+        """The endpoint in use; None if all have asked for patience."""
+        index = self.pool.pick(time.monotonic())
+        return None if index is None else self.all[index]
+
     def pick(self) -> L1Endpoint:
         """The endpoint in use. Raises EndpointError if all have asked for patience."""
-        now = time.monotonic()
-        index = self.pool.pick(now)
-        if index is not None:
-            self._meter.use(self.all[index].name)
-            return self.all[index]
-        wait = self.pool.next_probe(now) or 0.0
+        endpoint = self.in_use
+        if endpoint is not None:
+            self._meter.use(endpoint.name)
+            return endpoint
+        wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
         raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 

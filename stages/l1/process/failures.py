@@ -2,7 +2,7 @@
 
 from rollup_node.stages.io.endpoint_errors import tls_code
 from rollup_node.stages.io.http_status import TOO_MANY_REQUESTS
-from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.jsonrpc import EndpointError, MalformedAnswerError, RpcFailure
 from rollup_node.stages.l1.endpoint_pool import Fault
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.codes import Code
@@ -22,6 +22,10 @@ class OtherChainError(EndpointError):
 
 class BehindError(InvalidDataError):
     """The endpoint does not have yet what belongs to a block that it has."""
+
+
+class BatchRefusedError(EndpointError):
+    """The endpoint does not answer batches of calls."""
 
 
 def code_of(error: Exception) -> Code:
@@ -44,6 +48,14 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, InvalidDataError):
         return Fault.BEHIND if isinstance(error, BehindError) else Fault.WRONG_DATA
     return Fault.FAILING if isinstance(error, RpcFailure) else Fault.UNREACHABLE
+
+
+def refuses_batches(error: Exception) -> bool:
+    """Whether the error of a batch may not be one of its calls alone."""
+    if _is_throttled(error):
+        return False
+    status = error.status if isinstance(error, EndpointError) else None
+    return isinstance(error, RpcFailure | MalformedAnswerError) or (status is not None and 400 <= status < 500)
 
 
 def _is_throttled(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from rollup_node.stages.io.paced_publisher import PacedPublisher
 from rollup_node.stages.io.ref_metrics import show_l1_block
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.io.url_schemes import is_web_socket
+from rollup_node.stages.l1.block_requests import grouped
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import Fault
@@ -203,8 +204,9 @@ class L1Stage:
         self._count_added(taken, before - len(self._window))
         now = time.monotonic()
         # Pollers need no place of their own: their calls come first when a fetch has ended.
-        for fetch in self._window.plan(ranges, max(1, self._config.max_concurrency) - len(self._fetcher), now):
-            self._fetcher.start(fetch)
+        room = max(1, self._config.max_concurrency) - len(self._fetcher)
+        for fetches in grouped(self._window.plan(ranges, room * self._fetcher.request_size, now), room):
+            self._fetcher.start(fetches)
         self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
         self._publish_health()
         retry = self._window.next_retry(now)

@@ -79,7 +79,7 @@ def _fetch(
             reader = RefsReader(config, endpoints, done.set, archive)
             for number in numbers:
                 if refs is None:
-                    fetcher.start(Fetch(number, generation))
+                    fetcher.start([Fetch(number, generation)])
                     await asyncio.wait_for(done.wait(), 10)
                     found.extend(result.block for result in fetcher.take_results())
                     done.clear()

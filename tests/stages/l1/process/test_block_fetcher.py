@@ -1,12 +1,15 @@
-"""Fetches of single blocks: each has one result, whatever happens to it."""
+"""Fetches of blocks, alone and several by one request: each has one result, whatever happens to it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.io.metrics import Meter
@@ -39,18 +42,47 @@ class InlineWorkers:
         return tasks.run(task)
 
 
+@dataclass
+class Batches:
+    """What an endpoint does with batches: it answers those of blocks with `status` and `body`, if that is not 200.
+    `sizes` of the requests for blocks, 1 for a single call."""
+
+    status: int = 200
+    body: str = ""
+    sizes: list[int] = field(default_factory=list)
+
+    def app(self, methods: Methods) -> web.Application:
+        """An endpoint that does so, and answers these methods."""
+
+        @web.middleware
+        async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+            asked = orjson.loads(await request.read())
+            is_batch = isinstance(asked, list)
+            if (asked[0] if is_batch else asked)["method"] == "eth_getBlockByNumber":
+                self.sizes.append(len(asked) if is_batch else 1)
+            if is_batch and self.body:
+                return web.Response(status=self.status, text=self.body, content_type="application/json")
+            return await handler(request)
+
+        app = json_rpc_app(methods)
+        app.middlewares.append(middleware)
+        return app
+
+
 def with_fetcher(
     methods: Methods,
     scenario: Callable[[BlockFetcher, asyncio.Event], Awaitable[None]],
     error: Exception | None = None,
     polled: Mapping[int, bytes] | None = None,
+    batches: Batches | None = None,
+    **options: Any,
 ) -> None:
     """Runs a scenario with a fetcher and the event that it sets when a fetch has ended; `polled` are the answers to
-    polls of the head, by number."""
+    polls of the head, by number, and `options` those of L1Config."""
 
     async def main() -> None:
-        async with listening(json_rpc_app(methods)) as urls:
-            config = L1Config(urls, ROLLUP, timeout=2.0)
+        async with listening((batches or Batches()).app(methods)) as urls:
+            config = L1Config(urls, ROLLUP, timeout=2.0, **options)
             endpoints = L1Endpoints(config, Meter("l1"))
             newest = NewestBlock[L1Endpoint](12.0, lambda number: True)
             for number, body in (polled or {}).items():
@@ -90,7 +122,7 @@ def test_each_fetch_has_one_result() -> None:
 
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
         for number in (2, 3, 9):
-            fetcher.start(Fetch(number, 0))
+            fetcher.start([Fetch(number, 0)])
         assert len(fetcher) == 3
         block, failed, missing = await results(fetcher, done, 3)
         assert block == FetchResult(Fetch(2, 0), chain.block(2), None)
@@ -104,7 +136,7 @@ def test_each_fetch_has_one_result() -> None:
 
 def test_a_task_that_no_worker_completes_is_an_error() -> None:
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
-        fetcher.start(Fetch(2, 0))
+        fetcher.start([Fetch(2, 0)])
         (result,) = await results(fetcher, done, 1)
         assert result.block is None and "3 workers died" in str(result.error)
 
@@ -113,7 +145,7 @@ def test_a_task_that_no_worker_completes_is_an_error() -> None:
 
 def test_a_bug_is_raised_where_results_are_taken() -> None:
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
-        fetcher.start(Fetch(2, 0))
+        fetcher.start([Fetch(2, 0)])
         with pytest.raises(ZeroDivisionError):
             await results(fetcher, done, 1)
 
@@ -131,15 +163,15 @@ def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() -> None:
 
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
         for expected in ([], ["0x3"]):
-            fetcher.start(Fetch(3, 0))
+            fetcher.start([Fetch(3, 0)])
             assert await results(fetcher, done, 1) == [FetchResult(Fetch(3, 0), chain.block(3), None)]
             assert asked == expected
 
     async def wrong(fetcher: BlockFetcher, done: asyncio.Event) -> None:
-        fetcher.start(Fetch(4, 0))
+        fetcher.start([Fetch(4, 0)])
         (failed,) = await results(fetcher, done, 1)
         assert failed.block is None and "requested block 4, got block 3" in str(failed.error)
-        fetcher.start(Fetch(4, 0))
+        fetcher.start([Fetch(4, 0)])
         assert await results(fetcher, done, 1) == [FetchResult(Fetch(4, 0), chain.block(4), None)]
 
     methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
@@ -152,7 +184,7 @@ def test_closing_cancels_running_fetches() -> None:
         await asyncio.Event().wait()
 
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
-        fetcher.start(Fetch(2, 0))
+        fetcher.start([Fetch(2, 0)])
         await asyncio.sleep(0)
         await fetcher.close()
         assert done.is_set()
@@ -172,8 +204,135 @@ def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pyt
 
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
         for number in range(3):
-            fetcher.start(Fetch(number, 0))
+            fetcher.start([Fetch(number, 0)])
         assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in range(3)]
         assert sorted(asked) == sorted(2 * [hex(n) for n in range(3)])
 
     with_fetcher({**chain.methods(5), "eth_getBlockByNumber": by_number}, scenario)
+
+
+def fetches(*numbers: int) -> list[Fetch]:
+    return [Fetch(number, 0) for number in numbers]
+
+
+def test_several_blocks_come_by_one_request() -> None:
+    chain, batches = FakeL1Chain(9), Batches()
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(fetches(2, 3, 4))
+        assert len(fetcher) == 1
+        assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in (2, 3, 4)]
+        assert batches.sizes == [3]
+
+    with_fetcher(chain.methods(5), scenario, batches=batches)
+
+
+def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> None:
+    chain, batches = FakeL1Chain(9), Batches()
+    methods = chain.methods(5)
+
+    def by_number(number: str, full: bool) -> Any:
+        if number == "0x3":
+            raise JsonRpcError(-32000, "database is down")
+        return methods["eth_getBlockByNumber"]("0x2" if number == "0x4" else number, full)
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(fetches(2, 3, 4, 9))
+        block, failed, wrong, missing = await results(fetcher, done, 4)
+        assert block.block == chain.block(2)
+        assert "database is down" in str(failed.error)
+        assert "requested block 4, got block 2" in str(wrong.error)
+        assert missing == FetchResult(Fetch(9, 0), None, None)
+        assert batches.sizes == [4]
+
+    with_fetcher({**methods, "eth_getBlockByNumber": by_number}, scenario, batches=batches)
+
+
+REFUSED = '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch requests are not supported"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, REFUSED), (400, REFUSED), (413, "too large"), (200, "[]"), (200, "<html>")]
+)
+def test_where_batches_are_refused_each_block_is_asked_for_alone_until_the_endpoint_fails(
+    status: int, body: str
+) -> None:
+    chain, batches = FakeL1Chain(9), Batches(status, body)
+    methods, broken = chain.methods(5), {"0x7"}
+
+    def by_number(number: str, full: bool) -> Any:
+        if number in broken:
+            raise JsonRpcError(-32000, "database is down")
+        return methods["eth_getBlockByNumber"](number, full)
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        for first in (2, 4):
+            fetcher.start(fetches(first, first + 1))
+            blocks = [result.block for result in await results(fetcher, done, 2)]
+            assert blocks == [chain.block(first), chain.block(first + 1)]
+        assert batches.sizes == [2, 1, 1, 1, 1]
+        assert fetcher.request_size == 1
+        fetcher.start(fetches(7))
+        await results(fetcher, done, 1)
+        batches.body = ""
+        fetcher.start(fetches(8, 9))
+        await results(fetcher, done, 2)
+        assert batches.sizes[5:] == [1, 2]
+
+    with_fetcher({**methods, "eth_getBlockByNumber": by_number}, scenario, batches=batches)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_batch_at_an_endpoint_that_throttles_or_fails_is_not_tried_block_by_block(status: int) -> None:
+    chain, batches = FakeL1Chain(9), Batches(status, "busy")
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(fetches(2, 3))
+        found = await results(fetcher, done, 2)
+        assert all(str(status) in str(result.error) for result in found)
+        assert batches.sizes == [2]
+
+    with_fetcher(chain.methods(5), scenario, batches=batches)
+
+
+def test_a_batch_with_a_long_answer_is_fetched_again_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD24]"""
+    chain, batches = FakeL1Chain(9), Batches()
+    size = len(orjson.dumps(chain.block_json(3)))
+    monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(size + 500, 10_000))
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(fetches(2, 3))
+        assert [result.block for result in await results(fetcher, done, 2)] == [chain.block(2), chain.block(3)]
+        assert batches.sizes == [2, 1, 1]
+
+    with_fetcher(chain.methods(5), scenario, batches=batches)
+
+
+def test_requests_ask_for_more_blocks_where_answers_take_longer() -> None:
+    chain = FakeL1Chain(9)
+    methods = chain.methods(5)
+
+    async def slow(number: str, full: bool) -> Any:
+        await asyncio.sleep(0.05)
+        return methods["eth_getBlockByNumber"](number, full)
+
+    async def grows(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        assert fetcher.request_size == 1
+        fetcher.start(fetches(2))
+        await results(fetcher, done, 1)
+        assert fetcher.request_size > 1
+
+    async def stays(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(fetches(2))
+        await results(fetcher, done, 1)
+        assert fetcher.request_size == 1
+
+    async def slow_chain_id() -> str:
+        await asyncio.sleep(0.1)
+        return "0x5"
+
+    by_number: Methods = {**methods, "eth_chainId": slow_chain_id, "eth_getBlockByNumber": slow}
+    with_fetcher(by_number, grows, max_concurrency=1)
+    with_fetcher(by_number, stays, max_concurrency=1, max_batch=1)
+    with_fetcher(by_number, stays, max_concurrency=1, rate_limit=100.0)

@@ -1,0 +1,28 @@
+"""How many L1 blocks a request asks for, and which ones: few requests run at a time, so that over a distance each has
+to bring several blocks."""
+
+from collections.abc import Sequence
+
+from rollup_node.stages.l1.prefetch_window import Fetch
+
+WANTED_RATE = 300.0
+"""Blocks a second, more than a fast machine derives from."""
+
+MAX_BLOCKS = 8
+
+
+def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
+    """How many blocks each of `concurrency` requests at a time has to bring for WANTED_RATE, if one takes `latency`
+    seconds (None if unknown)."""
+    wanted = WANTED_RATE * (latency or 0.0) / concurrency
+    return max(1, min(round(wanted), MAX_BLOCKS, max_batch))
+
+
+def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:
+    """The fetches, the most urgent first, as so many requests at most; the first one alone if there are two or more."""
+    if len(fetches) <= requests:
+        return [(fetch,) for fetch in fetches]
+    groups = [fetches[:1]] if requests > 1 else []
+    rest = fetches[len(groups) :]
+    size = -(-len(rest) // (requests - len(groups)))
+    return groups + [rest[start : start + size] for start in range(0, len(rest), size)]
