@@ -63,7 +63,7 @@ async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLI
     first that fails."""
     l1 = asyncio.ensure_future(check_l1(endpoints, policy))
     # What the other checks import takes longer than L1 takes to answer.
-    await asyncio.to_thread(lambda: [import_module(name) for name in ("jwt", "rollup_node.node.checks.http_get")])
+    await asyncio.to_thread(import_module, "rollup_node.node.checks.http_get")
     checks = [l1, check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))

@@ -1,19 +1,14 @@
-"""The cryptography of discovery v5.1 with the identity scheme "v4": AES-128-CTR masks headers, AES-128-GCM encrypts
-messages, keys are derived by ECDH on secp256k1 and HKDF-SHA256, and 64-byte signatures prove identities."""
+"""The keys of discovery v5.1 with the identity scheme "v4": those of sessions are derived by ECDH on secp256k1 and
+HKDF-SHA256, and 64-byte signatures prove identities. Encryption is apart: records and URLs do without its library."""
 
 import hashlib
 import hmac
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from rollup_node.stages.p2p.discv5.contact import NodeId
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 
 KEY_SIZE = 16
-TAG_SIZE = 16
 SIGNATURE_SIZE = 64
 PUBLIC_KEY_SIZE = 33
 
@@ -23,16 +18,6 @@ _ID_SIGNATURE_TEXT = b"discovery v5 identity proof"
 
 class CryptoError(ValueError):
     """A key that is not on the curve."""
-
-
-class HeaderMask:
-    """The AES-CTR stream that masks and unmasks a header piece by piece."""
-
-    def __init__(self, dest: NodeId, iv: bytes) -> None:
-        self._stream = Cipher(algorithms.AES(dest[:KEY_SIZE]), modes.CTR(iv)).encryptor()
-
-    def __call__(self, data: bytes) -> bytes:
-        return self._stream.update(data)
 
 
 def public_key(secret: bytes) -> bytes:
@@ -87,16 +72,3 @@ def verify(key: bytes, signature: bytes, digest: bytes) -> bool:
 def id_signature_hash(challenge_data: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
     """The hash that the initiator of a handshake signs (id-signature)."""
     return hashlib.sha256(_ID_SIGNATURE_TEXT + challenge_data + ephemeral_key + recipient).digest()
-
-
-def encrypt(key: bytes, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-    """Encrypts a message; `associated_data` is authenticated with it."""
-    return AESGCM(key).encrypt(nonce, plaintext, associated_data)
-
-
-def decrypt(key: bytes, nonce: bytes, ciphertext: bytes, associated_data: bytes) -> bytes | None:
-    """Decrypts a message; None when key, nonce or associated data do not match."""
-    try:
-        return AESGCM(key).decrypt(nonce, ciphertext, associated_data)
-    except (InvalidTag, ValueError):
-        return None

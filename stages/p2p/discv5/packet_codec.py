@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.discv5 import crypto, encryption, messages, packets
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.sessions import (
@@ -76,7 +76,7 @@ class PacketCodec:
             return None
         nonce = session.next_nonce(self._random)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return EncodedPacket(header.packet(crypto.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
+        return EncodedPacket(header.packet(encryption.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
 
     def encode_random(self, node: NodeId) -> EncodedPacket:
         """A packet with random data, which the remote end answers with WHOAREYOU."""
@@ -105,7 +105,7 @@ class PacketCodec:
             ephemeral_key=ephemeral_key,
             record=record.raw if whoareyou.enr_seq < record.seq else b"",
         )
-        return header.packet(crypto.encrypt(write_key, nonce, plaintext, header.data))
+        return header.packet(encryption.encrypt(write_key, nonce, plaintext, header.data))
 
     def encode_whoareyou(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
@@ -179,7 +179,7 @@ class PacketCodec:
         except crypto.CryptoError:
             return PacketDrop.BAD_HANDSHAKE
         read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
-        plaintext = crypto.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+        plaintext = encryption.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
         if plaintext is None:
             return PacketDrop.BAD_HANDSHAKE
         session = Discv5Session(write_key, read_key)

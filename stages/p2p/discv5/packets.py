@@ -3,7 +3,7 @@ message."""
 
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5 import crypto, encryption
 from rollup_node.stages.p2p.discv5.contact import NodeId
 
 MIN_PACKET_BYTES = 63
@@ -67,14 +67,14 @@ class PacketHeader(NamedTuple):
 
     def packet(self, ciphertext: bytes = b"") -> bytes:
         """The datagram."""
-        return self.iv + crypto.HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
+        return self.iv + encryption.HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
 
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
     """Decodes a datagram that was sent to us. Raises PacketError."""
     if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise PacketError(f"packet of {len(datagram)} bytes")
-    unmask = crypto.HeaderMask(own, datagram[:IV_SIZE])
+    unmask = encryption.HeaderMask(own, datagram[:IV_SIZE])
     start = IV_SIZE + _STATIC
     fixed = unmask(datagram[IV_SIZE:start])
     if not fixed.startswith(_MAGIC):
@@ -87,7 +87,7 @@ def decode(datagram: bytes, own: NodeId) -> Packet:
     ciphertext = datagram[start + size :]
     if flag == _WHOAREYOU:
         return _whoareyou(nonce, auth, data, ciphertext)
-    if len(ciphertext) < crypto.TAG_SIZE:
+    if len(ciphertext) < encryption.TAG_SIZE:
         raise PacketError("packet without a message")
     if flag == _MESSAGE and size == len(own):
         return MessagePacket(auth, nonce, ciphertext, data)

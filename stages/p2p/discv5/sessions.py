@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5 import encryption
 from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
 from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr
@@ -91,7 +91,7 @@ class Sessions:
     def decrypt(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
         """Decrypts a message with any of the sessions of its sender; None when none of them can."""
         for session in self._kept.get((packet.source, sender)) or ():
-            plaintext = crypto.decrypt(session.read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+            plaintext = encryption.decrypt(session.read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
             if plaintext is not None:
                 return DecryptedMessage(plaintext if session.accept_nonce(packet.nonce) else None)
         return None

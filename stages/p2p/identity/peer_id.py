@@ -8,11 +8,6 @@ import base64
 import hashlib
 from typing import NamedTuple
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
-from cryptography.hazmat.primitives.serialization import load_der_public_key
-
 from rollup_node.stages.p2p.encoding import base58, protobuf
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
@@ -22,7 +17,6 @@ PeerId = bytes
 
 RSA, ED25519, SECP256K1, ECDSA = range(4)
 _MAX_KEY_BYTES = 2048
-_MAX_SIGNATURE_BYTES = 1024
 _MAX_INLINE_KEY_BYTES = 42
 _IDENTITY, _SHA256 = 0x00, 0x12
 _CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
@@ -52,15 +46,6 @@ class PublicKey(NamedTuple):
             return bytes((_IDENTITY, len(raw))) + raw
         return bytes((_SHA256, 32)) + hashlib.sha256(raw).digest()
 
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """Whether `signature` is the owner's signature of `message`; False also for a key that is unusable."""
-        if len(signature) > _MAX_SIGNATURE_BYTES:
-            return False
-        try:
-            return _VERIFIERS[self.kind](self.data, message, signature)
-        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-            return False
-
 
 def secp256k1_public_key(point: bytes) -> PublicKey:
     """The public key of a curve point in compressed (33 bytes) or uncompressed (65 bytes) form. Raises IdentityError
@@ -80,7 +65,7 @@ def decode_public_key(raw: bytes) -> PublicKey:
         kind, data = fields.varint(1), fields.bytes_value(2)
     except protobuf.ProtobufError as error:
         raise IdentityError(f"public key: {error}") from None
-    if kind is None or data is None or kind not in _VERIFIERS:
+    if kind is None or data is None or kind not in (RSA, ED25519, SECP256K1, ECDSA):
         raise IdentityError(f"public key of type {kind}")
     return PublicKey(kind, data)
 
@@ -162,31 +147,3 @@ def _from_cid(text: str) -> bytes:
     if raw[:2] != bytes((_CID_VERSION, _LIBP2P_KEY)):
         raise IdentityError("the CID is not of a libp2p key")
     return raw[2:]
-
-
-def _verify_secp256k1(key: bytes, message: bytes, signature: bytes) -> bool:
-    return secp256k1.verify_der(key, hashlib.sha256(message).digest(), signature)
-
-
-def _verify_ed25519(key: bytes, message: bytes, signature: bytes) -> bool:
-    ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
-    return True
-
-
-def _verify_rsa(key: bytes, message: bytes, signature: bytes) -> bool:
-    loaded = load_der_public_key(key)
-    if not isinstance(loaded, rsa.RSAPublicKey) or not 2048 <= loaded.key_size <= 8192:
-        return False
-    loaded.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
-    return True
-
-
-def _verify_ecdsa(key: bytes, message: bytes, signature: bytes) -> bool:
-    loaded = load_der_public_key(key)
-    if not isinstance(loaded, ec.EllipticCurvePublicKey):
-        return False
-    loaded.verify(signature, message, ec.ECDSA(hashes.SHA256()))
-    return True
-
-
-_VERIFIERS = {RSA: _verify_rsa, ED25519: _verify_ed25519, SECP256K1: _verify_secp256k1, ECDSA: _verify_ecdsa}

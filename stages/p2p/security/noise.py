@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import protobuf
+from rollup_node.stages.p2p.identity import signatures
 from rollup_node.stages.p2p.identity.peer_id import (
     IdentityError,
     NetworkIdentity,
@@ -155,7 +156,7 @@ def _verify_payload(
         key = decode_public_key(fields.bytes_value(_KEY_FIELD) or b"")
     except (protobuf.ProtobufError, IdentityError) as error:
         raise NoiseError(f"handshake payload: {error}") from None
-    if not key.verify(_SIGNATURE_PREFIX + static, signature):
+    if not signatures.verify(key, _SIGNATURE_PREFIX + static, signature):
         raise NoiseError("the remote end does not prove its identity")
     if expected_peer is not None and key.peer_id != expected_peer:
         raise NoiseError(f"the remote end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected_peer)}")

@@ -1,6 +1,6 @@
 """Sessions and challenges."""
 
-from rollup_node.stages.p2p.discv5 import crypto, packets, sessions
+from rollup_node.stages.p2p.discv5 import encryption, packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
 from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, DecryptedMessage, Discv5Session, Sessions
 from tests.support.p2p.discv5_nodes import endpoint, record_of, seeded
@@ -16,7 +16,7 @@ def session(number: int = 0) -> Discv5Session:
 
 def encrypted(key: bytes, nonce: bytes, plaintext: bytes) -> MessagePacket:
     header = packets.message_header(NODE, bytes(32), nonce, bytes(16))
-    return MessagePacket(NODE, nonce, crypto.encrypt(key, nonce, plaintext, header.data), header.data)
+    return MessagePacket(NODE, nonce, encryption.encrypt(key, nonce, plaintext, header.data), header.data)
 
 
 def test_nonces_are_unique() -> None:
