@@ -7,12 +7,12 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterable
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from tests.support.processes.base_installation import base_distributions
 
 ROOT = Path(__file__).parent.parent
 TOPS = ("ipc", "node", "stages", "tools")
@@ -54,29 +54,12 @@ def test_every_dependency_has_a_pinned_version() -> None:
     assert [str(each) for each in needed if not each.specifier.contains(versions.get(each.name, "0.0.0"))] == []
 
 
-def _base_installation(names: Iterable[str]) -> dict[str, int]:
-    """Bytes of the files of distributions and of all that they need, without extras and bytecode."""
-    found: dict[str, int] = {}
-    left = [name.lower() for name in names]
-    while left:
-        name = left.pop()
-        if name in found:
-            continue
-        installed = distribution(name)
-        files = [Path(str(file.locate())) for file in installed.files or () if file.suffix != ".pyc"]
-        found[name] = sum(file.stat().st_size for file in files if file.exists())
-        needed = [Requirement(text) for text in installed.requires or ()]
-        left += [each.name.lower() for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
-    return found
-
-
 def test_the_base_installation_is_below_60_mb(distributions: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = [Requirement(text) for text in project["dependencies"]]
-    sizes = _base_installation(each.name for each in needed if each.marker is None or each.marker.evaluate())
+    sizes = base_distributions()
     (wheel,) = distributions.glob("*.whl")
     sizes["rollup-node"] = sum(file.file_size for file in zipfile.ZipFile(wheel).infolist())
-    assert len(sizes) > len(needed) and 30e6 < sum(sizes.values()) < 60e6, sizes
+    assert len(sizes) > len(project["dependencies"]) and 30e6 < sum(sizes.values()) < 60e6, sizes
     only_extras = {"eth-account", "eth-keys", "py-ecc", "rich", "web3", "pyarrow", "distributed"}
     assert not only_extras & set(sizes)
 

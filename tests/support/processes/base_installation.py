@@ -1,0 +1,60 @@
+"""The base installation: the distributions that `pip install rollup-node` brings, and nothing of the extras."""
+
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[3]
+
+_BLOCKER = """
+import sys
+from importlib.machinery import PathFinder
+
+
+class BaseInstallation(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {names} else super().find_spec(name, path, target)
+
+
+if "rollup_node.node" in sys.orig_argv and "devnet" not in sys.orig_argv:
+    sys.meta_path[:] = [BaseInstallation if finder is PathFinder else finder for finder in sys.meta_path]
+"""
+
+
+def base_distributions() -> dict[str, int]:
+    """The distributions that the project needs without extras, and all that they need, each with the bytes of its files
+    without bytecode."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found: dict[str, int] = {}
+    left = list(_names(project["dependencies"]))
+    while left:
+        name = left.pop()
+        if name not in found:
+            installed = distribution(name)
+            files = [Path(str(file.locate())) for file in installed.files or () if file.suffix != ".pyc"]
+            found[name] = sum(file.stat().st_size for file in files if file.exists())
+            left += _names(installed.requires or ())
+    return found
+
+
+def block_extras(folder: Path) -> None:
+    """Writes a `sitecustomize` that has the node's processes, in whose PYTHONPATH the folder is, run as if nothing but
+    the base installation were there."""
+    allowed = {_normal(name) for name in (*base_distributions(), "rollup-node")}
+    packages = packages_distributions().items()
+    names = {top for top, owners in packages if not any(_normal(owner) in allowed for owner in owners)}
+    assert {"jwt", "rich", "pytest"} <= names
+    (folder / "sitecustomize.py").write_text(_BLOCKER.format(names=sorted(names)))
+
+
+def _names(requirements: Iterable[str]) -> Iterable[str]:
+    needed = map(Requirement, requirements)
+    return [each.name.lower() for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
