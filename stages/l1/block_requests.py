@@ -10,12 +10,16 @@ WANTED_RATE = 300.0
 
 MAX_BLOCKS = 8
 
+SLOW_SECONDS = 1.0
+"""An answer that takes longer waits for the bandwidth or the server, so that longer ones would only time out."""
+
 
 def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
     """How many blocks each of `concurrency` requests at a time has to bring for WANTED_RATE, if one takes `latency`
     seconds (None if unknown)."""
-    wanted = WANTED_RATE * (latency or 0.0) / concurrency
-    return max(1, min(round(wanted), MAX_BLOCKS, max_batch))
+    if latency is None or latency > SLOW_SECONDS:
+        return 1
+    return max(1, min(round(WANTED_RATE * latency / concurrency), MAX_BLOCKS, max_batch))
 
 
 def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:

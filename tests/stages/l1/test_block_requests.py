@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.block_requests import MAX_BLOCKS, WANTED_RATE, blocks_per_request, grouped
+from rollup_node.stages.l1.block_requests import MAX_BLOCKS, SLOW_SECONDS, WANTED_RATE, blocks_per_request, grouped
 from rollup_node.stages.l1.prefetch_window import Fetch
 
 
@@ -19,9 +19,10 @@ from rollup_node.stages.l1.prefetch_window import Fetch
         (0.1, 10, 20, 3),
         (0.1, 100, 20, 1),
         (0.1, 1, 20, MAX_BLOCKS),
-        (5.0, 10, 20, MAX_BLOCKS),
-        (5.0, 10, 2, 2),
-        (5.0, 10, 0, 1),
+        (SLOW_SECONDS, 10, 20, MAX_BLOCKS),
+        (SLOW_SECONDS, 10, 2, 2),
+        (SLOW_SECONDS, 10, 0, 1),
+        (SLOW_SECONDS + 0.1, 10, 20, 1),
     ],
 )
 def test_as_many_blocks_as_the_wanted_rate_takes(
