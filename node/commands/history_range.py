@@ -1,6 +1,7 @@
 """`rollup-node history range`: derives one range of L1 blocks and writes its rows; `history run` starts it."""
 
 import ctypes
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rows", required=True, metavar="FOLDER", help="an existing folder for the rows")
     parser.add_argument("--warmup", type=block_number, required=True, metavar="N", help="L1 blocks read before A")
     parser.add_argument("--floor", type=block_number, required=True, metavar="K", help="the first L1 block with a file")
+    parser.add_argument("--parent", type=int, metavar="PID", help="the process with which this one ends")
     parser.add_argument("--safe-head", type=block_number, metavar="N", help="the safe head to begin with")
     parser.add_argument("--archive", metavar="FOLDER", help="L1 data and blobs that are read before any endpoint")
     parser.add_argument(
@@ -56,6 +58,9 @@ def main(arguments: Sequence[str]) -> int:
             raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
     # The processes end with the worker that started them, however it ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    # It may have ended before, while this one was starting.
+    if flags.parent is not None and os.getppid() != flags.parent:
+        raise SetupError(f"--parent: process {flags.parent}, which started this one, has ended")
     return run(
         command,
         _deriving(command) if has_source or flags.resume is not None else _reading(command),

@@ -150,7 +150,7 @@ def _derive(task: RangeTask, rows: Path) -> tuple[RangeResult, bytes]:
 
 def _command(task: RangeTask, rows: Path) -> list[str]:
     flags = ["--from-l1", str(task.first), "--to-l1", str(task.last), "--rows", str(rows)]
-    flags += ["--warmup", str(task.warmup), "--floor", str(task.floor)]
+    flags += ["--warmup", str(task.warmup), "--floor", str(task.floor), "--parent", str(os.getpid())]
     if task.safe_head is not None:
         flags += ["--safe-head", str(task.safe_head)]
     if task.resume is not None:

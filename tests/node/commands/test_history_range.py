@@ -1,5 +1,6 @@
 """`rollup-node history range`: its flags. Whole ranges are derived by the tests of `history run`."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ NODE = ["--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", 
         ([*FLAGS, "--l2-blocks", "/dev/null"], "--l2-blocks needs the block to begin with: --safe-head N"),
         (["--from-l1", "x"], "'x' is not a block number"),
         (FLAGS[:-2], "--floor"),
+        ([*FLAGS, "--parent", str(os.getpid())], "which started this one, has ended"),
     ],
 )
 def test_wrong_flags_are_rejected_in_one_line(

@@ -1,5 +1,6 @@
 """The task of a range: its processes, what becomes of their rows, and how it fails."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -149,5 +150,6 @@ def test_the_command_of_a_range() -> None:
         "--rows": "rows",
         "--warmup": "50",
         "--floor": "40",
+        "--parent": str(os.getpid()),
         "--safe-head": "7",
     }
