@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.chains.local_chain import LocalChain
 from tests.support.engine.fake_conductor import FakeConductor
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import call, reports_problem, unready_reasons, wait_for
+from tests.support.processes.programs import RpcError, call, reports_problem, unready_reasons, wait_for
 from tests.support.servers.tcp_relay import LOOPBACK
 
 
@@ -63,13 +63,25 @@ class ConductedChain:
         assert found <= {"0x" + payload.block_hash.hex() for payload in self._conductor.committed}
 
 
+def starts(rpc: str) -> bool:
+    """Whether the node starts the sequencer at its unsafe head; an engine process that is new does not know it yet."""
+    head = call(rpc, "optimism_syncStatus")["unsafe_l2"]["hash"]
+    if int(head, 16) == 0:
+        return False
+    try:
+        return call(rpc, "admin_startSequencer", head) is None
+    except RpcError as error:
+        if "no prestate" not in error.message:
+            raise
+        return False
+
+
 def start_sequencer(rpc: str, blocks: ConductedChain) -> None:
     """What the conductor does with a leader that does not sequence."""
     wait_for(lambda: call(rpc, "admin_sequencerActive") is False, "the sequencer is stopped")
     wait_for(lambda: not unready_reasons(rpc), "the node is ready")
     length = len(blocks.hashes())
-    head = call(rpc, "optimism_syncStatus")["unsafe_l2"]["hash"]
-    assert call(rpc, "admin_startSequencer", head) is None
+    wait_for(lambda: starts(rpc), "the heads are known and the sequencer is started")
     wait_for(lambda: len(blocks.hashes()) >= length + 2, "two blocks")
     blocks.check()
 
