@@ -141,9 +141,11 @@ class Engine:
             return self._labels[label]
         number = 0 if label == "earliest" else int(label, 16)
         name: str | None = self._labels["latest"]
-        while name is not None and self._numbers[name] > number:
+        while name is not None and name not in self._expected and self._numbers[name] > number:
             name = self._parents.get(name)
-        return name if name is not None and self._numbers[name] == number else None
+        if name is None or self._numbers[name] < number:
+            return None
+        return self._hashes[number] if name in self._expected else name
 
     def _block(self, name: str | None, full: bool) -> bytes:
         number = self._numbers.get(name or "")

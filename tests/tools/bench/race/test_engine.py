@@ -64,6 +64,8 @@ def test_other_attributes_are_built_and_named(course: CourseFiles) -> None:
     assert world.choose(name, world.attributes(2))["payloadStatus"]["status"] == "VALID"
     assert world.events[2:] == ["not on a block of the course"]
     assert world.call("eth_getBlockByNumber", "0x1", False)["hash"] == name
+    assert world.call("eth_getBlockByNumber", "0x0", False)["hash"] == world.hashes[0]
+    assert world.call("eth_getBlockByNumber", "0x2", False) is None
 
 
 def test_unknown_and_unsound_blocks(course: CourseFiles) -> None:
