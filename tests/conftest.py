@@ -21,6 +21,8 @@ os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
 # Bytecode is compiled once, not by each of the workers and programs that start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Importing aiohttp reads the system's certificates, for 60 ms in each program; no test connects to a public server.
+os.environ["SSL_CERT_FILE"] = os.environ["SSL_CERT_DIR"] = os.devnull
 # Under nohup the programs of the tests would ignore SIGHUP, and in the background of a shell SIGINT.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,8 +42,9 @@ SHARED_PROGRAMS = frozenset(
     )
 )
 LONG_TESTS = (
-    *("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_network", "tests/actions/", "tests/test_packaging"),
+    *("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_", "tests/actions/", "tests/test_packaging"),
     *("tests/interop/", "tests/node/supervisor/", "tests/node/test_", "tests/ipc/test_kills"),
+    "tests/tools/bench/test_",
 )
 """Where the tests are that mostly wait for programs."""
 
@@ -68,7 +71,20 @@ def scope_of(nodeid: str) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Keeps the thousands of collected tests out of each later garbage collection."""
+    """Keeps the thousands of collected tests out of each later garbage collection, and makes those rarer: what tests
+    allocate is seldom part of a cycle."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is frozen at the end is freed last, after the cleanup of pytest, which is registered after this."""
+    config.add_cleanup(gc.unfreeze)
+
+
+def pytest_sessionfinish() -> None:
+    """Keeps what is not garbage out of the five collections in which pytest looks for unraisable exceptions."""
     gc.collect()
     gc.freeze()
 
