@@ -1,5 +1,6 @@
 """The command `rollup-node`: runs the node, or one of its commands."""
 
+import gc
 import importlib
 import os
 import sys
@@ -70,9 +71,13 @@ def _run(words: Sequence[str]) -> int:
             return _command(words[1])(["--help"])
         if words and not words[0].startswith("-"):
             return _command(words[0])(words[1:])
+        # The imports of a start make much that lives and little garbage. `freeze_heap` enables this again.
+        gc.disable()
         return _node(words, os.environ)
     except SystemExit as end:  # argparse exits after --help
         return int(end.code or 0)
+    finally:
+        gc.enable()
 
 
 def _print_error(error: Exception) -> int:

@@ -2,6 +2,7 @@
 the others are started [LIF11]."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -67,6 +68,8 @@ def run_precheck(pipe: int, check: PrecheckFunction, log: LogSettings) -> int:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     setproctitle(f"rollup-node: {PRECHECK}")
+    gc.freeze()
+    gc.enable()
     writer = take_over_output(PRECHECK, log)
     error = _error_of(check)
     os.write(pipe, error.encode("utf-8", "backslashreplace"))

@@ -8,12 +8,15 @@ from rollup_node.node.system.process_table import ProcessSpec
 
 def preload(spec: ProcessSpec) -> None:
     """Imports the modules of a process; repeating it is cheap."""
+    gc.disable()
     for module in (*spec.preload, spec.build.partition(":")[0]):
         importlib.import_module(module)
     freeze_heap()
 
 
 def freeze_heap() -> None:
-    """Excludes all present objects from garbage collection: pages that it does not write stay shared with children."""
+    """Excludes all present objects from garbage collection: pages that it does not write stay shared with children.
+    Collection is enabled after this: imports make much that lives and little garbage, so they run without."""
     gc.collect()
     gc.freeze()
+    gc.enable()
