@@ -1,1 +1,1 @@
-"""Runs it: command line, options, supervisor, process runtime, operator commands."""
+"""Runs the node: command line, options, supervisor, process runtime, operator commands."""

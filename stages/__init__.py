@@ -1,1 +1,1 @@
-"""Does it: the rollup protocol, and one folder per process in the order of the data flow."""
+"""The rollup protocol, and one folder per process in the order of the data flow."""

@@ -1,1 +1,1 @@
-"""Checks of what a node needs, by its start and by `rollup-node check`: each gives findings with codes."""
+"""The checks of a node's start and of `rollup-node check`: each returns findings with codes."""

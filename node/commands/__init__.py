@@ -1,1 +1,1 @@
-"""The commands of the program beside running a node."""
+"""The program's commands besides running a node."""

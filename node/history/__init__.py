@@ -1,1 +1,1 @@
-"""History: ranges of L1 derived by the node's own stages into tables, with manifests that prove what is there."""
+"""Derives ranges of L1 into tables with the node's own stages; manifests prove what the tables contain."""

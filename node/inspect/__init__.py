@@ -1,1 +1,1 @@
-"""Code for the commands alone: decoding files, listing batches, replaying, explaining drops."""
+"""Code that only commands use: it decodes files, lists batches, replays L1 and explains drops."""

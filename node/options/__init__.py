@@ -1,1 +1,1 @@
-"""The options of the node: one table, and how command line, environment and file are read by it."""
+"""The options of the node: one table, and the code that reads command line, environment and file."""

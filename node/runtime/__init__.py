@@ -1,1 +1,1 @@
-"""What runs inside every process around its stage."""
+"""The code that runs around the stage in every process."""

@@ -1,1 +1,1 @@
-"""From option values to a node that can be started: plan, secrets, state files, checks."""
+"""From option values to a node that can start: plan, secrets, state files, checks."""

@@ -1,1 +1,1 @@
-"""The stateless workers of the CPU-heavy tasks."""
+"""Stateless workers that run the CPU-heavy tasks."""

@@ -1,1 +1,1 @@
-"""Derivation: from L1 blocks to payload attributes, as a pure deriver and the process around it."""
+"""Derives payload attributes from L1 blocks: a pure deriver and the process around it."""

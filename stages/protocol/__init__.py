@@ -1,1 +1,1 @@
-"""What all stages know of the rollup protocol."""
+"""The rollup protocol that all stages share: types, encodings and rules of the chain."""

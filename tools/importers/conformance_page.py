@@ -28,11 +28,13 @@ _RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]+\d+(?:\.\d+|[a-z])?)\*\*')
 
 _HEAD = """# Conformance
 
-What derivation does with any L1 data, case by case, with the [rules](rules/README.md) that decide it; (M) marks results
-that were measured on the readers that op-node uses. After the stages come the points where specs, op-node and kona
-differ, with the side taken, and the faults that users of other nodes have reported. Generated from a test run by
-`python -m rollup_node.tools.importers.conformance_page`; do not edit. One case alone is run by
-`pytest tests/conformance -k CASE`.
+What derivation does with L1 data, case by case, and the [rules](rules/README.md) that decide it. (M) marks outcomes
+that were measured on the readers that op-node uses. The sections follow the stages of the pipeline. `differs` lists the
+points where specs, op-node and kona differ, with the side taken; `fault` lists the faults that users of other nodes
+reported.
+
+Run a single case with `pytest tests/conformance -k CASE`. The page is generated from a test run by
+`python -m rollup_node.tools.importers.conformance_page`; do not edit.
 """
 
 

@@ -1,1 +1,1 @@
-"""Why derivation drops, ignores or resets something: one typed class a reason."""
+"""Why derivation drops, ignores or resets something: one typed class per reason."""

@@ -3,7 +3,7 @@
 from rollup_node.stages.derivation.reasons.reason import Reason, reason
 
 
-@reason("AD1", "pipeline", "the challenge of {commitment} expired, whose input was used")
+@reason("AD1", "pipeline", "the challenge of {commitment} expired after its input was used")
 class ChallengeExpired(Reason, frozen=True):
     commitment: bytes
 
@@ -28,7 +28,7 @@ class CommitmentExpired(Reason, frozen=True):
     commitment: bytes
 
 
-@reason("AD11", "pipeline", "the challenges known of L1 block {number} are those of another L1 chain")
+@reason("AD11", "pipeline", "the known challenges of L1 block {number} belong to another L1 chain")
 class ChallengesReorged(Reason, frozen=True):
     number: int
 
@@ -51,7 +51,7 @@ class ChallengeStatusUnknown(Reason, frozen=True):
     status: int
 
 
-@reason("AD10", "challenge", "the transaction of log {log} has no data that resolve a challenge in its calldata")
+@reason("AD10", "challenge", "the calldata of the transaction of log {log} has no data that resolve a challenge")
 class ChallengeDataMissing(Reason, frozen=True):
     log: int
 

@@ -7,7 +7,7 @@ from rollup_node.stages.derivation.reasons.reason import Reason, reason
 class ChannelEmpty(Reason, frozen=True): ...
 
 
-@reason("RD3", "channel", "brotli before it is allowed")
+@reason("RD3", "channel", "brotli compression before it is allowed")
 class BrotliNotAllowed(Reason, frozen=True): ...
 
 
@@ -72,7 +72,7 @@ class SpanBatchMalformed(Reason, frozen=True):
     error: str
 
 
-@reason("BE5", "batch", "span batch at L1 block time {time}, before they are allowed")
+@reason("BE5", "batch", "span batch at L1 block time {time}, before span batches are allowed")
 class SpanBatchNotAllowed(Reason, frozen=True):
     time: int
 
@@ -83,7 +83,7 @@ class SpanTransactionInvalid(Reason, frozen=True):
     error: str
 
 
-@reason("CV9", "batch", "post-exec transaction in a block of time {time}, before they are allowed")
+@reason("CV9", "batch", "post-exec transaction in a block of time {time}, before such transactions are allowed")
 class SpanPostExecNotAllowed(Reason, frozen=True):
     time: int
 

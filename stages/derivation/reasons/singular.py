@@ -96,11 +96,11 @@ class TransactionIsDeposit(Reason, frozen=True):
     index: int
 
 
-@reason("V14", "batch", "transaction {index} sets code, before that is allowed")
+@reason("V14", "batch", "transaction {index} sets code before set-code transactions are allowed")
 class SetCodeNotAllowed(Reason, frozen=True):
     index: int
 
 
-@reason("V14", "batch", "transaction {index} is post-exec, before that is allowed")
+@reason("V14", "batch", "transaction {index} is post-exec before such transactions are allowed")
 class PostExecNotAllowed(Reason, frozen=True):
     index: int

@@ -9,7 +9,7 @@ class SpanStartEpochUnknown(Reason, frozen=True):
     epoch: int
 
 
-@reason("PX3", "batch", "span batch in an epoch of time {time}, before they are allowed")
+@reason("PX3", "batch", "span batch in an epoch of time {time}, before span batches are allowed")
 class SpanEpochNotAllowed(Reason, frozen=True):
     time: int
 
@@ -128,7 +128,7 @@ class NewBlockEpochUnknown(Reason, frozen=True):
     epoch: int
 
 
-@reason("X6", "batch", "the pending span goes on at {timestamp}, the next block is of {next}")
+@reason("X6", "batch", "the pending span continues at {timestamp}, but the next block is at {next}")
 class PendingSpanMismatch(Reason, frozen=True):
     timestamp: int
     next: int

@@ -1,1 +1,1 @@
-"""The state machines of the engine process, each of one subject; `core` composes them."""
+"""The state machines of the engine process, one subject each; `core` composes them."""

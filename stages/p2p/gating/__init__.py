@@ -1,1 +1,1 @@
-"""Which peers may connect, which connections are trimmed, and how often something may be tried."""
+"""Decides which peers may connect and which connections are trimmed, and limits rates."""

@@ -1,1 +1,1 @@
-"""How the set of connected peers is managed."""
+"""Manages the set of connected peers."""

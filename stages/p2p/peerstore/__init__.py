@@ -1,1 +1,1 @@
-"""The peerstore: what is kept of peers between connections and restarts."""
+"""The peerstore: what the node keeps about peers between connections and across restarts."""

@@ -1,1 +1,1 @@
-"""Signing of blocks by a remote signer, the blocks that wait for it, and the blocks that were signed."""
+"""Block signing by a remote signer: its calls, the blocks that wait for it, and the blocks that it signed."""

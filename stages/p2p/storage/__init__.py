@@ -1,1 +1,1 @@
-"""SQLite files for what should survive a restart."""
+"""SQLite files for data that should survive a restart."""

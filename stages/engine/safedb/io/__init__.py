@@ -1,1 +1,1 @@
-"""The safe head database in a file."""
+"""The file of the safe head database."""
