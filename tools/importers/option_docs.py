@@ -21,16 +21,16 @@ _HEAD = """# Options
 
 Generated from the option table by `python -m rollup_node.tools.importers.option_docs`; do not edit.
 
-Set an option with its flag, with its environment variable, or in the TOML file of `--config`. The first of these that sets
-the option wins.
+Set an option with its flag, with its environment variable, or in the TOML file of `--config`. The first of these that
+sets the option wins.
 
 * Flags are `--name=value`, `--name value`, or the same with a single dash. A boolean flag needs no value.
 * Durations are `12s`, `6m24s`, `1h0m0s` or `500ms`.
 * For a list, separate the items by commas or repeat the flag.
 * An empty variable counts as not set.
 
-In the file, write the option's name in quotes (`"l1.beacon" = "http://127.0.0.1:5052"`) or use nested tables. If the name
-of one option is the start of another's, its own value in the table is called `value`:
+In the file, write the option's name in quotes (`"l1.beacon" = "http://127.0.0.1:5052"`) or use nested tables. If the
+name of one option is the start of another's, its own value in the table is called `value`:
 
 ```toml
 network = "op-sepolia"
