@@ -97,7 +97,7 @@ OWN_METRICS: tuple[Metric, ...] = (
     Metric(
         "derivation_drop_effects_total",
         COUNTER,
-        "Data dropped by derivation, by effect alone",
+        "Data dropped by derivation, by effect only",
         ("effect",),
         _DERIVATION,
         tuple((effect.value,) for effect in DropEffect),

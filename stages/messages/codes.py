@@ -11,8 +11,7 @@ class Code(CodeEntry):
 
     BLOB_EXPIRED = (
         "The blobs are older than the 18 days for which beacon nodes must keep them, and no source has them.",
-        "add an archive of blobs with --l1.beacon-fallbacks, or start from an engine snapshot that is younger than 18"
-        " days",
+        "add an archive of blobs with --l1.beacon-fallbacks, or start from an engine snapshot younger than 18 days",
     )
     BLOB_CUSTODY = (
         "A beacon node keeps too few data columns (PeerDAS) to reconstruct the blobs.",
@@ -20,8 +19,7 @@ class Code(CodeEntry):
         " --p2p-subscribe-all-custody-subnets-enabled (Teku), or add another source with --l1.beacon-fallbacks",
     )
     BLOB_FILTER = (
-        "A source returns blobs, but not the requested ones: a proxy in front of it may have dropped or changed the"
-        " query.",
+        "A source returns blobs, but not the requested ones: a proxy in between may have dropped or changed the query.",
         "make the proxy pass query strings on, query the beacon node directly, or set --l1.beacon.fetch-all-sidecars",
     )
     BLOB_WRONG = (
@@ -55,15 +53,15 @@ class Code(CodeEntry):
         "Derivation has accepted no batch for a tenth of the sequencing window. When the window ends, empty blocks"
         " replace the unsafe ones.",
         "check that the chain's batcher runs and has funds; if others sent to the inbox, check that the batcher"
-        " address in --rollup.config or of --network is the chain's; if batches were dropped, rollup-node explain"
-        " --rpc says why",
+        " address in --rollup.config or of --network is the chain's; if batches were dropped, see rollup-node explain"
+        " --rpc",
     )
 
     L1_ENDPOINT = (
         "An L1 endpoint throttles, fails, is behind, or contradicts the others. The node sets it aside, and uses it"
         " again once a probe succeeds.",
-        "see the reason in the line, and check the endpoint's quota (--l1.rpc-rate-limit), its chain, and that it is"
-        " up and synced",
+        "see the reason in the line, and check its quota (--l1.rpc-rate-limit), its chain, and that it is up and"
+        " synced",
     )
     L1_DISAGREE = (
         "The L1 endpoints have different blocks at the same height, and no majority decides which is right. The node"
@@ -88,8 +86,7 @@ class Code(CodeEntry):
         "check that the endpoint in the line is synced and keeps full history, and set several endpoints in --l1",
     )
     L1_STALE = (
-        "The L1 head has not changed for minutes: the endpoint has stopped following its chain, or the chain has"
-        " stopped.",
+        "The L1 head has not changed for minutes: the endpoint does not follow its chain, or the chain has stopped.",
         "compare the endpoint's latest block with another endpoint's; check that its beacon node runs; set several"
         " endpoints in --l1",
     )
@@ -143,8 +140,7 @@ class Code(CodeEntry):
     )
     CONDUCTOR_UNREACHABLE = (
         "The conductor does not respond. Without it this sequencer builds no blocks.",
-        "check that the conductor is up, and check --conductor.rpc; admin_overrideLeader lets the node sequence"
-        " without it",
+        "check that the conductor is up, and check --conductor.rpc; admin_overrideLeader sequences without it",
     )
     SEQUENCER_WAITS = (
         "The sequencer cannot build a block now.",
@@ -314,7 +310,7 @@ class Code(CodeEntry):
         "check --l2.follow.source",
     )
     JWT_FILE = (
-        "The file of a JWT secret is missing or unusable; if it is missing, a start writes a new secret to it.",
+        "The file of a JWT secret is missing or unusable; a start writes a new secret to a missing file.",
         "set --l2.jwt-secret to the file that the execution engine uses",
         FINDING,
     )
@@ -479,7 +475,7 @@ class Code(CodeEntry):
         EVENT,
     )
     SAFEDB_GAP = (
-        "Blocks became safe that the safe head database lacks: the file was away, or the node ran without it.",
+        "Blocks became safe that the safe head database lacks: it was unavailable, or the node ran without it.",
         "nothing, unless proposers or challengers need those blocks; then derive them again with an empty database",
         EVENT,
     )
