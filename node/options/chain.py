@@ -20,7 +20,7 @@ NETWORK = Section(
             value_type=TEXT,
             default=None,
             variable="NODE_NETWORK",
-            help="A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; it beats rollup.config.",
+            help="A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; overrides rollup.config.",
             used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
         ),
         Option(
@@ -36,7 +36,7 @@ NETWORK = Section(
             value_type=enum("major", "minor", "patch", "none"),
             default=None,
             variable="NODE_ROLLUP_HALT",
-            help="Halt when L1 signals a required protocol version that is newer than ours by this level.",
+            help="Halt when L1 requires a protocol version that is newer than this node's by this level.",
             field=EngineConfig.halt,
             used_by=("setup.chain:wants_protocol_versions",),
         ),
@@ -45,7 +45,7 @@ NETWORK = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_ROLLUP_LOAD_PROTOCOL_VERSIONS",
-            help="Read the protocol versions that L1 signals; rollup.halt does so by itself.",
+            help="Read the protocol versions that L1 signals; rollup.halt does this by itself.",
             hidden=True,
             used_by=("setup.chain:wants_protocol_versions",),
         ),
@@ -55,8 +55,8 @@ NETWORK = Section(
             default=None,
             variable="NODE_ROLLUP_L1_CHAIN_CONFIG",
             help=(
-                "JSON file with the L1 chain's configuration, plain or under `config`; not needed for public L1 "
-                "networks."
+                "JSON file with the L1 chain's configuration, at the top level or under `config`; not needed for "
+                "public L1 networks."
             ),
             used_by=("setup.chain:_l1_chain",),
         ),
@@ -65,7 +65,7 @@ NETWORK = Section(
             value_type=BOOL,
             default="true",
             variable="NODE_ROLLUP_SPAN_OVERLAP_CHECK",
-            help="Compare the part of a span batch that overlaps the safe chain from Holocene on as well.",
+            help="Compare the part of a span batch that overlaps the safe chain also from Holocene on.",
             field=DerivationConfig.span_overlap_check,
             hidden=True,
         ),
@@ -74,7 +74,7 @@ NETWORK = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_IGNORE_MISSING_PECTRA_BLOB_SCHEDULE",
-            help="Start although the chain probably lacks its Pectra blob schedule time.",
+            help="Start even if the chain probably lacks its Pectra blob schedule time.",
             used_by=("setup.chain:_check_blob_schedule",),
             hidden=True,
         ),
@@ -91,7 +91,7 @@ NETWORK = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_SYNCMODE_REQ_RESP",
-            help="Fill gaps in the unsafe chain by requests to peers; p2p.sync.req-resp alone does so too.",
+            help="Request missing unsafe blocks from peers; p2p.sync.req-resp alone does this too.",
             used_by=("options.rules:_sync",),
             hidden=True,
         ),
@@ -100,7 +100,7 @@ NETWORK = Section(
             value_type=DURATION,
             default="12h0m0s",
             variable="NODE_SYNCMODE_OFFSET_EL_SAFE",
-            help="How far behind the tip the safe head is set after the engine's own sync.",
+            help="How far behind the tip the safe head is set after EL sync.",
             used_by=("setup.plan:_offset_el_safe",),
         ),
         Option(
@@ -108,7 +108,7 @@ NETWORK = Section(
             value_type=OPTIONAL_COUNT,
             default=None,
             variable="NODE_FINALITY_LOOKBACK",
-            help="L1 blocks remembered for finality, in place of the usual number.",
+            help="Number of L1 blocks remembered for finality, instead of the usual number.",
             field=EngineConfig.finality_lookback,
         ),
         Option(
@@ -116,7 +116,7 @@ NETWORK = Section(
             value_type=OPTIONAL_COUNT,
             default=None,
             variable="NODE_FINALITY_DELAY",
-            help="L1 blocks between attempts to finalize, in place of the usual number.",
+            help="Number of L1 blocks between attempts to finalize, instead of the usual number.",
             field=EngineConfig.finality_delay,
         ),
         Option(
@@ -140,7 +140,7 @@ OVERRIDES = Section(
                 value_type=COUNT,
                 default="0",
                 variable=f"NODE_OVERRIDE_{fork.upper()}",
-                help=f"Activation time of {fork} in Unix seconds, in place of the chain's own; acts only when given "
+                help=f"Activation time of {fork} in Unix seconds, instead of the chain's own; applies only if set "
                 "(0: from genesis).",
                 used_by=("setup.chain:_with_overrides",),
                 old_names=OLD_OVERRIDES.get(fork, ()),
@@ -152,7 +152,7 @@ OVERRIDES = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_OVERRIDE_KEEP_KARST_UPGRADE_GAS",
-            help="Keep the gas limit that Karst's upgrade block was raised to; acts only when given.",
+            help="Keep the gas limit to which Karst's upgrade block raised it; applies only if set.",
             used_by=("setup.chain:_with_overrides",),
         ),
     ),

@@ -28,7 +28,7 @@ L1 = Section(
             value_type=RPC_URLS,
             default="http://127.0.0.1:8545",
             variable="NODE_L1_ETH_RPC",
-            help="JSON-RPC endpoint of L1 (eth namespace); several separated by commas take over from each other.",
+            help="JSON-RPC endpoint of L1 (eth namespace); several, separated by commas, take over from each other.",
             field=L1Config.endpoints,
         ),
         Option(
@@ -44,7 +44,7 @@ L1 = Section(
             value_type=HTTP_URLS,
             default=None,
             variable="NODE_L1_BEACON_FALLBACKS",
-            help="Further Beacon API endpoints for blobs that l1.beacon does not have, such as expired ones.",
+            help="More Beacon API endpoints, for blobs that l1.beacon does not have, such as expired ones.",
             field=BlobsConfig.fallbacks,
             old_names=(("l1.beacon-archiver", "NODE_L1_BEACON_ARCHIVER"),),
         ),
@@ -53,7 +53,7 @@ L1 = Section(
             value_type=HEADER,
             default=None,
             variable="NODE_L1_BEACON_HEADER",
-            help="A header added to every request to l1.beacon, as `X-Key: Value`.",
+            help="A header for every request to l1.beacon, as `X-Key: Value`.",
             field=BlobsConfig.header,
             secret=True,
         ),
@@ -63,8 +63,8 @@ L1 = Section(
             default="false",
             variable="NODE_L1_BEACON_FETCH_ALL_SIDECARS",
             help=(
-                "Fetch all sidecars of a slot and pick the needed ones here, for beacon nodes whose filter is "
-                "broken. NODE_L1_BEACON sets it too when its value is true or false."
+                "Fetch all sidecars of a slot and select the needed ones here, for beacon nodes with a broken filter. "
+                "NODE_L1_BEACON also sets this if its value is true or false."
             ),
             field=BlobsConfig.fetch_all_sidecars,
         ),
@@ -73,7 +73,7 @@ L1 = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_L1_BEACON_IGNORE",
-            help="Start even if the health check of the beacon node fails, or there is none.",
+            help="Start even if the health check of the beacon node fails, or without a beacon node.",
             used_by=("setup.chain:_check_beacon", "setup.plan:endpoints_to_check"),
         ),
         Option(
@@ -81,7 +81,7 @@ L1 = Section(
             value_type=OPTIONAL_COUNT,
             default="0",
             variable="NODE_L1_BEACON_SLOT_DURATION_OVERRIDE",
-            help="Seconds per L1 slot, instead of the value of the beacon node; 0: use that value.",
+            help="Seconds per L1 slot, instead of the beacon node's value; 0: use that value.",
             field=BlobsConfig.slot_seconds,
         ),
         Option(
@@ -89,7 +89,7 @@ L1 = Section(
             value_type=COUNT,
             default="900",
             variable="NODE_L1_CACHE_SIZE",
-            help="L1 blocks kept with their receipts and transactions; 0: 3/2 of the sequencing window.",
+            help="Number of L1 blocks to cache with their receipts and transactions; 0: 3/2 of the sequencing window.",
             field=L1Config.cache_size,
         ),
         Option(
@@ -97,7 +97,7 @@ L1 = Section(
             value_type=DURATION,
             default="6m24s",
             variable="NODE_L1_EPOCH_POLL_INTERVAL",
-            help="How often the safe and finalized L1 blocks are polled; 0 or less: never.",
+            help="How often to poll the safe and finalized L1 blocks; 0 or less: never.",
             field=L1Config.epoch_poll_interval,
         ),
         Option(
@@ -105,7 +105,7 @@ L1 = Section(
             value_type=DURATION,
             default="12s",
             variable="NODE_L1_HTTP_POLL_INTERVAL",
-            help="How often the newest L1 block is polled over HTTP.",
+            help="How often to poll the newest L1 block over HTTP.",
             field=L1Config.poll_interval,
         ),
         Option(
@@ -113,7 +113,7 @@ L1 = Section(
             value_type=ANY_INTEGER,
             default="10",
             variable="NODE_L1_MAX_CONCURRENCY",
-            help="L1 requests under way at the same time, at most.",
+            help="Maximum number of concurrent L1 requests.",
             field=L1Config.max_concurrency,
         ),
         Option(
@@ -121,7 +121,7 @@ L1 = Section(
             value_type=ANY_INTEGER,
             default="20",
             variable="NODE_L1_RPC_MAX_BATCH_SIZE",
-            help="L1 requests in one batch, at most 500; the rate limit counts a batch by its requests.",
+            help="Maximum number of L1 requests in a batch, up to 500; the rate limit counts each request of a batch.",
             field=L1Config.max_batch,
         ),
         Option(
@@ -129,7 +129,7 @@ L1 = Section(
             value_type=NUMBER,
             default="0",
             variable="NODE_L1_RPC_RATE_LIMIT",
-            help="L1 requests per second, at most; 0: no limit.",
+            help="Maximum number of L1 requests per second; 0: no limit.",
             field=L1Config.rate_limit,
         ),
         Option(
@@ -140,7 +140,7 @@ L1 = Section(
             ),
             default="standard",
             variable="NODE_L1_RPC_KIND",
-            help="Kind of L1 provider: which methods receipts are fetched by.",
+            help="Kind of L1 provider, which decides the methods for fetching receipts.",
             field=L1Config.rpc_kind,
         ),
         Option(
@@ -148,7 +148,7 @@ L1 = Section(
             value_type=DURATION,
             default="10m0s",
             variable="NODE_L1_RUNTIME_CONFIG_RELOAD_INTERVAL",
-            help="How often the runtime config is read from L1; 0 or less: only at the start.",
+            help="How often to read the runtime config from L1; 0 or less: only at the start.",
             field=L1Config.runtime_config_interval,
         ),
         Option(
@@ -184,7 +184,7 @@ L2 = Section(
             value_type=DURATION,
             default="10s",
             variable="NODE_L2_ENGINE_RPC_TIMEOUT",
-            help="How long one call to the engine may take.",
+            help="Timeout of one call to the engine.",
             field=EngineConfig.timeout,
         ),
         Option(
@@ -193,8 +193,8 @@ L2 = Section(
             default=None,
             variable="NODE_L2_ENGINE_AUTH",
             help=(
-                "File with the secret shared with the engine, 32 bytes in hex. A missing or empty file gets a "
-                "new secret; not given: node_jwt.txt."
+                "File with the secret shared with the engine, 32 bytes in hex. The node writes a new secret to a "
+                "missing or empty file; not set: node_jwt.txt."
             ),
             used_by=("setup.secrets:load_secrets",),
         ),
@@ -203,7 +203,7 @@ L2 = Section(
             value_type=enum("geth", "reth", "erigon"),
             default="geth",
             variable="NODE_L2_ENGINE_KIND",
-            help="Kind of engine: whether it may sync by itself when it already has a finalized block.",
+            help="Kind of engine, which decides whether EL sync may start if the engine already has a finalized block.",
             field=EngineConfig.engine_kind,
         ),
         Option(
@@ -211,7 +211,7 @@ L2 = Section(
             value_type=RPC_URL,
             default=None,
             variable="NODE_L2_FOLLOW_SOURCE",
-            help="RPC of another node whose safe and finalized heads are followed instead of deriving.",
+            help="RPC of another node, whose safe and finalized heads this node follows instead of deriving.",
             field=EngineConfig.follow_url,
         ),
         Option(
@@ -219,7 +219,7 @@ L2 = Section(
             value_type=DURATION,
             default="10s",
             variable="NODE_L2_FOLLOW_SOURCE_RPC_TIMEOUT",
-            help="How long one call to l2.follow.source may take.",
+            help="Timeout of one call to l2.follow.source.",
             field=EngineConfig.follow_timeout,
         ),
         Option(
@@ -227,7 +227,7 @@ L2 = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_L2_ENGINE_SYNC_ENABLED",
-            help="The same as syncmode=execution-layer.",
+            help="Same as syncmode=execution-layer.",
             hidden=True,
             used_by=("options.rules:uses_el_sync",),
             warning="use --syncmode=execution-layer in its place",

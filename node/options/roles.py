@@ -38,7 +38,7 @@ SEQUENCER = Section(
             value_type=COUNT,
             default="4",
             variable="NODE_SEQUENCER_L1_CONFS",
-            help="L1 blocks to stay behind the L1 head when choosing an origin; at most 150.",
+            help="L1 blocks to stay behind the L1 head when choosing an L1 origin; at most 150.",
             field=EngineConfig.sequencer_l1_confs,
         ),
         Option(
@@ -46,7 +46,7 @@ SEQUENCER = Section(
             value_type=COUNT,
             default="0",
             variable="NODE_SEQUENCER_MAX_SAFE_LAG",
-            help="L2 blocks that the unsafe head may be ahead of the safe head; 0: any number.",
+            help="Maximum number of L2 blocks from the safe head to the unsafe head; 0: no limit.",
             field=EngineConfig.sequencer_max_safe_lag,
         ),
         Option(
@@ -54,7 +54,7 @@ SEQUENCER = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_SEQUENCER_RECOVER",
-            help="Take the next L1 origin strictly and make empty blocks, to recover.",
+            help="Recover mode: fetch the next L1 origin before each block, and build empty blocks.",
             field=EngineConfig.sequencer_recover,
         ),
         Option(
@@ -62,7 +62,7 @@ SEQUENCER = Section(
             value_type=DURATION,
             default="50ms",
             variable="NODE_SEQUENCER_SEALING_DURATION",
-            help="Time before a block's timestamp at which it is sealed.",
+            help="How long before its timestamp a block is sealed.",
             field=EngineConfig.sealing_duration,
         ),
         Option(
@@ -109,7 +109,7 @@ SERVICES = Section(
             value_type=DURATION,
             default="1s",
             variable="NODE_CONDUCTOR_RPC_TIMEOUT",
-            help="How long one call to the conductor may take.",
+            help="Timeout of one call to the conductor.",
             field=EngineConfig.conductor_timeout,
         ),
         Option(
@@ -117,7 +117,7 @@ SERVICES = Section(
             value_type=OPTIONAL_PATH,
             default=None,
             variable="NODE_SAFEDB_PATH",
-            help="File that records with which L1 block each L2 block became safe, for optimism_safeHeadAtL1Block.",
+            help="File that records at which L1 block each L2 block became safe, for optimism_safeHeadAtL1Block.",
             field=EngineConfig.safedb_path,
         ),
         Option(
@@ -125,7 +125,7 @@ SERVICES = Section(
             value_type=OPTIONAL_ADDRESS,
             default=None,
             variable="NODE_SIGNER_ADDRESS",
-            help="Address that the remote signer signs for.",
+            help="Address for which the remote signer signs.",
             field=SignerConfig.address,
         ),
         Option(
@@ -133,7 +133,7 @@ SERVICES = Section(
             value_type=OPTIONAL_HTTP_URL,
             default=None,
             variable="NODE_SIGNER_ENDPOINT",
-            help="Endpoint of a remote signer of blocks.",
+            help="Endpoint of a remote block signer.",
             field=SignerConfig.endpoint,
             used_by=("options.rules:_peers", "options.rules:_signer", "setup.p2p:signer_config"),
         ),
@@ -151,7 +151,7 @@ SERVICES = Section(
             value_type=PATH,
             default="tls/ca.crt",
             variable="NODE_SIGNER_TLS_CA",
-            help="File with the certificates of the authority of the remote signer, read at the start.",
+            help="File with the CA certificates of the remote signer, read at the start.",
             field=SignerConfig.tls_ca,
         ),
         Option(
@@ -159,7 +159,7 @@ SERVICES = Section(
             value_type=PATH,
             default="tls/tls.crt",
             variable="NODE_SIGNER_TLS_CERT",
-            help="File with our certificate for the remote signer, read again when it changes.",
+            help="File with the client certificate for the remote signer, read again when it changes.",
             field=SignerConfig.tls_cert,
         ),
         Option(
@@ -167,7 +167,7 @@ SERVICES = Section(
             value_type=BOOL,
             default="true",
             variable="NODE_SIGNER_TLS_ENABLED",
-            help="Authenticate to the remote signer by TLS, and the signer by its authority.",
+            help="Authenticate to the remote signer with TLS, and verify the signer with its CA.",
             field=SignerConfig.tls_enabled,
         ),
         Option(
@@ -175,7 +175,7 @@ SERVICES = Section(
             value_type=PATH,
             default="tls/tls.key",
             variable="NODE_SIGNER_TLS_KEY",
-            help="File with the key of that certificate, read again when it changes.",
+            help="File with the key of the client certificate, read again when it changes.",
             field=SignerConfig.tls_key,
         ),
     ),
@@ -189,7 +189,9 @@ ALT_DA = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_ALTDA_ENABLED",
-            help="Read batches from an alternative data availability service; chains that keep them there need it.",
+            help=(
+                "Read batches from an alternative data availability service; required for chains that store them there."
+            ),
             used_by=("setup.chain:_check_alt_da", "setup.plan:blobs_config"),
         ),
         Option(
@@ -205,7 +207,7 @@ ALT_DA = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_ALTDA_DA_SERVICE",
-            help="The DA server makes the commitments itself. For batchers: a node only reads.",
+            help="The DA server computes the commitments itself. Only for batchers: a node only reads.",
             used_by=("options.rules:_writing_only",),
         ),
         Option(
@@ -213,7 +215,7 @@ ALT_DA = Section(
             value_type=DURATION,
             default="0s",
             variable="NODE_ALTDA_GET_TIMEOUT",
-            help="How long reading an input from the DA server may take; 0: 10 minutes.",
+            help="Timeout of reading an input from the DA server; 0: 10 minutes.",
             field=DaServerConfig.get_timeout,
         ),
         Option(
@@ -221,7 +223,10 @@ ALT_DA = Section(
             value_type=integer(1),
             default="1",
             variable="NODE_ALTDA_MAX_CONCURRENT_DA_REQUESTS",
-            help="Requests to the DA server at the same time, at most: with more than 1, inputs are read ahead faster.",
+            help=(
+                "Maximum number of concurrent requests to the DA server; with more than 1, the node reads inputs ahead "
+                "faster."
+            ),
             field=DaServerConfig.max_requests,
         ),
         Option(
@@ -229,7 +234,7 @@ ALT_DA = Section(
             value_type=DURATION,
             default="0s",
             variable="NODE_ALTDA_PUT_TIMEOUT",
-            help="How long writing to the DA server may take. For batchers: a node only reads.",
+            help="Timeout of writing to the DA server. Only for batchers: a node only reads.",
             used_by=("options.rules:_writing_only",),
         ),
         Option(
@@ -237,7 +242,7 @@ ALT_DA = Section(
             value_type=BOOL,
             default="true",
             variable="NODE_ALTDA_VERIFY_ON_READ",
-            help="Check that what was read is what was committed to, with keccak commitments.",
+            help="Check that inputs match their commitments, for keccak commitments.",
             field=DaServerConfig.verify_on_read,
         ),
     ),
@@ -251,7 +256,7 @@ INTEROP = Section(
             value_type=PATH,
             default=None,
             variable="NODE_INTEROP_DEPENDENCY_SET",
-            help="JSON file with the chains this chain takes messages from.",
+            help="JSON file with the chains from which this chain takes messages.",
             used_by=("setup.chain:_dependency_set",),
         ),
         Option(
@@ -259,7 +264,10 @@ INTEROP = Section(
             value_type=PATH,
             default=None,
             variable="NODE_INTEROP_JWT_SECRET",
-            help="File with the secret of the interop RPC, 32 bytes in hex; a missing or empty file gets a new secret.",
+            help=(
+                "File with the secret of the interop RPC, 32 bytes in hex. The node writes a new secret to a missing "
+                "or empty file."
+            ),
             used_by=("setup.secrets:load_secrets",),
         ),
         Option(
@@ -267,7 +275,7 @@ INTEROP = Section(
             value_type=OPTIONAL_HOST,
             default=None,
             variable="NODE_INTEROP_RPC_ADDR",
-            help="Address of the interop RPC, by which a supervisor manages this node; empty: none.",
+            help="Address of the interop RPC, through which a supervisor manages this node; empty: off.",
             field=RpcConfig.interop_addr,
             used_by=("setup.plan:is_managed",),
         ),
@@ -285,7 +293,7 @@ INTEROP = Section(
             value_type=PORT,
             default="9645",
             variable="NODE_INTEROP_RPC_PORT",
-            help="Port of the interop RPC; 0: any free one.",
+            help="Port of the interop RPC; 0: any free port.",
             field=RpcConfig.interop_port,
         ),
     ),
@@ -308,7 +316,8 @@ EXPERIMENTAL = Section(
             default="false",
             variable="NODE_FETCH_WITHDRAWAL_ROOT_FROM_STATE",
             help=(
-                "Take the withdrawal storage root from the engine's state, not from the block header; needs an archive."
+                "Read the withdrawal storage root from the engine's state instead of the block header; needs an "
+                "archive node."
             ),
             field=EngineConfig.withdrawal_root_from_state,
         ),

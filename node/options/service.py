@@ -45,7 +45,7 @@ LOGGING = Section(
             value_type=LOG_LEVEL,
             default="info",
             variable="NODE_LOG_LEVEL",
-            help="Most verbose level that is written, by name or number.",
+            help="Most verbose level to write, by name or number.",
             field=LogSettings.level,
         ),
         Option(
@@ -67,7 +67,7 @@ RPC = Section(
             value_type=HOST,
             default="0.0.0.0",
             variable="NODE_RPC_ADDR",
-            help="Address the RPC server listens on.",
+            help="Address on which the RPC server listens.",
             field=RpcConfig.addr,
         ),
         Option(
@@ -75,7 +75,7 @@ RPC = Section(
             value_type=OPTIONAL_PATH,
             default=None,
             variable="NODE_RPC_ADMIN_STATE",
-            help="File that keeps changes made by the admin API over restarts.",
+            help="File that keeps changes made by the admin API across restarts.",
             field=EngineConfig.admin_state_file,
             used_by=("setup.state_files:sequencer_stopped",),
         ),
@@ -93,8 +93,7 @@ RPC = Section(
             default=None,
             variable="NODE_RPC_CORSDOMAIN",
             help=(
-                "Origins whose web pages may call the RPC server, such as https://example.org; `*`: any; not given: "
-                "none."
+                "Origins whose web pages may call the RPC server, such as https://example.org; `*`: any; not set: none."
             ),
             field=RpcConfig.cors_domains,
         ),
@@ -104,8 +103,8 @@ RPC = Section(
             default=None,
             variable="NODE_RPC_JWT_SECRET",
             help=(
-                "File with a secret, 32 bytes in hex: the admin and opstack APIs need a JWT signed with it, as the "
-                "engine does. A missing or empty file gets a new secret."
+                "File with a secret, 32 bytes in hex: calls to the admin and opstack APIs need a JWT signed with it, "
+                "as calls to the engine do. The node writes a new secret to a missing or empty file."
             ),
             used_by=("setup.secrets:load_secrets",),
         ),
@@ -114,7 +113,7 @@ RPC = Section(
             value_type=PORT,
             default="9545",
             variable="NODE_RPC_PORT",
-            help="Port the RPC server listens on; 0: any free one.",
+            help="Port on which the RPC server listens; 0: any free port.",
             field=RpcConfig.port,
         ),
         Option(
@@ -122,7 +121,10 @@ RPC = Section(
             value_type=COUNT,
             default="12",
             variable="NODE_RPC_READY_L1_LAG",
-            help="`/readyz` is 503 while derivation is more than so many L1 blocks behind; 0: never for that.",
+            help=(
+                "`/readyz` answers 503 while derivation is more than this many L1 blocks behind; 0: never for this "
+                "reason."
+            ),
             field=RpcConfig.ready_l1_lag,
         ),
         Option(
@@ -130,7 +132,10 @@ RPC = Section(
             value_type=DURATION,
             default="0s",
             variable="NODE_RPC_READY_SAFE_AGE",
-            help="`/readyz` is 503 while the safe head is older; choose more than the batcher's interval; 0: never.",
+            help=(
+                "`/readyz` answers 503 while the safe head is older than this; set more than the batcher's interval; "
+                "0: never."
+            ),
             field=RpcConfig.ready_safe_age,
         ),
         Option(
@@ -138,7 +143,10 @@ RPC = Section(
             value_type=DURATION,
             default="0s",
             variable="NODE_RPC_READY_UNSAFE_AGE",
-            help="`/readyz` is 503 while the unsafe head is older; for nodes that follow the tip by gossip; 0: never.",
+            help=(
+                "`/readyz` answers 503 while the unsafe head is older than this; for nodes that follow the tip by "
+                "gossip; 0: never."
+            ),
             field=RpcConfig.ready_unsafe_age,
         ),
         Option(
@@ -146,7 +154,7 @@ RPC = Section(
             value_type=TEXTS,
             default="*",
             variable="NODE_RPC_VHOSTS",
-            help="Host names by which the RPC server may be addressed, besides IP addresses; `*`: any.",
+            help="Host names under which clients may address the RPC server, besides IP addresses; `*`: any.",
             field=RpcConfig.vhosts,
         ),
     ),
@@ -160,7 +168,7 @@ METRICS = Section(
             value_type=HOST,
             default="0.0.0.0",
             variable="NODE_METRICS_ADDR",
-            help="Address the metrics server listens on.",
+            help="Address on which the metrics server listens.",
             field=RpcConfig.metrics_addr,
         ),
         Option(
@@ -168,7 +176,7 @@ METRICS = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_METRICS_ENABLED",
-            help="Serve metrics.",
+            help="Serve Prometheus metrics.",
             field=RpcConfig.metrics_enabled,
         ),
         Option(
@@ -176,7 +184,7 @@ METRICS = Section(
             value_type=ANY_INTEGER,
             default="7300",
             variable="NODE_METRICS_PORT",
-            help="Port the metrics server listens on; 0: any free one.",
+            help="Port on which the metrics server listens; 0: any free port.",
             field=RpcConfig.metrics_port,
         ),
         Option(
@@ -184,7 +192,7 @@ METRICS = Section(
             value_type=HOST,
             default="0.0.0.0",
             variable="NODE_PPROF_ADDR",
-            help="Address the profiling server listens on.",
+            help="Address on which the profiling server listens.",
             field=RpcConfig.pprof_addr,
         ),
         Option(
@@ -200,7 +208,7 @@ METRICS = Section(
             value_type=PATH,
             default=None,
             variable="NODE_PPROF_PATH",
-            help="File of the profile, or a folder to write `<type>.prof` into; not given: the working directory.",
+            help="File for the profile, or folder in which to write `<type>.prof`; not set: the working directory.",
             used_by=("setup.plan:profiling_settings",),
         ),
         Option(
@@ -208,7 +216,7 @@ METRICS = Section(
             value_type=ANY_INTEGER,
             default="6060",
             variable="NODE_PPROF_PORT",
-            help="Port the profiling server listens on; 0: any free one.",
+            help="Port on which the profiling server listens; 0: any free port.",
             field=RpcConfig.pprof_port,
         ),
         Option(
@@ -216,7 +224,7 @@ METRICS = Section(
             value_type=enum("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs"),
             default=None,
             variable="NODE_PPROF_TYPE",
-            help="Profile of all processes that is written to pprof.path when the node stops.",
+            help="Type of the profile of all processes that the node writes to pprof.path when it stops.",
             used_by=("setup.plan:profiling_settings",),
         ),
     ),
@@ -230,7 +238,10 @@ STATUS = Section(
             value_type=HOST,
             default="127.0.0.1",
             variable="NODE_STATUS_ADDR",
-            help="Address the status page is served on; by another than a loopback address anybody may read it.",
+            help=(
+                "Address on which the status page is served; if it is not a loopback address, anybody may read the "
+                "page."
+            ),
             field=RpcConfig.status_addr,
         ),
         Option(
@@ -246,7 +257,7 @@ STATUS = Section(
             value_type=PORT,
             default="7310",
             variable="NODE_STATUS_PORT",
-            help="Port the status page is served on; 0: any free one.",
+            help="Port on which the status page is served; 0: any free port.",
             field=RpcConfig.status_port,
         ),
     ),
@@ -261,8 +272,8 @@ PROCESS = Section(
             default=None,
             variable="NODE_CONFIG",
             help=(
-                'TOML file with options: names quoted (`"l1.beacon" = ...`) or as nested tables. Flags and '
-                "variables win."
+                'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables. Flags and variables '
+                "override it."
             ),
             used_by=("options.parsing:option_parser",),
         ),
@@ -271,7 +282,7 @@ PROCESS = Section(
             value_type=integer(1, 1024),
             default=None,
             variable="NODE_WORKERS",
-            help="Compute processes; not given: one less than there are cores, at least 1.",
+            help="Number of compute processes; not set: the number of cores minus one, at least 1.",
             used_by=("setup.plan:worker_count",),
         ),
         Option(
@@ -279,7 +290,7 @@ PROCESS = Section(
             value_type=PATH,
             default=None,
             variable="NODE_RUNTIME_DIR",
-            help="Folder of this node alone for sockets and `processes.json`; not given: a private temporary one.",
+            help="Folder for the sockets and `processes.json` of this node alone; not set: a private temporary folder.",
             used_by=("setup.plan:plan_node",),
         ),
         Option(

@@ -9,15 +9,15 @@ class ExitCode(IntEnum):
     OK = 0
     """Stopped by a signal."""
     SETUP = 1
-    """Set-up failed or the options are wrong."""
+    """Setup failed or an option is wrong."""
     CRASH_LOOP = 3
     """A process keeps dying."""
     CRITICAL = 70
     """The node's own state contradicts itself, or the input of an Alt-DA commitment is lost."""
     HALT = 75
-    """A required protocol version is not supported."""
+    """L1 requires a protocol version that the node does not support."""
     NETWORK_LEFT = 76
-    """The network left the OP Stack's rules, and its last block that can be derived is reached."""
+    """The network left the OP Stack's rules, and the node has derived the last block that it can."""
     FORK_MISMATCH = 77
     """The execution engine and the node have different forks."""
     INTERRUPTED = 130

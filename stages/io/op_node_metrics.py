@@ -25,7 +25,7 @@ _REQUESTS = tuple(product(("client", "server"), ("payload_by_number",), "012345"
 
 OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("info", GAUGE, "Version of the node", ("version",), _SUPERVISOR),
-    Metric("up", GAUGE, "1 after every process has been ready", (), _SUPERVISOR),
+    Metric("up", GAUGE, "1 once every process has been ready", (), _SUPERVISOR),
     # JSON-RPC, Beacon API and DA server [MET6, MET7]
     Metric("rpc_client_requests_total", COUNTER, "Requests sent", _CALL, _CLIENTS),
     Metric("rpc_client_request_duration_seconds", HISTOGRAM, "Duration of requests sent", _CALL, _CLIENTS),
@@ -38,13 +38,13 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
         _L1,
         (("l1", "eth_subscription"),),
     ),
-    Metric("rpc_client_params_size_total", COUNTER, "Bytes of requests sent and answered", _CALL, _CLIENTS),
-    Metric("rpc_client_results_size_total", COUNTER, "Bytes of responses received, unpacked", _CALL, _CLIENTS),
+    Metric("rpc_client_params_size_total", COUNTER, "Bytes of requests that got a response", _CALL, _CLIENTS),
+    Metric("rpc_client_results_size_total", COUNTER, "Bytes of responses received, uncompressed", _CALL, _CLIENTS),
     Metric("rpc_server_requests_total", COUNTER, "Requests served", _CALL, _RPC),
     Metric("rpc_server_request_duration_seconds", HISTOGRAM, "Duration of requests served", _CALL, _RPC),
     Metric("rpc_server_responses_total", COUNTER, "Responses sent", (*_CALL, "error"), _RPC),
     Metric("rpc_server_params_size_total", COUNTER, "Bytes of the parameters of requests served", _CALL, _RPC),
-    Metric("rpc_server_results_size_total", COUNTER, "Bytes of responses sent, before they are packed", _CALL, _RPC),
+    Metric("rpc_server_results_size_total", COUNTER, "Bytes of responses sent, before compression", _CALL, _RPC),
     # L1 [MET8, MET14]
     Metric("l1_reorg_depth", HISTOGRAM, "Depth of L1 reorgs in blocks", (), _L1, buckets=REORG_DEPTHS),
     Metric("l1_source_cache_size", GAUGE, "Blocks and blobs cached", ("type",), _SOURCES),
@@ -58,7 +58,7 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric(
         "l1_source_cache_add",
         COUNTER,
-        "Blocks and blobs added to the cache, by whether others gave way",
+        "Blocks and blobs added to the cache, by whether others were evicted",
         ("type", "evicted"),
         _SOURCES,
     ),
@@ -67,14 +67,14 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("pipeline_resets", EVENT, "Resets of the derivation pipeline", (), _ENGINE),
     Metric("derivation_errors", EVENT, "Errors of derivation that need a reset", (), _DERIVATION),
     Metric("derived_batches", EVENT, "Batches derived", ("type",), _DERIVATION, (("singular",), ("span",))),
-    Metric("head_channel", EVENT, "Changes of the channel that is read", (), _DERIVATION),
+    Metric("head_channel", EVENT, "Changes of the channel that derivation reads", (), _DERIVATION),
     Metric("channel_timeout", EVENT, "Channels that timed out", (), _DERIVATION),
     Metric("frame_added", EVENT, "Frames added to channels", (), _DERIVATION),
     Metric("channel_input_bytes", COUNTER, "Compressed bytes of the channels read", (), _DERIVATION),
     Metric(
         "l1_request_seconds",
         HISTOGRAM,
-        "Time that derivation waited for L1, by what it needed",
+        "Time that derivation waited for L1, by what it requested",
         ("request",),
         _DERIVATION,
         (("block",), ("challenges",), ("blobs",)),
@@ -87,7 +87,7 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("refs_number", GAUGE, "Number of a head", _REF, _HEADS),
     Metric("refs_time", GAUGE, "Timestamp of a head", _REF, _HEADS),
     Metric("refs_hash", GAUGE, "First 8 bytes of a head's hash", _REF, _HEADS),
-    Metric("refs_latency", GAUGE, "Timestamp of a head less the time when it was set", _REF, _HEADS),
+    Metric("refs_latency", GAUGE, "Timestamp of a head minus the time when it was set", _REF, _HEADS),
     Metric("refs_seqnr", GAUGE, "Sequence number of an L2 head", ("type",), _ENGINE),
     # engine [MET10, MET12, MET13]
     Metric("unsafe_payloads", EVENT, "Unsafe payloads received", (), _ENGINE),
@@ -101,7 +101,7 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric(
         "sequencer_building_diff_seconds",
         HISTOGRAM,
-        "Building time of a block less the block time",
+        "Building time of a block minus the block time",
         (),
         _ENGINE,
         buckets=SIGNED_SECONDS,
@@ -117,11 +117,11 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
         _ENGINE,
         (("deposits",), ("txns",)),
     ),
-    Metric("protocol_version_delta", GAUGE, "How a version compares with one that L1 signals", ("type",), _ENGINE),
+    Metric("protocol_version_delta", GAUGE, "Comparison of a version with one that L1 signals", ("type",), _ENGINE),
     Metric(
         "protocol_versions",
         GAUGE,
-        "1 for the present protocol versions",
+        "1 for the current protocol versions",
         ("local", "engine", "recommended", "required"),
         _ENGINE,
     ),
@@ -131,7 +131,7 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric(
         "p2p_bandwidth_bytes_total",
         GAUGE,
-        "Bytes over connections to peers",
+        "Bytes sent to and received from peers",
         ("direction",),
         _P2P,
         (("in",), ("out",)),
@@ -144,7 +144,7 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric(
         "p2p_gossip_events_total",
         COUNTER,
-        "Gossip events, by pubsub's trace event",
+        "Gossip events, by pubsub trace event",
         ("type",),
         _P2P,
         tuple((name,) for name in _GOSSIP.split()),
@@ -152,16 +152,16 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("p2p_req_total", COUNTER, "Requests for blocks, sent and served", _REQUEST, _P2P, _REQUESTS),
     Metric("p2p_req_duration_seconds", HISTOGRAM, "Duration of requests for blocks", _REQUEST, _P2P),
     Metric("p2p_payload_by_number", GAUGE, "Number of the last block served or received", ("p2p_role",), _P2P),
-    Metric("p2p_payloads_quarantine_total", GAUGE, "Blocks of peers that are not confirmed yet", (), _P2P),
+    Metric("p2p_payloads_quarantine_total", GAUGE, "Blocks from peers that are not confirmed yet", (), _P2P),
 )
 
-_EVENTS = "op-node's internal event system; here processes exchange messages, see bus_events_total"
-_NO_L2_CACHE = "L2 blocks are asked of the engine when they are needed, and not cached"
-_NO_FOLLOW_CACHE = "the answers of the follow source are not cached"
+_EVENTS = "op-node's internal event system; here processes exchange messages: see bus_events_total"
+_NO_L2_CACHE = "the node reads L2 blocks from the engine when it needs them, and caches none"
+_NO_FOLLOW_CACHE = "the node does not cache the responses of the follow source"
 
 MISSING_METRICS: tuple[MissingMetric, ...] = (
     MissingMetric(
-        "rpc_server_notifications_sent_total", COUNTER, _CALL, "the RPC server has no subscriptions, as op-node's"
+        "rpc_server_notifications_sent_total", COUNTER, _CALL, "neither this RPC server nor op-node's has subscriptions"
     ),
     MissingMetric("l2_source_cache_size", GAUGE, ("type",), _NO_L2_CACHE),
     MissingMetric("l2_source_cache_get", COUNTER, ("type", "hit"), _NO_L2_CACHE),

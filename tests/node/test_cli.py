@@ -163,7 +163,7 @@ def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(tmp_p
     assert done.returncode == ExitCode.SETUP and done.stderr.count("\n") == 1
     assert done.stderr == (
         "rollup-node: the remote signer cannot be used, 127.0.0.1:1: cannot connect (Connection refused):"
-        " check --signer.endpoint, that the signer runs (SIGNER-UNREACHABLE)\n"
+        " check --signer.endpoint, and that the signer is up (SIGNER-UNREACHABLE)\n"
     )
     assert "Traceback" not in done.stdout and not (tmp_path / "run").exists()
 

@@ -21,13 +21,16 @@ _HEAD = """# Options
 
 Generated from the option table by `python -m rollup_node.tools.importers.option_docs`; do not edit.
 
-An option is set by its flag, by its variable, or in the TOML file of `--config`; the first of these that sets it wins.
-Flags are `--name=value`, `--name value` or with a single dash; booleans may be bare. Durations are `12s`, `6m24s`,
-`1h0m0s` or `500ms`. The items of a list are separated by commas, and its flag may be repeated. An empty variable counts
-as not set.
+Set an option with its flag, with its environment variable, or in the TOML file of `--config`. The first of these that
+sets the option wins.
 
-In the file an option is its name in quotes (`"l1.beacon" = "http://127.0.0.1:5052"`) or a place in nested tables; where
-one option's name starts another's, the table's own value is called `value`:
+* Flags are `--name=value`, `--name value`, or the same with a single dash. A boolean flag needs no value.
+* Durations are `12s`, `6m24s`, `1h0m0s` or `500ms`.
+* For a list, separate the items by commas or repeat the flag.
+* An empty variable counts as not set.
+
+In the file, write the option's name in quotes (`"l1.beacon" = "http://127.0.0.1:5052"`) or use nested tables. If the
+name of one option is the start of another's, its own value in the table is called `value`:
 
 ```toml
 network = "op-sepolia"
@@ -38,7 +41,7 @@ trustrpc = true
 beacon = { value = "http://127.0.0.1:5052", ignore = false }
 ```
 
-Hidden options are not shown by `--help-all`. The last column is the test that sees the effect of the option
+`--help-all` does not show hidden options. The last column links to the test that sees the effect of the option
 (`tests/option_effects.toml`).
 """
 

@@ -123,7 +123,7 @@ def test_another_chain_is_an_error(server: EndpointsServer, layer: str, expected
     server.responses[layer]["eth_chainId"] = "0x1"
     text = server.error()
     assert text.startswith(f"incorrect {layer.upper()} RPC chain id 1, expected {expected}")
-    assert f"check --{layer} and --network or --rollup.config" in text
+    assert f"check --{layer}, and --network or --rollup.config" in text
 
 
 @pytest.mark.parametrize("layer", ["l1", "l2"])
@@ -361,7 +361,7 @@ def answering(status: int, text: str) -> Callable[[web.Request], web.Response]:
         (
             Code.ENGINE_PUBLIC_PORT,
             lambda e: e.engine.pop("engine_exchangeCapabilities"),
-            "has no Engine API .*give the authenticated port",
+            "has no Engine API .*set --l2 to the authenticated port",
         ),
         (
             Code.ENGINE_VHOST,
