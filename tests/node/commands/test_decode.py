@@ -247,7 +247,7 @@ def test_forks_restrict(decode: Any, shared_data: Path) -> None:
     assert (ran.code, ran.batches) == (1, [])
     assert ran.err == [
         f"rollup-node: {span}: decompressed offset 0: batch dropped: span batch at L1 block time 1718364637, before"
-        " they are allowed [BE5]"
+        " span batches are allowed [BE5]"
     ]
     assert decode(span, "--as", "channel", *chain, "--fork-time", "canyon=0").code == 1
     assert decode(span, "--as", "channel", *chain, "--fork-time", "delta=5", "--l1-time", 4).code == 1
