@@ -63,9 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
 
 
+KZG_TESTS = ("tests/stages/blobs/test_kzg", "tests/stages/blobs/test_tasks", "tests/tools/batcher/test_kzg_proofs")
+"""Where the setup of ckzg is loaded, which takes two seconds of CPU: in one worker."""
+
+
 def scope_of(nodeid: str) -> str:
     """Tests of one scope run on one worker: those of a file, which saves messages to the worker, unless they are long
     and share no running programs."""
+    if nodeid.startswith(KZG_TESTS):
+        return KZG_TESTS[0]
     file = nodeid.partition("::")[0]
     return nodeid if nodeid.startswith(LONG_TESTS) and file not in SHARED_PROGRAMS else file
 
