@@ -253,16 +253,16 @@ def head_size(whole: int) -> int:
 
 
 @table(
-    zip_limit_exact=(megabytes(10), 10, None),
-    zip_limit_minus1=(megabytes(9, 1_000_001), 9, StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
+    zip_limit_exact=((10,), 10, None),
+    zip_limit_minus1=((9, 1_000_001), 9, StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
     zip_limit_in_header=(
-        megabytes(9, 999_998, 1_000_000),
+        (9, 999_998, 1_000_000),
         10,
         StreamLimitExceeded(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
     ),
 )
-def at_the_limit(items: list[bytes], left: int, reason: Reason | None) -> None:
-    body = compressed(items, level=1)
+def at_the_limit(sizes: tuple[int, ...], left: int, reason: Reason | None) -> None:
+    body = compressed(megabytes(*sizes), level=1)
     found = read_channel(body, DELTA)
     assert found.times == [L2_BLOCK_TIME * number for number in range(1, left + 1)]
     assert found.reason == reason
