@@ -34,7 +34,7 @@ L1_GENESIS = block(0, 9)
 ROOT = Path(__file__).parents[5]
 FULL = 2
 """SQLite's number of `synchronous = full`."""
-KILLS = int(os.environ.get("SAFEDB_KILLS", "200"))
+KILLS = int(os.environ.get("SAFEDB_KILLS", "100"))
 """Kills of a writer; more are worth running by hand."""
 
 
@@ -263,7 +263,7 @@ def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
         str(KILLS),
         str(random.randrange(2**32)),
     )
-    ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=55)
     assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
     assert counts["kills"] == KILLS and counts["reported"] > KILLS and counts["most_entries"] > 10
