@@ -12,7 +12,9 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.rlp import RlpError
 
 ITEMS = st.recursive(
-    st.binary(max_size=70) | st.binary(min_size=250, max_size=260), lambda inner: st.lists(inner, max_size=8)
+    st.binary(max_size=70) | st.binary(min_size=250, max_size=260),
+    lambda inner: st.lists(inner, max_size=8),
+    max_leaves=12,
 )
 LARGE = [0, 1, 55, 56, 255, 256, 65535, 65536, 70000]
 
