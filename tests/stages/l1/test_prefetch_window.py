@@ -194,7 +194,7 @@ def test_endpoints_that_contradict_each_other_lead_to_a_cool_down() -> None:
     assert fetches < 60
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject) -> None:
     w = PrefetchWindow(data.draw(st.sampled_from([12, 900]), label="max blocks"), 1 << 30)
