@@ -304,7 +304,7 @@ def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Record
 
     async def scenario() -> None:
         async with running_l1(l1_filter, [wrong_data, wrong_chain, served]) as clients:
-            await clients.until(lambda: len(clients.blocks) == 5, (FIRST, 5))
+            await clients.until(lambda: len(clients.blocks) == 2, (FIRST, 2))
 
     run(scenario)
 
