@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.rlp import RlpError
 
+STRINGS = st.builds(
+    lambda first, size: bytes((first,)) + b"\xab" * (size - 1) if size else b"",
+    st.integers(0, 255),
+    st.integers(0, 70) | st.integers(250, 260),
+)
 ITEMS = st.recursive(
-    st.binary(max_size=70) | st.binary(min_size=250, max_size=260),
+    STRINGS,
     lambda inner: st.lists(inner, max_size=8),
     max_leaves=12,
 )
