@@ -469,4 +469,4 @@ def _encoded_batch(batch: ModelSingular | ModelSpan) -> bytes:
 
 
 TestAgainstModel = DerivationMachine.TestCase
-TestAgainstModel.settings = settings(max_examples=50, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+TestAgainstModel.settings = settings(max_examples=35, stateful_step_count=30, suppress_health_check=list(HealthCheck))
