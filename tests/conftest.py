@@ -63,8 +63,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 TOGETHER = (
     ("tests/stages/blobs/test_kzg", "tests/stages/blobs/test_tasks", "tests/tools/batcher/test_kzg_proofs"),
     ("tests/test_architecture", "tests/tools/dev/test_folder_graph", "tests/tools/importers/test_architecture_docs"),
+    (
+        *("tests/stages/protocol/test_inbox", "tests/stages/protocol/test_transactions", "tests/conformance/test_tx"),
+        *("tests/tools/client/", "tests/tools/devnet/chain/test_filters", "tests/tools/devnet/evm/precompiles/"),
+        "tests/tools/devnet/engine/test_execution",
+    ),
+    (
+        *("tests/stages/l1/test_receipts", "tests/stages/l1/process/test_stage", "tests/stages/l1/test_verify"),
+        *("tests/stages/l1/test_filter", "tests/tools/recorded/"),
+    ),
+    (
+        *("tests/stages/derivation/pipeline/test_deriver", "tests/stages/derivation/process/test_stage"),
+        *("tests/stages/derivation/process/test_prefetch", "tests/stages/derivation/test_parallel_decoding"),
+    ),
 )
-"""Files that run on one worker, which loads the setup of ckzg for them, or parses the project."""
+"""Files that run on one worker, which for them loads the setup of ckzg, parses the project, imports eth-account and
+py-ecc, or reads a recording."""
 
 
 def scope_of(nodeid: str) -> str:

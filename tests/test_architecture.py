@@ -38,6 +38,12 @@ CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
 RULE = re.compile(rf'<a id="([^"]+)"></a>\*\*({ID})\*\*')
 
 
+@functools.cache
+def _text(path: Path) -> str:
+    return (ROOT / path).read_text()
+
+
+@functools.cache
 def _sources(*tops: str) -> list[Path]:
     return sorted(path.relative_to(ROOT) for top in tops for path in (ROOT / top).rglob("*.py"))
 
@@ -57,7 +63,7 @@ def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _all_imports(path: Path) -> frozenset[str]:
-    return folder_graph.names_imported_by((ROOT / path).read_text())
+    return folder_graph.names_imported_by(_text(path))
 
 
 def _ours(names: Collection[str]) -> set[str]:
@@ -139,7 +145,7 @@ def _conditions(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _fork_conditions(path: Path) -> set[str]:
-    if not FORKS.search((ROOT / path).read_text().replace("_", " ")):
+    if not FORKS.search(_text(path).replace("_", " ")):
         return set()
     found = set()
     for part in (part for condition in _conditions(tree_of(ROOT / path)) for part in ast.walk(condition)):
@@ -165,14 +171,14 @@ def test_folders_with_modules_are_packages() -> None:
 
 def test_files_stay_short() -> None:
     def excess(path: Path) -> list[str]:
-        length = len((ROOT / path).read_text().splitlines())
+        length = len(_text(path).splitlines())
         return [f"{length} lines"] if length > MAX_LINES else []
 
     _assert_none(excess, _sources(*PACKAGES, "tests"))
 
 
 def _has_functions(path: Path) -> bool:
-    return FUNCTION.search((ROOT / path).read_text()) is not None
+    return FUNCTION.search(_text(path)) is not None
 
 
 def test_every_source_file_has_tests() -> None:
@@ -212,14 +218,14 @@ def _rules() -> frozenset[str]:
 
 def _texts(path: Path) -> Iterator[str]:
     """The strings and comments of a file."""
-    for token in tokenize.generate_tokens(io.StringIO((ROOT / path).read_text()).readline):
+    for token in tokenize.generate_tokens(io.StringIO(_text(path)).readline):
         if token.type == tokenize.COMMENT or "STRING" in tokenize.tok_name[token.type]:
             yield token.string
 
 
 def _unknown_rules(path: Path) -> set[str]:
     # The tokens of all files take three seconds: only those of files with what might cite a rule that does not exist.
-    if _cited((ROOT / path).read_text()) <= _rules():
+    if _cited(_text(path)) <= _rules():
         return set()
     return {rule for text in _texts(path) for rule in _cited(text)} - _rules()
 
@@ -234,7 +240,7 @@ def test_cited_rules_are_in_the_documents() -> None:
 
 def test_no_unfinished_marks_are_committed() -> None:
     words = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error"])
-    found = [str(path) for path in _sources(*PACKAGES) if re.search(rf"\b({words})\b", (ROOT / path).read_text())]
+    found = [str(path) for path in _sources(*PACKAGES) if re.search(rf"\b({words})\b", _text(path))]
     assert found == []
 
 
