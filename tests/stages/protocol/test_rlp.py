@@ -37,8 +37,10 @@ def test_items_round_trip(item: Any) -> None:
 
 @pytest.mark.parametrize("size", LARGE)
 def test_every_length_form(size: int) -> None:
-    many = [[b"\x01"] * size] if size <= 256 else []
-    for item in (b"\x81" * size, [b"\x81" * size], *many):
+    items: list[rlp.Item] = [b"\x81" * size, [b"\x81" * size]]
+    if size <= 256:
+        items.append([b"\x01"] * size)
+    for item in items:
         encoded = rlp.encode(item)
         assert encoded == reference.encode(item)
         assert rlp.decode(encoded) == item
