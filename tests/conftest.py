@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from rollup_node.stages.io import log
 from tests.support.processes.leftovers import Leftovers, watched_folder
@@ -26,9 +25,8 @@ os.environ["SSL_CERT_FILE"] = os.environ["SSL_CERT_DIR"] = os.devnull
 # Under nohup the programs of the tests would ignore SIGHUP, and in the background of a shell SIGINT.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The time of an example means nothing on a machine that does other work beside the tests.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# Hypothesis would import trio, for 150 ms, to seed the scheduler of tests that use it.
+os.environ["HYPOTHESIS_NO_PLUGINS"] = "1"
 INITIAL_LOG_CONFIGURATION = log.configuration()
 SHARED_PROGRAMS = frozenset(
     f"tests/{name}.py"
@@ -38,7 +36,6 @@ SHARED_PROGRAMS = frozenset(
         *("attack/test_rpc", "attack/test_peers", "attack/test_peer_connections"),
         *("attack/test_beacon", "attack/test_l1"),
         *("interop/test_js_discv5", "interop/test_js_gossip", "interop/test_js_libp2p", "interop/test_js_sync"),
-        "test_architecture",
     )
 )
 LONG_TESTS = (
@@ -63,9 +60,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
 
 
+TOGETHER = (
+    ("tests/stages/blobs/test_kzg", "tests/stages/blobs/test_tasks", "tests/tools/batcher/test_kzg_proofs"),
+    ("tests/test_architecture", "tests/tools/dev/test_folder_graph", "tests/tools/importers/test_architecture_docs"),
+    (
+        *("tests/stages/protocol/test_inbox", "tests/stages/protocol/test_transactions", "tests/conformance/test_tx"),
+        *("tests/tools/client/", "tests/tools/devnet/chain/test_filters", "tests/tools/devnet/evm/precompiles/"),
+        "tests/tools/devnet/engine/test_execution",
+    ),
+    (
+        *("tests/stages/l1/test_receipts", "tests/stages/l1/process/test_stage", "tests/stages/l1/test_verify"),
+        *("tests/stages/l1/test_filter", "tests/tools/recorded/"),
+    ),
+    (
+        *("tests/stages/derivation/pipeline/test_deriver", "tests/stages/derivation/process/test_stage"),
+        *("tests/stages/derivation/process/test_prefetch", "tests/stages/derivation/test_parallel_decoding"),
+    ),
+)
+"""Files that run on one worker, which for them loads the setup of ckzg, parses the project, imports eth-account and
+py-ecc, or reads a recording."""
+
+
 def scope_of(nodeid: str) -> str:
     """Tests of one scope run on one worker: those of a file, which saves messages to the worker, unless they are long
     and share no running programs."""
+    for files in TOGETHER:
+        if nodeid.startswith(files):
+            return files[0]
     file = nodeid.partition("::")[0]
     return nodeid if nodeid.startswith(LONG_TESTS) and file not in SHARED_PROGRAMS else file
 
@@ -79,8 +100,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is frozen at the end is freed last, after the cleanup of pytest, which is registered after this."""
+    """What is frozen at the end is freed last, after the cleanup of pytest, which is registered after this. The time of
+    an example means nothing on a machine that does other work beside the tests."""
     config.add_cleanup(gc.unfreeze)
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("untimed")
 
 
 def pytest_sessionfinish() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node.options.table import OPTIONS
+from tests.support.source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 NO_EFFECT = "No effect."
@@ -17,13 +18,8 @@ NO_EFFECT = "No effect."
 EFFECTS = tomllib.loads((ROOT / "tests" / "option_effects.toml").read_text())
 
 
-@functools.cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def _function(path: Path, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    functions = (node for node in _tree(path).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (node for node in tree_of(path).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return next((each for each in functions if each.name == name), None)
 
 
@@ -41,18 +37,25 @@ def _given_names(node: ast.AST) -> Iterator[str]:
 
 def _helpers(path: Path) -> list[ast.stmt]:
     """The statements of a test file that are no tests."""
-    return [node for node in _tree(path).body if not getattr(node, "name", "").startswith("test_")]
+    return [node for node in tree_of(path).body if not getattr(node, "name", "").startswith("test_")]
 
 
 @functools.cache
-def _read_fields() -> frozenset[str]:
-    """The attributes that the product reads, but for the option table and the definitions of configurations."""
+def _readers() -> dict[Path, str]:
+    """The product's files but for the option table and the definitions of configurations."""
     files = [path for top in ("stages", "node") for path in (ROOT / top).rglob("*.py")]
-    found = set()
-    for path in files:
-        if path.name != "config.py" and path.parent.name != "options":
-            found |= {node.attr for node in ast.walk(_tree(path)) if isinstance(node, ast.Attribute)}
-    return frozenset(found)
+    return {path: path.read_text() for path in files if path.name != "config.py" and path.parent.name != "options"}
+
+
+@functools.cache
+def _attributes(path: Path) -> frozenset[str]:
+    """The attributes that a file reads."""
+    return frozenset(node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute))
+
+
+def _is_read(field: str) -> bool:
+    """Whether the product reads an attribute. A file is parsed where its text has it."""
+    return any(f".{field}" in text and field in _attributes(path) for path, text in _readers().items())
 
 
 def test_every_option_is_in_the_table() -> None:
@@ -80,4 +83,4 @@ def test_what_gives_an_option_is_its_name_or_stems_from_its_field(name: str) -> 
         return
     field = option.config_field
     assert field is not None, "an option that sets no field is given by its name"
-    assert field[1] in _read_fields(), f"nothing reads {field[1]}"
+    assert _is_read(field[1]), f"nothing reads {field[1]}"

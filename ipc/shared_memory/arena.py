@@ -69,10 +69,12 @@ class Arena:
     # Called by the producer.
 
     def take_over(self, incarnation: int) -> None:
-        """Makes the calling process the producer and voids every descriptor of earlier incarnations."""
+        """Makes the calling process the producer and voids every descriptor of earlier incarnations. The first has none
+        before it: it leaves the memory as the kernel gave it, which takes no page yet."""
         self._incarnation, self._counter = incarnation, 0
-        for chunk in range(self.chunks):
-            self._words[chunk * self._stride // 8] = 0
+        if incarnation > 1:
+            for chunk in range(self.chunks):
+                self._words[chunk * self._stride // 8] = 0
         self._busy = {}
         self._free = list(range(self.chunks - 1, -1, -1))
 

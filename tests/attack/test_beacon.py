@@ -16,13 +16,14 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
 from tests.support.processes.stage_runner import run_within
-from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import app_for_every_path, listening
 
 HEAL_SECONDS = 35
 TIME = GENESIS + 12 * SLOT
 NUMBERS = itertools.count(1)
+INFINITY = b"\xc0" + bytes(47)
 """L1 blocks and blobs that no other test has."""
 
 ROUTES = frozenset({"genesis", "spec", "blobs"})
@@ -54,14 +55,15 @@ class HostileBeacon:
         return await send_body(request, body)
 
 
-def new_blobs() -> list[RecordedBlob]:
+def new_blobs() -> list[KnownBlob]:
     """Two blobs whose commitments are right; their contents are no batches. The polynomial of a blob that repeats one
-    number is that number, so that its commitment is a multiple of the generator."""
+    number is that number, so that its commitment is a multiple of the generator, and its proof
+    the point at infinity."""
     made = []
     for number in (next(NUMBERS), next(NUMBERS)):
         commitment = bytes((G1Point() * Scalar(number)).to_compressed_bytes())
         blob = number.to_bytes(32, "big") * (kzg.BLOB_SIZE // 32)
-        made.append(RecordedBlob(kzg.versioned_hash(commitment), blob, commitment))
+        made.append(KnownBlob(kzg.versioned_hash(commitment), blob, commitment, INFINITY))
     return made
 
 

@@ -21,7 +21,6 @@ NUMBERS = itertools.count()
 LIMIT, HASHED = 32 << 20, 48 << 20
 TIMEOUT = 8.0
 """Seconds: many times what four answers of HASHED bytes at once take."""
-BOMB = gzip_bomb(b"", 64 << 20, b"")
 FAST = {
     "rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5,
     "rollup_node.stages.blobs.process.da_client.MAX_HASHED": HASHED,
@@ -101,7 +100,7 @@ async def failing(request: web.Request) -> web.StreamResponse:
 
 
 async def compressed(request: web.Request) -> web.StreamResponse:
-    return web.Response(body=BOMB, headers={"Content-Encoding": "gzip"})
+    return web.Response(body=gzip_bomb(b"", 64 << 20, b""), headers={"Content-Encoding": "gzip"})
 
 
 async def wrong(request: web.Request) -> web.StreamResponse:

@@ -4,7 +4,7 @@ misshapen. The process under attack is a real one; docs/security.md has the boun
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -85,23 +85,23 @@ def answering(result: Any) -> Handler:
     return answer
 
 
-def body(data: bytes) -> Handler:
+def body(data: Callable[[], bytes]) -> Handler:
     """Answers every call with this body."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await send_body(request, data)
+        return await send_body(request, data())
 
     return answer
 
 
 ATTACKS: dict[str, Handler] = {
-    "huge list": body(lists(32 << 20)),
-    "bomb": body(gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":', 1 << 29, b"}")),
+    "huge list": body(lambda: lists(32 << 20)),
+    "bomb": body(lambda: gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":', 1 << 29, b"}")),
     "endless": endless,
     "dripping": dripping,
     "other types": answering({"result": {"hash": 5, "number": [], "parentHash": {}, "transactions": "0x"}}),
     "a long error": answering({"error": {"code": -32000, "message": "x" * (1 << 20), "data": "y" * (1 << 20)}}),
-    "no JSON": body(b"<html>" + b"\xff\x00" * (1 << 19)),
+    "no JSON": body(lambda: b"<html>" + b"\xff\x00" * (1 << 19)),
 }
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from rollup_node.stages.derivation.reasons.table import REASONS
+from rollup_node.tools.dev.folder_graph import parsed
 from rollup_node.tools.importers.conformance_page import load_cases, rule_links
 
 TESTS = Path(__file__).parents[1]
@@ -73,7 +74,7 @@ def rules_under_test() -> frozenset[str]:
     found = {rule for case in load_cases().values() for rule in expanded(", ".join(case.rules))}
     rules_of_reasons = {reason.__name__: reason.rule for reason in REASONS}
     for path in (path for folder in FOLDERS for path in (TESTS / folder).rglob("test_*.py")):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path.read_text())
         found |= {rule for text in _docstrings(tree) for cited in CITATION.findall(text) for rule in expanded(cited)}
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         found |= {rule for name, rule in rules_of_reasons.items() if name in names}

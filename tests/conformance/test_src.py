@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-import ckzg
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.beacon_api import pair_with_commitments
 from rollup_node.stages.blobs.blob_requests import PendingRequests
-from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.derivation.pipeline.block_frames import ItemFrames, blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.data_source import DataSource
@@ -130,8 +129,7 @@ class BeaconHarness:
     def __init__(self) -> None:
         self.data = [noise(100 * number, number) for number in (1, 2, 3)]
         self.blobs = [encode_blob(data) for data in self.data]
-        setup = load_setup()
-        self.commitments = [bytes(ckzg.blob_to_kzg_commitment(blob, setup)) for blob in self.blobs]
+        self.commitments = list(map(blob_to_commitment, self.blobs))
         self.refs = tuple(BlobRef(place, versioned_hash(each)) for place, each in enumerate(self.commitments))
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 

@@ -1,5 +1,7 @@
 """Which L1 transactions are the batcher's: type, recipient, signature and sender, in this order [BF1 to BF6]."""
 
+from collections.abc import Callable
+
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.frames import FramesEmpty
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
@@ -48,31 +50,31 @@ def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dr
 
 
 @table(
-    tx_legacy_ok=by_the_book(LEGACY),
-    tx_acl_ok=by_the_book(ACCESS_LIST),
-    tx_dynfee_ok=by_the_book(DYNAMIC_FEE),
-    tx_unprotected_legacy=signed(LEGACY, protected=False),
-    tx_value_tx=signed(DYNAMIC_FEE, value=10**18),
-    tx_deposit_type=encode_deposit(DepositTransaction(bytes(32), SIGNER, INBOX, 0, 0, 1, False, DATA)),
+    tx_legacy_ok=lambda: by_the_book(LEGACY),
+    tx_acl_ok=lambda: by_the_book(ACCESS_LIST),
+    tx_dynfee_ok=lambda: by_the_book(DYNAMIC_FEE),
+    tx_unprotected_legacy=lambda: signed(LEGACY, protected=False),
+    tx_value_tx=lambda: signed(DYNAMIC_FEE, value=10**18),
+    tx_deposit_type=lambda: encode_deposit(DepositTransaction(bytes(32), SIGNER, INBOX, 0, 0, 1, False, DATA)),
 )
-def used(transaction: bytes) -> None:
-    assert read(transaction) == (["A0", "Z0"], [])
+def used(transaction: Callable[[], bytes]) -> None:
+    assert read(transaction()) == (["A0", "Z0"], [])
 
 
 @table(
-    tx_setcode=signed(SET_CODE),
-    tx_type5=signed(5),
-    tx_create=signed(DYNAMIC_FEE, to=None, data=naming(INBOX)),
-    tx_other_inbox=signed(DYNAMIC_FEE, to=b"\xfe" * 20, data=naming(INBOX)),
-    tx_wrong_chainid_155=signed(LEGACY, chain_id=L1_CHAIN_ID + 1),
-    tx_wrong_chainid_typed=signed(DYNAMIC_FEE, chain_id=L1_CHAIN_ID + 1),
-    tx_high_s=signed(DYNAMIC_FEE, change=high_s),
-    tx_zero_r=signed(DYNAMIC_FEE, change=zero_r),
+    tx_setcode=lambda: signed(SET_CODE),
+    tx_type5=lambda: signed(5),
+    tx_create=lambda: signed(DYNAMIC_FEE, to=None, data=naming(INBOX)),
+    tx_other_inbox=lambda: signed(DYNAMIC_FEE, to=b"\xfe" * 20, data=naming(INBOX)),
+    tx_wrong_chainid_155=lambda: signed(LEGACY, chain_id=L1_CHAIN_ID + 1),
+    tx_wrong_chainid_typed=lambda: signed(DYNAMIC_FEE, chain_id=L1_CHAIN_ID + 1),
+    tx_high_s=lambda: signed(DYNAMIC_FEE, change=high_s),
+    tx_zero_r=lambda: signed(DYNAMIC_FEE, change=zero_r),
 )
-def ignored(transaction: bytes) -> None:
+def ignored(transaction: Callable[[], bytes]) -> None:
     """No drop is recorded: the l1 process filters these out."""
-    assert read(transaction) == (["Z0"], [])
-    assert inbox_transactions([transaction], INBOX, L1_CHAIN_ID) == ()
+    assert read(transaction()) == (["Z0"], [])
+    assert inbox_transactions([transaction()], INBOX, L1_CHAIN_ID) == ()
 
 
 @case("tx_other_sender")

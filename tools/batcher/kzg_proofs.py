@@ -44,12 +44,18 @@ def verify_proof(blob: bytes, commitment: bytes, proof: bytes) -> bool:
     elements = list(_elements(blob))
     if any(element >= FIELD_MODULUS for _, element in elements):
         return False
+    point = _challenge(blob, commitment)
     try:
-        committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
+        return verify_value(commitment, point, _value_at(elements, point), proof)
     except (ValueError, TypeError):
         return False
-    point = _challenge(blob, commitment)
-    remainder = committed - G1Point() * _scalar(_value_at(elements, point))
+
+
+def verify_value(commitment: bytes, point: int, value: int, proof: bytes) -> bool:
+    """Whether the proof shows that the committed polynomial has this value at the point (3 ms). Raises ValueError or
+    TypeError where the commitment or the proof is no point of the group."""
+    committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
+    remainder = committed - G1Point() * _scalar(value)
     divisor = _tau() - G2Point() * _scalar(point)
     return bool(GT.multi_pairing([remainder, quotient], [-G2Point(), divisor]) == GT.one())
 

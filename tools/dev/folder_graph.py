@@ -10,6 +10,7 @@ It fails when folders import each other in a cycle, and lists the imports that f
 import argparse
 import ast
 import functools
+import gc
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ NAMESPACE = "rollup_node"
 TOP_LEVEL = ("ipc", "stages", "node", "tools")
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 120
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""The fields of a node that have statements, or nodes with statements."""
 
 Graph = Mapping[str, frozenset[str]]
 """The nodes that each node imports."""
@@ -34,21 +37,36 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
     return found
 
 
+def parsed(source: str) -> ast.Module:
+    """The syntax tree of a file. Collections of garbage, which would go through its nodes, wait until it is there."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def imported_names(tree: ast.AST) -> set[str]:
     """The dotted names that a tree imports anywhere, also in functions; `from a import b` gives `a` and `a.b`."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    ahead = [tree]
+    while ahead:
+        node = ahead.pop()
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        for block in _BLOCKS:
+            ahead += getattr(node, block, ())
     return names
 
 
 @functools.cache
-def _imported_by(source: str) -> frozenset[str]:
-    """The names that a file imports; several graphs in one program parse it once."""
-    return frozenset(imported_names(ast.parse(source)))
+def names_imported_by(source: str) -> frozenset[str]:
+    """The dotted names that a file imports anywhere; several graphs in one program parse it once."""
+    return frozenset(imported_names(parsed(source)))
 
 
 def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
@@ -57,7 +75,7 @@ def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
     for name, path in known.items():
         inner = {
             imported.removeprefix(f"{NAMESPACE}.")
-            for imported in _imported_by(path.read_text())
+            for imported in names_imported_by(path.read_text())
             if imported.startswith(f"{NAMESPACE}.")
         }
         # `from package import name` also gives the package, which has no code of its own.

@@ -52,7 +52,8 @@ class Runner:
         pool = [*corpus, *(target.seed(chance) for _ in range(GENERATED))]
         first, began = len(pool), time.monotonic()
         previous = signal.signal(signal.SIGVTALRM, _too_slow)
-        # A collection of all objects of the program would count as the time of an input.
+        # A collection of all objects of the program would count as the time of an input. They stay frozen: others may
+        # have frozen some before.
         gc.freeze()
         try:
             while inputs is None or self.figures.inputs < inputs:
@@ -65,7 +66,6 @@ class Runner:
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, previous)
-            gc.unfreeze()
         self.figures.seconds += time.monotonic() - began
         self.figures.peak_mb = self._peak // 1024
         return self.figures

@@ -4,11 +4,12 @@ A lookup of data that was not recorded raises NotRecorded: the data exists on L1
 """
 
 import gzip
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -62,6 +63,10 @@ class RecordedBlock:
 
     def receipts_json(self) -> list[dict[str, Any]]:
         """The response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
+        return self._receipts
+
+    @cached_property
+    def _receipts(self) -> list[dict[str, Any]]:
         if self.receipts is None:
             raise NotRecorded(f"the receipts of L1 block {self.number} were not recorded")
         receipts: list[dict[str, Any]] = []
@@ -96,9 +101,9 @@ class Recording:
     @classmethod
     def load(cls, folder: Path) -> "Recording":
         """Reads `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder."""
-        with gzip.open(folder / BLOCKS_FILE, "rt") as lines:
-            blocks = [_block(json.loads(line)) for line in lines]
-        expected = json.loads((folder / "expected.json").read_text())
+        lines = gzip.decompress((folder / BLOCKS_FILE).read_bytes()).splitlines()
+        blocks = [_block(orjson.loads(line)) for line in lines]
+        expected = orjson.loads((folder / "expected.json").read_bytes())
         blobs = {
             bytes.fromhex(name): (
                 (folder / f"blob_{name}.bin").read_bytes(),

@@ -46,69 +46,45 @@ class Lane(Enum):
     PEER_PAYLOADS = "peer payloads"
     EL_SYNC_PROGRESS = "EL sync progress"
 
+    # Enum's is written in Python, and every step of the core looks up all lanes.
+    __hash__ = object.__hash__
+
 
 class Work(Enum):
     """What a call is made for."""
 
-    EL_SYNC = "EL sync"
+    EL_SYNC = "EL sync", Lane.HEADS, "EL sync"
     FORKCHOICE = "forkchoice"
-    FOLLOW_HEAD = "follow head"
+    FOLLOW_HEAD = "follow head", Lane.HEADS, "follow source"
     ATTRIBUTES = "attributes"
-    UNSAFE_BLOCK = "unsafe block"
-    SEQUENCER = "sequencer"
-    BUILD_API = "build API"
-    REPLACEMENT = "replacement"
-    COMMIT = "commit"
-    LEADER = "leader"
-    START = "start"
-    FINALITY = "finality"
-    FOLLOW = "follow source"
-    FOLLOW_TARGET = "follow target"
-    OVERLAP_BLOCKS = "overlap blocks"
-    OUTPUT = "output"
-    SAFE_HEAD = "safe head"
-    SAFE_HEAD_WRITE = "safe head write"
-    PEER_PAYLOAD = "peer payload"
-    EL_SYNC_PROGRESS = "EL sync progress"
+    UNSAFE_BLOCK = "unsafe block", Lane.HEADS, "unsafe blocks"
+    SEQUENCER = "sequencer", Lane.HEADS, "sequence"
+    BUILD_API = "build API", Lane.HEADS, "build API"
+    REPLACEMENT = "replacement", Lane.HEADS, "replacement"
+    COMMIT = "commit", Lane.COMMIT
+    LEADER = "leader", Lane.LEADER
+    START = "start", Lane.START
+    FINALITY = "finality", Lane.FINALITY, "finalize"
+    FOLLOW = "follow source", Lane.FOLLOW, "follow source"
+    FOLLOW_TARGET = "follow target", Lane.FOLLOW_TARGET, "follow target"
+    OVERLAP_BLOCKS = "overlap blocks", Lane.OVERLAP_BLOCKS
+    OUTPUT = "output", Lane.OUTPUTS
+    SAFE_HEAD = "safe head", Lane.SAFE_HEADS
+    SAFE_HEAD_WRITE = "safe head write", Lane.SAFE_HEAD_WRITES, "safe head database"
+    PEER_PAYLOAD = "peer payload", Lane.PEER_PAYLOADS
+    EL_SYNC_PROGRESS = "EL sync progress", Lane.EL_SYNC_PROGRESS, "EL sync progress"
 
-    @property
-    def lane(self) -> Lane:
-        """Where its calls are made."""
-        return _LANES.get(self, Lane.HEADS)
+    lane: Lane
+    """Where its calls are made."""
+    task: str
+    """The name under which its failures are reported and counted."""
 
-    @property
-    def task(self) -> str:
-        """The name under which its failures are reported and counted."""
-        return _TASKS.get(self, "drive")
+    def __new__(cls, text: str, lane: Lane = Lane.HEADS, task: str = "drive") -> "Work":
+        work = object.__new__(cls)
+        work._value_, work.lane, work.task = text, lane, task
+        return work
 
-
-_LANES = {
-    Work.COMMIT: Lane.COMMIT,
-    Work.LEADER: Lane.LEADER,
-    Work.START: Lane.START,
-    Work.FINALITY: Lane.FINALITY,
-    Work.FOLLOW: Lane.FOLLOW,
-    Work.FOLLOW_TARGET: Lane.FOLLOW_TARGET,
-    Work.OVERLAP_BLOCKS: Lane.OVERLAP_BLOCKS,
-    Work.OUTPUT: Lane.OUTPUTS,
-    Work.SAFE_HEAD: Lane.SAFE_HEADS,
-    Work.SAFE_HEAD_WRITE: Lane.SAFE_HEAD_WRITES,
-    Work.PEER_PAYLOAD: Lane.PEER_PAYLOADS,
-    Work.EL_SYNC_PROGRESS: Lane.EL_SYNC_PROGRESS,
-}
-_TASKS = {
-    Work.UNSAFE_BLOCK: "unsafe blocks",
-    Work.SEQUENCER: "sequence",
-    Work.BUILD_API: "build API",
-    Work.REPLACEMENT: "replacement",
-    Work.FINALITY: "finalize",
-    Work.FOLLOW: "follow source",
-    Work.FOLLOW_TARGET: "follow target",
-    Work.FOLLOW_HEAD: "follow source",
-    Work.SAFE_HEAD_WRITE: "safe head database",
-    Work.EL_SYNC: "EL sync",
-    Work.EL_SYNC_PROGRESS: "EL sync progress",
-}
+    __hash__ = object.__hash__
 
 
 Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest | L1AtSafeHeadRequest

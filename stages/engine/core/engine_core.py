@@ -230,8 +230,17 @@ class EngineCore:
         self._state.interop.repeat_due(now.monotonic)
         calls = []
         for work, due in self._rows:
-            if work.lane not in self._open and (found := self._evaluate(work, due, now)) is not None:
-                calls.append(self._make(*found, now))
+            if work.lane in self._open:
+                continue
+            try:
+                found = due(now)
+            except TemporaryError as error:
+                self._fail(work, None, error, now)
+            except ResetError as error:
+                self._state.fail_by_reset(work, error, now)
+            else:
+                if found is not None:
+                    calls.append(self._make(*found, now))
         return calls
 
     def take_actions(self) -> list[act.Action]:
@@ -243,15 +252,6 @@ class EngineCore:
         """The monotonic time at which `next_calls` is needed at the latest, if nothing comes in before."""
         times = (at for at in self._timers(now) if at is not None and at > now.monotonic)
         return min(times, default=now.monotonic + IDLE_SECONDS)
-
-    def _evaluate(self, work: Work, due: Callable[[Instant], Due], now: Instant) -> Due:
-        try:
-            return due(now)
-        except TemporaryError as error:
-            self._fail(work, None, error, now)
-        except ResetError as error:
-            self._state.fail_by_reset(work, error, now)
-        return None
 
     def _make(self, work: Work, call: CoreCall, now: Instant) -> PendingCall:
         self._calls += 1

@@ -7,7 +7,7 @@
 The conftest of this folder collects one test for each, whose pytest id is the case's. A function with `@case` takes
 fixtures as usual; the parameters of one with `@table` are the row's values."""
 
-import importlib.util
+import importlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -44,10 +44,7 @@ def ids_under_test() -> tuple[tuple[str, Path], ...]:
     """The case id and the file of every test; a case with two tests is listed twice."""
     found = []
     for path in sorted(FOLDER.glob("test_*.py")):
-        spec = importlib.util.spec_from_file_location(f"conformance_{path.stem}", path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = importlib.import_module(f"tests.conformance.{path.stem}")
         for value in vars(module).values():
             found += [(key, path) for key in cases_of(value)]
     return tuple(found)

@@ -4,17 +4,17 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import ckzg
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.blobs.process import stage as blobs_process
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
@@ -24,6 +24,7 @@ from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.sidecars import Blob
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
@@ -184,8 +185,7 @@ class FaultyBeacon:
         return app
 
 
+@cache
 def _sidecar(content: bytes) -> tuple[Hash, Blob]:
-    setup = load_setup()
-    commitment = bytes(ckzg.blob_to_kzg_commitment(content, setup))
-    proof = bytes(ckzg.compute_blob_kzg_proof(content, commitment, setup))
-    return versioned_hash(commitment), Blob(content, commitment, proof)
+    commitment = blob_to_commitment(content)
+    return versioned_hash(commitment), Blob(content, commitment, compute_proof(content, commitment))

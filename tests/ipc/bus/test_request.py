@@ -172,7 +172,7 @@ def test_a_void_descriptor_is_a_lost_message(buses: dict[str, Bus]) -> None:
         bus = buses["server"]
         client = buses["client"].connect(ECHO, lambda message: None)
         client.send(EchoRequest(1, bytes(200_000)))
-        bus.transport.arenas[CLIENT.slot].take_over(1)
+        bus.transport.arenas[CLIENT.slot].take_over(2)
         client.send(EchoRequest(2))
         bus.serve(ECHO, lambda sender, message: requests.append(message))
         await until(lambda: requests)

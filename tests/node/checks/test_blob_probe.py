@@ -15,11 +15,11 @@ from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef
-from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.http_listener import json_rpc_app, listening
 
 TIME = GENESIS + SLOT * 12
-BLOB = RecordedBlob(b"\x01" + bytes(31), bytes(131072), bytes(48))
+BLOB = KnownBlob(b"\x01" + bytes(31), bytes(131072), bytes(48))
 BLOCK = BlobBlock(9, TIME, BlobRef(0, BLOB.hash))
 
 

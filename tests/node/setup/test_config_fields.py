@@ -1,5 +1,6 @@
 """The path from an option to the field that it sets."""
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rollup_node.node.setup.plan import node_settings
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.io.log import Level
-from tests.node.setup.planning import prepare
+from tests.node.setup.planning import JWT, prepare
 from tests.support.engine.remote_signers import TlsSetUp
 
 ROLLUP = find_network("op-sepolia").config
@@ -125,6 +126,7 @@ SAMPLES = {
     "p2p.advertise.tcp": "7777",
     "p2p.advertise.udp": "7777",
     "altda.da-server": "http://sample:7",
+    "safedb.path": "safe-heads",
     "signer.address": "77" * 20,
     "signer.header": "x=7",
     "signer.tls.ca": "other/ca.crt",
@@ -157,13 +159,29 @@ def write_tls_files(directory: Path) -> None:
     shutil.copytree(directory / "tls", directory / "other")
 
 
+@pytest.fixture(scope="module")
+def node_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a node with a remote signer, for all options."""
+    directory = tmp_path_factory.mktemp("node")
+    (directory / "node_jwt.txt").write_text(JWT.hex())
+    write_tls_files(directory)
+    return directory
+
+
+@functools.cache
+def configurations_without(*needed: str) -> dict[type, object]:
+    """Those without the option that is tested."""
+    return configurations(*needed)
+
+
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.field is not None])
-def test_every_option_that_sets_a_field_changes_it(name: str, working_directory: Path) -> None:
+def test_every_option_that_sets_a_field_changes_it(
+    name: str, node_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever else the table says: from the flag to the configuration that the process gets."""
+    monkeypatch.chdir(node_directory)
     option = OPTIONS[name]
     assert option.config_field is not None
-    if name.startswith("signer."):
-        write_tls_files(working_directory)
     config, field = option.config_field
     sample = SAMPLES.get(option.name) or SAMPLES.get(option.value_type.label) or ""
     if option.value_type.allowed:
@@ -171,6 +189,6 @@ def test_every_option_that_sets_a_field_changes_it(name: str, working_directory:
     elif option.default == "true":
         sample = "false"
     needed = NEEDED.get(option.name) or NEEDED.get(option.name.split(".")[0]) or ()
-    before = getattr(configurations(*needed)[config], field)
+    before = getattr(configurations_without(*needed)[config], field)
     after = getattr(configurations(*needed, f"--{option.name}={sample}")[config], field)
     assert after != before

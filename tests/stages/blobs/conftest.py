@@ -1,4 +1,4 @@
-"""Recorded blobs with their commitments and proofs."""
+"""Blobs with their commitments and proofs."""
 
 import json
 from pathlib import Path
@@ -6,33 +6,31 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.blobs import kzg
-from tests.support.servers.fake_beacon import RecordedBlob
+from tests.support.servers import small_blobs as values
+from tests.support.servers.fake_beacon import KnownBlob
 
 
 @pytest.fixture(scope="session")
-def recorded_blobs(shared_data: Path, kzg_setup: None) -> tuple[RecordedBlob, ...]:
-    """The six blobs of the recorded L1 blocks."""
+def recorded_blobs(shared_data: Path) -> tuple[KnownBlob, ...]:
+    """The six blobs of the recorded L1 blocks, without proofs."""
     folder = shared_data / "op_sepolia_replay"
     listed = json.loads((folder / "expected.json").read_text())["blobs"]
     return tuple(
-        RecordedBlob(
-            bytes.fromhex(name), (folder / f"blob_{name}.bin").read_bytes(), bytes.fromhex(entry["commitment"])
-        )
+        KnownBlob(bytes.fromhex(name), (folder / f"blob_{name}.bin").read_bytes(), bytes.fromhex(entry["commitment"]))
         for name, entry in sorted(listed.items())
     )
+
+
+@pytest.fixture(scope="session")
+def small_blobs() -> tuple[KnownBlob, ...]:
+    """Six blobs with few elements."""
+    return values.small_blobs()
 
 
 @pytest.fixture(scope="session")
 def sidecars_json(shared_data: Path) -> bytes:
     """A Beacon API's response with five sidecars whose proofs hold."""
     return (shared_data / "blobs" / "goerli_sidecars_7422094.json").read_bytes()
-
-
-@pytest.fixture(scope="session")
-def kzg_setup() -> None:
-    """Loads the KZG trusted setup before the first test that needs it: within one it would stop a FakeBeacon, which
-    makes proofs, for longer than its clients wait."""
-    kzg.load_setup()
 
 
 @pytest.fixture(params=(False, True), ids=("py_arkworks", "ckzg"))

@@ -19,11 +19,12 @@ from rollup_node.stages.blobs.beacon_api import (
     parse_ssz_blobs,
     parse_ssz_sidecars,
 )
-from rollup_node.stages.blobs.kzg import BLOB_SIZE, verify_proofs, versioned_hash
+from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
 from rollup_node.stages.protocol.types import BlobRef
-from tests.support.servers.fake_beacon import RecordedBlob
+from rollup_node.tools.batcher.kzg_proofs import verify_proof
+from tests.support.servers.fake_beacon import KnownBlob
 
-RecordedBlobs = tuple[RecordedBlob, ...]
+KnownBlobs = tuple[KnownBlob, ...]
 
 
 def body(data: Any) -> bytes:
@@ -51,15 +52,15 @@ def test_recorded_sidecars(sidecars_json: bytes) -> None:
     hashes = [versioned_hash(bytes.fromhex(each["kzg_commitment"][2:])) for each in listed]
     found = parse_sidecars(sidecars_json, hashes)
     assert len(found) == len(listed) == 5
-    assert verify_proofs([c.blob for c in found], [c.commitment or b"" for c in found], [c.proof or b"" for c in found])
+    assert all(verify_proof(each.blob, each.commitment or b"", each.proof or b"") for each in found)
     assert parse_sidecars(sidecars_json, hashes[3:4]) == found[3:4]
     assert parse_sidecars(sidecars_json, ()) == ()
 
 
-def test_blobs_and_sidecars_in_ssz(sidecars_json: bytes, recorded_blobs: RecordedBlobs) -> None:
+def test_blobs_and_sidecars_in_ssz(sidecars_json: bytes, small_blobs: KnownBlobs) -> None:
     """[BCN18] A sidecar has its fields in the order of the specs: index, blob, commitment, proof, header and its
     inclusion proof."""
-    blobs = [recorded.blob for recorded in recorded_blobs[:2]]
+    blobs = [known.blob for known in small_blobs[:2]]
     assert parse_ssz_blobs(b"".join(blobs)) == tuple(blobs)
     assert parse_ssz_blobs(b"") == ()
     listed = orjson.loads(sidecars_json)["data"]
@@ -78,18 +79,18 @@ def test_malformed_ssz(size: int) -> None:
         parse_ssz_sidecars(bytes(size), ())
 
 
-def test_blobs_with_and_without_an_envelope(recorded_blobs: RecordedBlobs) -> None:
-    texts = ["0x" + recorded.blob.hex() for recorded in recorded_blobs[:2]]
-    expected = tuple(recorded.blob for recorded in recorded_blobs[:2])
+def test_blobs_with_and_without_an_envelope(small_blobs: KnownBlobs) -> None:
+    texts = ["0x" + known.blob.hex() for known in small_blobs[:2]]
+    expected = tuple(known.blob for known in small_blobs[:2])
     assert parse_blobs(body(texts)) == expected
     assert parse_blobs(orjson.dumps(texts)) == expected
     assert parse_blobs(body([])) == ()
 
 
-def test_commitments_of_a_beacon_block(recorded_blobs: RecordedBlobs) -> None:
-    texts = ["0x" + recorded.commitment.hex() for recorded in recorded_blobs]
+def test_commitments_of_a_beacon_block(small_blobs: KnownBlobs) -> None:
+    texts = ["0x" + known.commitment.hex() for known in small_blobs]
     block = {"message": {"body": {"blob_kzg_commitments": texts}}, "signature": "0x"}
-    assert parse_block_commitments(body(block)) == tuple(recorded.commitment for recorded in recorded_blobs)
+    assert parse_block_commitments(body(block)) == tuple(known.commitment for known in small_blobs)
 
 
 @pytest.mark.parametrize("read", [parse_blobs, parse_block_commitments, parse_genesis_time])
@@ -106,32 +107,32 @@ def test_too_many_blobs() -> None:
         parse_blobs(body(["0x"] * 129))
 
 
-def refs(recorded_blobs: RecordedBlobs, indices: list[int]) -> list[BlobRef]:
-    return [BlobRef(index, recorded_blobs[index].hash) for index in indices]
+def refs(small_blobs: KnownBlobs, indices: list[int]) -> list[BlobRef]:
+    return [BlobRef(index, small_blobs[index].hash) for index in indices]
 
 
-def test_blobs_are_paired_with_the_commitments_of_their_block(recorded_blobs: RecordedBlobs) -> None:
-    commitments = [recorded.commitment for recorded in recorded_blobs]
+def test_blobs_are_paired_with_the_commitments_of_their_block(small_blobs: KnownBlobs) -> None:
+    commitments = [known.commitment for known in small_blobs]
     for asked, offered in (([4, 1], [1, 4]), ([2], [0, 1, 2, 3, 4, 5])):
-        given_blobs = [recorded_blobs[index].blob for index in offered]
-        paired = pair_with_commitments(given_blobs, refs(recorded_blobs, asked), commitments)
-        assert [each.commitment for each in paired] == [recorded_blobs[index].commitment for index in offered]
+        given_blobs = [small_blobs[index].blob for index in offered]
+        paired = pair_with_commitments(given_blobs, refs(small_blobs, asked), commitments)
+        assert [each.commitment for each in paired] == [small_blobs[index].commitment for index in offered]
         assert [each.blob for each in paired] == given_blobs
 
 
-def test_blobs_that_cannot_be_paired_have_no_commitment(recorded_blobs: RecordedBlobs) -> None:
-    offered = [recorded.blob for recorded in recorded_blobs[:3]]
-    commitments = [recorded.commitment for recorded in recorded_blobs]
+def test_blobs_that_cannot_be_paired_have_no_commitment(small_blobs: KnownBlobs) -> None:
+    offered = [known.blob for known in small_blobs[:3]]
+    commitments = [known.commitment for known in small_blobs]
     for known in (None, commitments, []):
-        paired = pair_with_commitments(offered, refs(recorded_blobs, [0, 1]), known)
+        paired = pair_with_commitments(offered, refs(small_blobs, [0, 1]), known)
         assert [each.commitment for each in paired] == [None] * 3
-    wrong_block = pair_with_commitments(offered[:2], refs(recorded_blobs, [0, 1]), commitments[4:])
+    wrong_block = pair_with_commitments(offered[:2], refs(small_blobs, [0, 1]), commitments[4:])
     assert [each.commitment for each in wrong_block] == [None] * 2
 
 
-def test_a_blob_offered_twice_counts_once(recorded_blobs: RecordedBlobs) -> None:
-    blob = recorded_blobs[0].blob
-    assert len(pair_with_commitments([blob, blob], refs(recorded_blobs, [0]), None)) == 1
+def test_a_blob_offered_twice_counts_once(small_blobs: KnownBlobs) -> None:
+    blob = small_blobs[0].blob
+    assert len(pair_with_commitments([blob, blob], refs(small_blobs, [0]), None)) == 1
 
 
 @given(st.binary(max_size=300))

@@ -1,16 +1,17 @@
 """Recorded blobs have their versioned hashes by every way to verify them, and changed ones by none [BCN13]."""
 
-import subprocess
-import sys
+from collections import Counter
+from functools import cache
 
+import ckzg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.blobs import kzg
-from tests.support.servers.fake_beacon import RecordedBlob, proof_of
+from tests.support.servers.fake_beacon import KnownBlob
 
-RecordedBlobs = tuple[RecordedBlob, ...]
+KnownBlobs = tuple[KnownBlob, ...]
 
 
 def changed(blob: bytes, at: int, bit: int = 1) -> bytes:
@@ -20,17 +21,17 @@ def changed(blob: bytes, at: int, bit: int = 1) -> bytes:
 
 
 @pytest.mark.usefixtures("library")
-def test_commitments_and_hashes_of_recorded_blobs(recorded_blobs: RecordedBlobs) -> None:
-    for recorded in recorded_blobs:
+def test_commitments_and_hashes_of_recorded_blobs(recorded_blobs: KnownBlobs) -> None:
+    for recorded in recorded_blobs[2:4]:
         assert kzg.blob_to_commitment(recorded.blob) == recorded.commitment
         assert kzg.versioned_hash(recorded.commitment) == recorded.hash
 
 
 @pytest.mark.usefixtures("library")
-def test_many_commitments_at_once(recorded_blobs: RecordedBlobs) -> None:
-    blobs = [recorded.blob for recorded in recorded_blobs]
-    commitments = [recorded.commitment for recorded in recorded_blobs]
-    assert kzg.verify_commitments(blobs, commitments)
+def test_many_commitments_at_once(recorded_blobs: KnownBlobs, small_blobs: KnownBlobs) -> None:
+    for known in (recorded_blobs, small_blobs):
+        blobs, commitments = ([each[part] for each in known] for part in (1, 2))
+        assert kzg.verify_commitments(blobs, commitments)
     assert kzg.verify_commitments(blobs[:1], commitments[:1])
     for place in (0, 5):
         altered = [changed(blob, 77) if n == place else blob for n, blob in enumerate(blobs)]
@@ -42,8 +43,8 @@ def test_many_commitments_at_once(recorded_blobs: RecordedBlobs) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_errors_that_cancel_out_without_factors_are_found(recorded_blobs: RecordedBlobs) -> None:
-    first, second = recorded_blobs[0], recorded_blobs[1]
+def test_errors_that_cancel_out_without_factors_are_found(small_blobs: KnownBlobs) -> None:
+    first, second = small_blobs[0], small_blobs[1]
     assert first.blob[63] not in (0, 255)
     assert second.blob[63] not in (0, 255)
     up = first.blob[:63] + bytes([first.blob[63] + 1]) + first.blob[64:]
@@ -68,23 +69,27 @@ def test_both_libraries_compute_the_same_commitment(content: bytes, at: int) -> 
     assert len(found) == 1
 
 
-def test_the_setup_is_loaded_once_that_takes_less_than_doing_without() -> None:
-    code = (
-        "from rollup_node.stages.blobs import kzg\n"
-        "kzg._ELEMENTS_BEFORE_SETUP = 2 * kzg.ELEMENTS\n"
-        "full = kzg.ELEMENTS * (bytes(31) + b'\\1')\n"
-        "for blob, loaded in ((full, False), (bytes(kzg.BLOB_SIZE), False), (full, False), (full, True)):\n"
-        "    kzg.blob_to_commitment(blob)\n"
-        "    assert bool(kzg.load_setup.cache_info().currsize) == loaded\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+def test_the_setup_is_loaded_once_that_takes_less_than_doing_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = kzg.ELEMENTS // 4
+    used = Counter[str]()
+    monkeypatch.setattr(kzg, "_computed", Counter())
+    monkeypatch.setattr(kzg, "_ELEMENTS_BEFORE_SETUP", 2 * size)
+    monkeypatch.setattr(kzg, "load_setup", cache(lambda: used.update(["setup"])))
+    monkeypatch.setattr(ckzg, "blob_to_kzg_commitment", lambda blob, setup: used.update(["blob"]) or bytes(48))
+    quarter = size * (bytes(31) + b"\1") + bytes(kzg.BLOB_SIZE - 32 * size)
+    for blob in (quarter, bytes(kzg.BLOB_SIZE), quarter):
+        kzg.blob_to_commitment(blob)
+        assert not used
+    for count in (1, 2):
+        kzg.blob_to_commitment(quarter)
+        assert used == {"setup": 1, "blob": count}
 
 
-def test_proofs(recorded_blobs: RecordedBlobs) -> None:
-    blobs = [recorded.blob for recorded in recorded_blobs[:2]]
-    commitments = [recorded.commitment for recorded in recorded_blobs[:2]]
-    proofs = [proof_of(recorded) for recorded in recorded_blobs[:2]]
+def test_proofs(small_blobs: KnownBlobs) -> None:
+    blobs, commitments, proofs = ([known[part] for known in small_blobs] for part in (1, 2, 3))
     assert kzg.verify_proofs(blobs, commitments, proofs)
+    assert list(map(kzg.blob_to_commitment, blobs)) == commitments
+    blobs, commitments, proofs = blobs[:2], commitments[:2], proofs[:2]
     assert kzg.verify_proofs([], [], [])
     assert not kzg.verify_proofs(blobs, commitments, proofs[::-1])
     assert not kzg.verify_proofs([blobs[0], changed(blobs[1], 77)], commitments, proofs)
@@ -135,9 +140,9 @@ def test_combining_is_the_sum_of_factor_times_element(elements: list[dict[int, i
     assert kzg.combine_blobs(blobs, used) == b"".join(number.to_bytes(32, "big") for number in expected)
 
 
-def test_factors_depend_on_everything(recorded_blobs: RecordedBlobs) -> None:
-    blobs = [recorded.blob for recorded in recorded_blobs[:2]]
-    commitments = [recorded.commitment for recorded in recorded_blobs[:2]]
+def test_factors_depend_on_everything(small_blobs: KnownBlobs) -> None:
+    blobs = [known.blob for known in small_blobs[:2]]
+    commitments = [known.commitment for known in small_blobs[:2]]
     factors = kzg.combination_factors(blobs, commitments)
     assert factors == kzg.combination_factors(blobs, commitments)
     assert len({*factors, *kzg.combination_factors([changed(blobs[0], 9), blobs[1]], commitments)}) == 4

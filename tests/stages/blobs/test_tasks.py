@@ -10,9 +10,9 @@ from rollup_node.stages.blobs import kzg, tasks
 from rollup_node.stages.blobs.beacon_api import OfferedBlob, parse_sidecars
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.protocol.blob_codec import decode_blob
-from tests.support.servers.fake_beacon import RecordedBlob, proof_of
+from tests.support.servers.fake_beacon import KnownBlob
 
-RecordedBlobs = tuple[RecordedBlob, ...]
+KnownBlobs = tuple[KnownBlob, ...]
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -23,9 +23,7 @@ def altered(blob: bytes) -> bytes:
     return blob[:500] + bytes([blob[500] ^ 1]) + blob[501:]
 
 
-def check(
-    wanted: Sequence[RecordedBlob], offered: Sequence[OfferedBlob], good: Sequence[RecordedBlob]
-) -> BlobsVerified:
+def check(wanted: Sequence[KnownBlob], offered: Sequence[OfferedBlob], good: Sequence[KnownBlob]) -> BlobsVerified:
     """Runs the task over the codec; exactly the contents of `good` come out."""
     down, up = Codec(tasks.Task), Codec(tasks.Result)
     task = VerifyBlobs(tuple(recorded.hash for recorded in wanted), tuple(offered))
@@ -38,64 +36,58 @@ def check(
 
 
 @pytest.fixture
-def committed(recorded_blobs: RecordedBlobs) -> list[OfferedBlob]:
-    return [OfferedBlob(recorded.blob, recorded.commitment, None) for recorded in recorded_blobs]
+def proven(small_blobs: KnownBlobs) -> list[OfferedBlob]:
+    return [OfferedBlob(known.blob, known.commitment, known.proof) for known in small_blobs]
 
 
-@pytest.fixture(scope="module")
-def proven(recorded_blobs: RecordedBlobs) -> list[OfferedBlob]:
-    return [OfferedBlob(recorded.blob, recorded.commitment, proof_of(recorded)) for recorded in recorded_blobs]
+def test_by_proofs(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
+    assert check(small_blobs, proven, small_blobs).problems == ()
 
 
-def test_by_proofs(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
-    assert check(recorded_blobs, proven, recorded_blobs).problems == ()
-
-
-def test_by_commitments_in_any_order(recorded_blobs: RecordedBlobs, committed: list[OfferedBlob]) -> None:
+def test_by_commitments_in_any_order(recorded_blobs: KnownBlobs) -> None:
+    committed = [OfferedBlob(recorded.blob, recorded.commitment, None) for recorded in recorded_blobs]
     assert check(recorded_blobs, committed[::-1], recorded_blobs).problems == ()
 
 
-def test_without_commitments(recorded_blobs: RecordedBlobs) -> None:
-    bare = [OfferedBlob(recorded.blob, None, None) for recorded in recorded_blobs[:2]]
-    assert check(recorded_blobs[:2], bare, recorded_blobs[:2]).problems == ()
+def test_without_commitments(small_blobs: KnownBlobs) -> None:
+    bare = [OfferedBlob(known.blob, None, None) for known in small_blobs[:2]]
+    assert check(small_blobs[:2], bare, small_blobs[:2]).problems == ()
 
 
-def test_blobs_paired_with_each_others_commitments_are_found(recorded_blobs: RecordedBlobs) -> None:
+def test_blobs_paired_with_each_others_commitments_are_found(small_blobs: KnownBlobs) -> None:
     crossed = [
-        OfferedBlob(recorded_blobs[1].blob, recorded_blobs[0].commitment, None),
-        OfferedBlob(recorded_blobs[0].blob, recorded_blobs[1].commitment, None),
+        OfferedBlob(small_blobs[1].blob, small_blobs[0].commitment, None),
+        OfferedBlob(small_blobs[0].blob, small_blobs[1].commitment, None),
     ]
-    assert check(recorded_blobs[:2], crossed, recorded_blobs[:2]).problems == ()
+    assert check(small_blobs[:2], crossed, small_blobs[:2]).problems == ()
 
 
-def test_a_bad_blob_is_reported_and_the_others_are_found(
-    recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]
-) -> None:
+def test_a_bad_blob_is_reported_and_the_others_are_found(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     for has_proofs in (True, False):
         offered = [OfferedBlob(each.blob, each.commitment, each.proof if has_proofs else None) for each in proven[:3]]
         offered[1] = OfferedBlob(altered(offered[1].blob), offered[1].commitment, offered[1].proof)
-        verified = check(recorded_blobs[:3], offered, [recorded_blobs[0], recorded_blobs[2]])
+        verified = check(small_blobs[:3], offered, [small_blobs[0], small_blobs[2]])
         wrong = kzg.versioned_hash(kzg.blob_to_commitment(offered[1].blob))
         assert verified.problems == (f"a blob has the hash 0x{wrong.hex()}, which was not requested",)
 
 
-def test_a_right_blob_with_a_wrong_proof_is_taken(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
+def test_a_right_blob_with_a_wrong_proof_is_taken(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     offered = [OfferedBlob(proven[0].blob, proven[0].commitment, proven[1].proof)]
-    assert check([recorded_blobs[0]], offered, [recorded_blobs[0]]).problems == ()
+    assert check([small_blobs[0]], offered, [small_blobs[0]]).problems == ()
 
 
-def test_blobs_that_were_not_requested(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
-    verified = check([recorded_blobs[0]], [proven[1]], [])
+def test_blobs_that_were_not_requested(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
+    verified = check([small_blobs[0]], [proven[1]], [])
     assert "which was not requested" in verified.problems[0]
-    assert check([recorded_blobs[0]], proven[:2], [recorded_blobs[0]]).problems == ()
+    assert check([small_blobs[0]], proven[:2], [small_blobs[0]]).problems == ()
     assert check([], [], []).problems == ()
 
 
-def test_elements_that_are_no_field_elements(recorded_blobs: RecordedBlobs) -> None:
-    for commitment in (None, recorded_blobs[0].commitment):
-        verified = check([recorded_blobs[0]], [OfferedBlob(NOT_CANONICAL, commitment, None)], [])
+def test_elements_that_are_no_field_elements(small_blobs: KnownBlobs) -> None:
+    for commitment in (None, small_blobs[0].commitment):
+        verified = check([small_blobs[0]], [OfferedBlob(NOT_CANONICAL, commitment, None)], [])
         assert verified.problems == ("a blob has an element that is no field element, or a wrong size",)
-    assert check([recorded_blobs[0]], [OfferedBlob(b"", recorded_blobs[0].commitment, b"")], []).problems
+    assert check([small_blobs[0]], [OfferedBlob(b"", small_blobs[0].commitment, b"")], []).problems
 
 
 def test_authentic_blobs_of_another_encoding_are_refused_by_rule(sidecars_json: bytes) -> None:

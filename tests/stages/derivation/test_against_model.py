@@ -321,11 +321,11 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule(step=STEPS, items=ITEMS, event=EVENTS, deposits=st.sampled_from([0, 0, 0, 2]), look=st.booleans())
     def mine(self, step: int, items: list[tuple[str, list[str]]], event: str | None, deposits: int, look: bool) -> None:
-        """An L1 block with some of the frames that wait."""
+        """An L1 block with some of the frames that wait, which is perhaps read at once."""
         found = [(who, [frame for fate in fates for frame in self._frames(fate)]) for who, fates in items]
         self.harness.mine(step, found, event, deposits)
         if look:
-            self.look()
+            self.harness.rollup.run()
 
     def _frames(self, fate: str) -> list[ModelFrame]:
         if fate == "again":
@@ -360,14 +360,14 @@ class DerivationMachine(RuleBasedStateMachine):
         self.sent += self.outbox
         self.harness.mine(step, [("batcher", [frame]) for frame in self.outbox])
         self.outbox = []
-        self.look()
+        self.harness.rollup.run()
 
     @rule(count=st.sampled_from([1, 2, 2, 3, 5, 9, 55]), step=st.sampled_from([1, 2, 12]))
     def silence(self, count: int, step: int) -> None:
         """L1 blocks without batches."""
         for _ in range(count):
             self.harness.mine(step)
-        self.look()
+        self.harness.rollup.run()
 
     @precondition(lambda self: self.sent)
     @rule(count=st.integers(1, 8))
@@ -393,7 +393,7 @@ class DerivationMachine(RuleBasedStateMachine):
             assert type(self.harness.rollup.reset_reason) is L1ParentMismatch
         self.harness.reset(min(safe, len(self.harness.rollup.l2) - 1))
         self.tip = self.harness.rollup.safe
-        self.look()
+        self.harness.rollup.run()
 
     # --- the engine ------------------------------------------------------------------------------------------------
 
@@ -402,15 +402,15 @@ class DerivationMachine(RuleBasedStateMachine):
         """The engine has lost blocks, or the node starts again."""
         self.look()
         self.harness.reset(max(0, len(self.harness.rollup.l2) - 1 - back))
-        self.look()
+        self.harness.rollup.run()
 
     @rule()
     def look(self) -> None:
-        """Derives until more data is needed, and compares with the model."""
+        """Derives until more data is needed, and compares all since the last reset with the model."""
         self.harness.check()
 
     def teardown(self) -> None:
-        if hasattr(self, "played"):
+        if hasattr(self, "harness"):
             self.harness.check()
 
 
@@ -469,4 +469,4 @@ def _encoded_batch(batch: ModelSingular | ModelSpan) -> bytes:
 
 
 TestAgainstModel = DerivationMachine.TestCase
-TestAgainstModel.settings = settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+TestAgainstModel.settings = settings(max_examples=35, stateful_step_count=30, suppress_health_check=list(HealthCheck))

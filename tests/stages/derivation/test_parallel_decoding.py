@@ -5,10 +5,12 @@ import random
 import subprocess
 import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import pytest
 
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
@@ -99,30 +101,44 @@ def _run(leftovers: Leftovers, bodies: list[bytes], scenario: Scenario) -> Decod
     return msgspec.convert(json.loads(done.stdout), Decoded)
 
 
-def _compare(leftovers: Leftovers, bodies: list[bytes]) -> Decoded:
-    """The results without workers, after all others were found equal to them."""
-    alone = _run(leftovers, bodies, Scenario(0))
-    assert len(alone.digests) == 2 * len(bodies)
-    for scenario in (Scenario(1), Scenario(3), Scenario(2, (0, 7, 20)), Scenario(1, (2,))):
-        found = _run(leftovers, bodies, scenario)
-        assert found.digests == alone.digests, scenario
-        assert found.killed == len(scenario.kills), "workers are killed at work"
-    return alone
+GENERATED = 27
+SCENARIOS = (Scenario(1, (2, 60)), Scenario(3, (0, 7, 20, 70)))
+"""The first kills are at generated channels, the last at real ones."""
 
 
-def test_generated_channels(leftovers: Leftovers) -> None:
-    alone = _compare(leftovers, _generated())
-    counts = [count for count, _ in alone.digests]
+@pytest.fixture(scope="module")
+def decoded(module_leftovers: Leftovers, request: pytest.FixtureRequest) -> dict[Scenario, Decoded]:
+    """The generated channels and the real ones, if they are there, decoded by this process and in each scenario."""
+    bodies = _generated()
+    with suppress(pytest.skip.Exception):
+        bodies += _real(request.getfixturevalue("shared_data"), request.getfixturevalue("recording"))
+    found = {each: _run(module_leftovers, bodies, each) for each in (Scenario(0), *SCENARIOS)}
+    assert all(len(each.digests) == 2 * len(bodies) for each in found.values())
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_workers_are_killed_at_work(decoded: dict[Scenario, Decoded], scenario: Scenario) -> None:
+    channels = len(decoded[scenario].digests)
+    assert decoded[scenario].killed == sum(kill < channels for kill in scenario.kills)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_generated_channels(decoded: dict[Scenario, Decoded], scenario: Scenario) -> None:
+    alone, found = (decoded[each].digests[: 2 * GENERATED] for each in (Scenario(0), scenario))
+    counts = [count for count, _ in alone]
     assert counts[-6:] == [10_500, 10_500, 0, 0, 0, 0]
-    early, late = alone.digests[0:2]
+    early, late = alone[0:2]
     assert early != late, "other rules, other results"
     assert sum(counts) > 21_100
+    assert found == alone
 
 
-def test_real_channels(leftovers: Leftovers, shared_data: Path, recording: SepoliaRecording) -> None:
-    bodies = _real(shared_data, recording)
-    alone = _compare(leftovers, bodies)
-    late = [count for count, _ in alone.digests[1::2]]
+@pytest.mark.usefixtures("shared_data")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_real_channels(decoded: dict[Scenario, Decoded], scenario: Scenario) -> None:
+    alone, found = (decoded[each].digests[2 * GENERATED :] for each in (Scenario(0), scenario))
+    late = [count for count, _ in alone[1::2]]
     assert late[:7] == [1, 1, 1, 1, 1, 1, 6]
     assert sum(late[7:]) == 26
-    assert len(bodies) == len(late)
+    assert found == alone

@@ -1,6 +1,5 @@
 """Recorded L1 blocks in the forms in which endpoints return them."""
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,16 +30,21 @@ def recording(shared_data: Path) -> Recording:
     return Recording.load(shared_data / "op_sepolia_replay")
 
 
+def _copied(value: Any) -> Any:
+    """A copy of a JSON value."""
+    return orjson.loads(orjson.dumps(value))
+
+
 @pytest.fixture
 def block_json(recording: Recording) -> Callable[[int], Any]:
     """A block by number as eth_getBlockByNumber returns it; a copy that a test may change."""
-    return lambda number: copy.deepcopy(recording.block(number).block(True))
+    return lambda number: _copied(recording.block(number).block(True))
 
 
 @pytest.fixture
 def receipts_json(recording: Recording) -> Callable[[int], Any]:
     """A block's receipts by its number as eth_getBlockReceipts returns them; a copy that a test may change."""
-    return lambda number: copy.deepcopy(recording.block(number).receipts_json())
+    return lambda number: _copied(recording.block(number).receipts_json())
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def test_a_bloom_with_only_half_of_an_event_excludes_it() -> None:
 def test_blooms_of_real_blocks_hold_what_their_receipts_hold(recording: Recording) -> None:
     for block in recording.by_number.values():
         bloom = bytes.fromhex(block.header["logsBloom"][2:])
-        for raw in (block.receipts or ())[:40]:
+        for raw in (block.receipts or ())[:10]:
             for address, topics, _ in decode_receipt(raw).logs:
                 if topics:
                     assert logs_bloom([address, topics[0]]) == bytes(

@@ -194,7 +194,7 @@ def test_endpoints_that_contradict_each_other_lead_to_a_cool_down() -> None:
     assert fetches < 60
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject) -> None:
     w = PrefetchWindow(data.draw(st.sampled_from([12, 900]), label="max blocks"), 1 << 30)
@@ -206,7 +206,7 @@ def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject)
     def visible() -> BlockRange:
         return BlockRange(wanted.first, max(wanted.first, min(wanted.last, shown.number)))
 
-    for action in data.draw(st.lists(st.sampled_from("fffffgrhx"), max_size=60), label="actions"):
+    for action in data.draw(st.lists(st.sampled_from("fffffgrhx"), max_size=40), label="actions"):
         now += 0.1
         if action == "f":
             for fetch in w.plan([visible()], 3, now):

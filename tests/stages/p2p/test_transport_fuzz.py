@@ -1,4 +1,4 @@
-"""Ten thousand damaged inputs for each parser of the transport: an answer or the parser's own error, nothing else."""
+"""Two thousand damaged inputs for each parser of the transport: an answer or the parser's own error, nothing else."""
 
 import random
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from rollup_node.stages.p2p.security.noise import FrameDecoder, NoiseHandshake, 
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
 from tests.support.p2p.fuzz import damaged
 
-ROUNDS = 10_000
+ROUNDS = 2_000
 OURS = NetworkIdentity(b"\x01" * 32)
 KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32)
 HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222").with_peer_id(OURS.peer_id)

@@ -183,9 +183,9 @@ def test_undecodable_deposits_are_critical_and_named() -> None:
     assert "\n" not in str(raised.value)
 
 
-TOPICS = st.lists(st.sampled_from([DEPOSIT_TOPIC, CONFIG_UPDATE_TOPIC, ZERO_HASH, b"\x01" * 32]), max_size=5)
+TOPICS = st.lists(st.sampled_from([DEPOSIT_TOPIC, CONFIG_UPDATE_TOPIC, ZERO_HASH, b"\x01" * 32]), max_size=4)
 LOGS = st.lists(
-    st.builds(Log, st.just(PORTAL), TOPICS.map(tuple), st.binary(max_size=130), st.integers(0, 9)), max_size=3
+    st.builds(Log, st.just(PORTAL), TOPICS.map(tuple), st.binary(max_size=130), st.integers(0, 9)), max_size=2
 )
 
 

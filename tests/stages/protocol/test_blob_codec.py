@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
@@ -101,6 +101,7 @@ def test_a_blob_of_another_size_is_refused() -> None:
     assert _rule(bytes(BLOB_SIZE - 1)) == "BL"
 
 
+@settings(max_examples=40)
 @given(st.binary(max_size=600), st.integers(0, 300))
 def test_any_data_comes_back(data: bytes, times: int) -> None:
     data = (data * times)[:MAX_DATA] or data

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from rollup_node.stages.protocol.inbox import inbox_transaction, inbox_transacti
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import BlobRef, InboxTransaction
+from tests.support.foreign.signing_library import eth_account
 
 KEY = b"\x11" * 32
 SENDER = bytes.fromhex("19e7e376e7c213b7e7e7e46cc70a5dd086daff2a")
@@ -33,7 +33,7 @@ KINDS: dict[int, dict[str, Any]] = {
 
 
 def signed(kind: int, **changes: Any) -> bytes:
-    return bytes(Account.sign_transaction(BASE | KINDS[kind] | changes, KEY).raw_transaction)
+    return bytes(eth_account().sign_transaction(BASE | KINDS[kind] | changes, KEY).raw_transaction)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,7 +44,7 @@ def test_every_type_passes(kind: int) -> None:
 
 
 def test_an_unprotected_legacy_transaction_passes() -> None:
-    raw = bytes(Account.sign_transaction(BASE | {"gasPrice": 9}, KEY).raw_transaction)
+    raw = bytes(eth_account().sign_transaction(BASE | {"gasPrice": 9}, KEY).raw_transaction)
     assert inbox_transaction(raw, INBOX, CHAIN) == InboxTransaction(0, SENDER, b"\x00frame", ())
 
 
@@ -61,13 +61,16 @@ def test_other_recipients_and_chains_are_ignored(kind: int) -> None:
     assert inbox_transaction(signed(kind), INBOX, CHAIN + 1) is None
     if kind < 3:
         creation = {name: value for name, value in (BASE | KINDS[kind]).items() if name != "to"}
-        assert inbox_transaction(bytes(Account.sign_transaction(creation, KEY).raw_transaction), INBOX, CHAIN) is None
+        assert (
+            inbox_transaction(bytes(eth_account().sign_transaction(creation, KEY).raw_transaction), INBOX, CHAIN)
+            is None
+        )
 
 
 def test_set_code_transactions_are_ignored() -> None:
-    authorization = Account.sign_authorization({"chainId": CHAIN, "address": BASE["to"], "nonce": 1}, KEY)
+    authorization = eth_account().sign_authorization({"chainId": CHAIN, "address": BASE["to"], "nonce": 1}, KEY)
     unsigned = BASE | FEES | {"type": 4, "authorizationList": [authorization]}
-    raw = bytes(Account.sign_transaction(unsigned, KEY).raw_transaction)
+    raw = bytes(eth_account().sign_transaction(unsigned, KEY).raw_transaction)
     assert inbox_transactions([raw], INBOX, CHAIN) == ()
 
 

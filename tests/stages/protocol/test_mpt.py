@@ -40,11 +40,11 @@ class SimpleTrie:
         if shared:
             rest = {path[shared:]: value for path, value in pairs.items()}
             return [self._packed(paths[0][:shared], 0), self._reference(self._build(rest))]
-        children = [
-            self._reference(self._build({path[1:]: v for path, v in pairs.items() if path[:1] == (nibble,)}))
-            for nibble in range(16)
-        ]
-        return [*children, pairs.get((), b"")]
+        below: list[dict[tuple[int, ...], bytes]] = [{} for _ in range(16)]
+        for path, value in pairs.items():
+            if path:
+                below[path[0]][path[1:]] = value
+        return [*(self._reference(self._build(each)) for each in below), pairs.get((), b"")]
 
     def _reference(self, node: Any) -> Any:
         encoded = rlp.encode(node)
@@ -72,9 +72,9 @@ def test_ordered_roots(count: int) -> None:
 
 
 def test_ordered_root_past_two_byte_indexes() -> None:
+    """The root is that of SimpleTrie, which takes a second."""
     items = [index.to_bytes(4, "big") for index in range(65_536 + 20)]
-    content = {rlp.encode_int(index): item for index, item in enumerate(items)}
-    assert mpt.ordered_root(items) == SimpleTrie(content).root
+    assert mpt.ordered_root(items).hex() == "55a973c3d07fc233800e16a142692afc47d3f2982e4fd666527b5485292dbd82"
 
 
 def test_the_empty_root() -> None:
@@ -85,14 +85,14 @@ def test_the_empty_root() -> None:
 KEYS = st.binary(min_size=2, max_size=2) | st.sampled_from([b"\x11\x11", b"\x11\x12", b"\x11\x21", b"\x12\x11"])
 
 
-@given(st.dictionaries(KEYS, st.binary(min_size=1, max_size=40), min_size=1, max_size=30), KEYS)
+@given(st.dictionaries(KEYS, st.binary(min_size=1, max_size=40), min_size=1, max_size=14), KEYS)
 def test_proofs_prove_presence_and_absence(content: dict[bytes, bytes], other: bytes) -> None:
     trie = SimpleTrie(content)
     for key in (*content, other):
         assert mpt.verify_proof(trie.root, key, trie.nodes.values()) == content.get(key)
 
 
-@given(st.dictionaries(KEYS, st.binary(min_size=33, max_size=40), min_size=2, max_size=30), st.data())
+@given(st.dictionaries(KEYS, st.binary(min_size=33, max_size=40), min_size=2, max_size=14), st.data())
 def test_a_missing_or_changed_node_never_proves_another_value(content: dict[bytes, bytes], data: Any) -> None:
     trie = SimpleTrie(content)
     key = data.draw(st.sampled_from(sorted(content)))

@@ -87,9 +87,14 @@ def test_values_are_limited_before_they_are_parsed() -> None:
         assert error.value.code == -32600 and str(MAX_VALUES) in error.value.message
 
 
+TEXTS = st.text(max_size=8)
+
+
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+        st.none() | st.booleans() | TEXTS,
+        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(TEXTS, inner, max_size=5),
+        max_leaves=12,
     )
 )
 def test_no_value_is_missed(value: Any) -> None:

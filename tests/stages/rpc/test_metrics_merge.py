@@ -90,7 +90,7 @@ def test_lines_that_are_no_samples_are_left_out() -> None:
     )
 
 
-@given(st.lists(st.tuples(st.text(max_size=20), st.floats(allow_nan=False)), max_size=5))
+@given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=3))
 def test_any_label_text_survives(labels: list[tuple[str, float]]) -> None:
     registry = CollectorRegistry()
     gauge = Gauge("g", "a gauge", ["who"], registry=registry)

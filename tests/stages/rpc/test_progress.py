@@ -229,7 +229,7 @@ def etas(lines: list[tuple[float, Line]]) -> Iterator[str]:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(SEEN, st.integers(1, 30)), max_size=20))
+@given(st.lists(st.tuples(SEEN, st.integers(1, 30)), max_size=10))
 def test_lines_are_bounded_and_no_eta_is_negative(seen: list[tuple[Snapshot, int]]) -> None:
     node = Node()
     for one, seconds in seen:

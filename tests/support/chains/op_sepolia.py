@@ -1,11 +1,12 @@
 """Recorded OP Sepolia data in the protocol's types: 27 August 2024, 58 L1 blocks, 6 blobs, 5 L2 blocks."""
 
 import gzip
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.messages.blobs import BlobContent
@@ -48,14 +49,14 @@ class SepoliaRecording:
     @cached_property
     def spans(self) -> list[dict[str, Any]]:
         """The recorded span batches: channel, first L2 block, number of blocks and more."""
-        found: list[dict[str, Any]] = json.loads((self._folder / "expected.json").read_text())["spans"]
+        found: list[dict[str, Any]] = orjson.loads((self._folder / "expected.json").read_bytes())["spans"]
         return found
 
     @cached_property
     def l1_blocks(self) -> dict[int, L1Block]:
         """The recorded L1 blocks by number."""
-        with gzip.open(self._folder / "l1_blocks.jsonl.gz", "rt") as lines:
-            blocks = [self._l1_block(json.loads(line)) for line in lines]
+        lines = gzip.decompress((self._folder / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
+        blocks = [self._l1_block(orjson.loads(line)) for line in lines]
         return {block.header.number: block for block in blocks if block is not None}
 
     def _l1_block(self, line: dict[str, Any]) -> L1Block | None:
@@ -98,7 +99,7 @@ class SepoliaRecording:
     @cached_property
     def l2_blocks(self) -> dict[int, RecordedL2]:
         """The recorded L2 blocks by number."""
-        blocks = [self._l2_block(item) for item in json.loads((self._folder / "l2_blocks.json").read_text())]
+        blocks = [self._l2_block(item) for item in orjson.loads((self._folder / "l2_blocks.json").read_bytes())]
         return {block.ref.number: block for block in blocks}
 
     def _l2_block(self, item: dict[str, Any]) -> RecordedL2:

@@ -19,7 +19,7 @@ from tests.support.chains.chain_fixture import make_rollup
 from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
 
 ROLLUP = make_rollup()
-MOST_REPORTS = 4
+MOST_REPORTS = 7
 MOST_SECONDS = 0.006
 """A writer is killed at most so long after its start, or after one of its first reports."""
 

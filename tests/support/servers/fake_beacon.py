@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import ckzg
 from aiohttp import web
 
-from rollup_node.stages.blobs import kzg
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from tests.support.servers.http_listener import app_for_every_path
@@ -15,12 +13,13 @@ from tests.support.servers.http_listener import app_for_every_path
 GENESIS, SLOT = 1000, 7
 
 
-class RecordedBlob(NamedTuple):
-    """A blob with its versioned hash and commitment."""
+class KnownBlob(NamedTuple):
+    """A blob with its versioned hash, commitment and, where it is asked for, proof."""
 
     hash: Hash
     blob: bytes
     commitment: bytes
+    proof: bytes = b""
 
 
 class FakeBeacon:
@@ -28,7 +27,7 @@ class FakeBeacon:
     seconds, `change` alters the list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route
     returns all blobs."""
 
-    def __init__(self, blobs: Sequence[RecordedBlob]) -> None:
+    def __init__(self, blobs: Sequence[KnownBlob]) -> None:
         self.blobs = list(blobs)
         self.requested: list[str] = []
         self.keys: list[str | None] = []
@@ -84,7 +83,7 @@ class FakeBeacon:
                     "index": str(index),
                     "blob": to_hex(each.blob),
                     "kzg_commitment": to_hex(each.commitment),
-                    "kzg_proof": to_hex(proof_of(each)),
+                    "kzg_proof": to_hex(each.proof),
                 }
                 for index, each in enumerate(self.blobs)
                 if not indices or str(index) in indices
@@ -93,8 +92,3 @@ class FakeBeacon:
 
     def _block(self, request: web.Request) -> Any:
         return {"message": {"body": {"blob_kzg_commitments": [to_hex(each.commitment) for each in self.blobs]}}}
-
-
-def proof_of(blob: RecordedBlob) -> bytes:
-    """The KZG proof that a blob has its commitment."""
-    return bytes(ckzg.compute_blob_kzg_proof(blob.blob, blob.commitment, kzg.load_setup()))

@@ -6,6 +6,7 @@ import struct
 import zlib
 
 from aiohttp import web
+from isal import isal_zlib
 
 _UNIT = b"[]," * 400_000
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -28,7 +29,7 @@ def gzip_bomb(before: bytes, size: int, after: bytes) -> bytes:
     end = deflate.compress(b"[]]" + after) + deflate.flush(zlib.Z_FINISH)
     checksum = zlib.crc32(before + b"[")
     for _ in range(count):
-        checksum = zlib.crc32(_UNIT, checksum)
+        checksum = isal_zlib.crc32(_UNIT, checksum)
     checksum = zlib.crc32(b"[]]" + after, checksum)
     length = len(before) + 1 + count * len(_UNIT) + 3 + len(after)
     return _GZIP_HEADER + start + repeated * count + end + struct.pack("<II", checksum, length)

@@ -1,31 +1,33 @@
 """Parameters as the node reads them."""
 
+from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
 
-pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
-
-from web3 import Web3
-from web3.providers.base import BaseProvider
-
-from rollup_node.tools.client.modules import Admin, Opp2p, Optimism
-
-
-class RecordingProvider(BaseProvider):
-    """Answers null, and keeps what was asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[str, Any]] = []
-
-    def make_request(self, method: Any, params: Any) -> Any:
-        self.asked.append((method, list(params)))
-        return {"jsonrpc": "2.0", "id": 1, "result": None}
+pytestmark = pytest.mark.skipif(
+    find_spec("web3") is None, reason="web3 is not installed: pip install 'rollup-node[client]'"
+)
 
 
 def test_bytes_numbers_addresses_and_networks() -> None:
+    from web3 import Web3
+    from web3.providers.base import BaseProvider
+
+    from rollup_node.tools.client.modules import Admin, Opp2p, Optimism
+
+    class RecordingProvider(BaseProvider):
+        """Answers null, and keeps what was asked."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: list[tuple[str, Any]] = []
+
+        def make_request(self, method: Any, params: Any) -> Any:
+            self.asked.append((method, list(params)))
+            return {"jsonrpc": "2.0", "id": 1, "result": None}
+
     provider = RecordingProvider()
     w3 = Web3(provider)
     admin, opp2p = Admin(w3), Opp2p(w3)

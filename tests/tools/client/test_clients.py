@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,9 @@ from rollup_node.stages.rpc.process.methods import METHODS
 from tests.support.rpc import harness as rpc_harness
 from tests.support.rpc.harness import L2, ROLLUP, RpcHarness, RunWithRpc
 
-pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
-
-from web3 import Web3
-from web3.exceptions import Web3RPCError
-
-from rollup_node.tools.client.clients import ASYNC_MODULES, MODULES, AsyncRollupClient, RollupClient
-from rollup_node.tools.client.modules import Optimism
-from rollup_node.tools.client.results import ResultError
-
+pytestmark = pytest.mark.skipif(
+    find_spec("web3") is None, reason="web3 is not installed: pip install 'rollup-node[client]'"
+)
 SECRET = b"\x07" * 32
 PEER = PeerInfo(
     peerID="16Uiu2HAm",
@@ -80,12 +75,18 @@ def names(modules: dict[str, Any]) -> set[str]:
 
 
 def test_every_method_of_the_namespaces_is_there() -> None:
+    from rollup_node.tools.client.clients import ASYNC_MODULES, MODULES
+
     expected = {method.name for method in METHODS if method.namespace in MODULES}
     assert names(MODULES) == names(ASYNC_MODULES) == expected
     assert {vars(module)["is_async"] for module in ASYNC_MODULES.values()} == {True}
 
 
 def test_the_optimism_namespace(with_rpc: RunWithRpc) -> None:
+    from web3.exceptions import Web3RPCError
+
+    from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
+
     async def scenario(rpc: RpcHarness) -> None:
         rpc.on_control = answer
         await rpc.until_ready()
@@ -109,6 +110,10 @@ def test_the_optimism_namespace(with_rpc: RunWithRpc) -> None:
 
 
 def test_the_admin_namespace_with_a_token(with_rpc: RunWithRpc) -> None:
+    from web3.exceptions import Web3RPCError
+
+    from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
+
     async def scenario(rpc: RpcHarness) -> None:
         rpc.on_control = answer
         await rpc.until_ready()
@@ -127,6 +132,9 @@ def test_the_admin_namespace_with_a_token(with_rpc: RunWithRpc) -> None:
 
 
 def test_the_opp2p_namespace(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
+    from rollup_node.tools.client.results import ResultError
+
     results = {"self": PEER, "peers": PEERS, "peerStats": STATS, "listBlockedSubnets": PEERS.bannedSubnets}
     asked = []
 
@@ -160,6 +168,11 @@ def test_the_opp2p_namespace(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_modules_fit_any_web3() -> None:
+    from web3 import Web3
+
+    from rollup_node.tools.client.clients import MODULES
+    from rollup_node.tools.client.modules import Optimism
+
     attached: Any = Web3(external_modules=MODULES)
     assert isinstance(attached.optimism, Optimism)
 

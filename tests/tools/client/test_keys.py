@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from eth_account import Account
 from eth_keys.backends.native.main import NativeECCBackend
 from eth_keys.datatypes import NonRecoverableSignature, PrivateKey, PublicKey, Signature
 from eth_keys.exceptions import BadSignature
@@ -67,6 +66,8 @@ def test_what_is_no_point_and_no_signature() -> None:
 
 
 def test_eth_account_signs_with_it() -> None:
+    from eth_account import Account
+
     account = Account()
     backend: Any = BACKEND
     account.set_key_backend(backend)

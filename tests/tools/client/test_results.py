@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
+pytest.importorskip("hexbytes", reason="web3 is not installed: pip install 'rollup-node[client]'")
 
 from hexbytes import HexBytes
-from web3.datastructures import AttributeDict
 
 from rollup_node.tools.client.results import BlockId, DependencySet, L2BlockRef, ResultError, SafeHead, convert
 
@@ -23,6 +22,8 @@ REF = {
 
 
 def test_a_reference_with_a_field_of_a_later_version() -> None:
+    from web3.datastructures import AttributeDict
+
     found = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
     assert found == L2BlockRef(
         hash=HexBytes(HASH),

@@ -6,12 +6,12 @@ from rollup_node.tools.fuzz.inputs import DAMAGES, Inputs, real_files
 
 
 def test_inputs_are_repeatable() -> None:
-    first, second = (Inputs(5, 1_000_000, 0, {}) for _ in range(2))
+    first, second = (Inputs(5, 200_000, 0, {}) for _ in range(2))
     assert [first.next() for _ in range(30)] == [second.next() for _ in range(30)]
 
 
 def test_all_kinds_and_damages_occur() -> None:
-    inputs = Inputs(1, 100_000, 100, {"blob": [b"recorded"] * 90})
+    inputs = Inputs(1, 20_000, 100, {"blob": [b"recorded"] * 90})
     drawn = [inputs.next() for _ in range(300)]
     assert {current.kind for current in drawn} == {"data", "frames", "channel", "batch", "raw-span", "blob"}
     assert {current.damage for current in drawn} == set(DAMAGES)

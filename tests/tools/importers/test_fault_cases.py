@@ -1,6 +1,6 @@
 """docs/faults.md: each of the 61 faults has tests that exist."""
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,8 @@ def test_its_tests_exist(name: str) -> None:
     assert CASES[name].tests
     for test in CASES[name].tests:
         file, _, function = test.partition("::")
-        names = {getattr(node, "name", "") for node in ast.parse((TESTS / file).read_text()).body}
-        assert not function or function in names, f"{test} is missing"
+        definition = re.compile(rf"^(async )?def {function}\(", re.MULTILINE)
+        assert not function or definition.search((TESTS / file).read_text()), f"{test} is missing"
 
 
 def test_scenarios_name_cases_that_exist() -> None:

@@ -10,6 +10,7 @@ import pytest
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.importers.troubleshooting import PAGE, Sign, conditions, main, page
+from tests.support.source_trees import tree_of
 
 TESTS = Path(__file__).parents[2]
 CONDITIONS = conditions()
@@ -29,7 +30,7 @@ def test_its_tests_exist(name: str) -> None:
     assert len(CONDITIONS[name].tests) >= 2
     for test in CONDITIONS[name].tests:
         file, _, function = test.partition("::")
-        names = {getattr(node, "name", "") for node in ast.parse((TESTS / file).read_text()).body}
+        names = {getattr(node, "name", "") for node in tree_of(TESTS / file).body}
         assert function.startswith("test_") and function in names, f"{test} is missing"
 
 
@@ -42,7 +43,7 @@ def source(test: str) -> str:
     file, _, function = test.partition("::")
     text = (TESTS / file).read_text()
     nodes: dict[str, ast.stmt] = {}
-    for node in ast.parse(text).body:
+    for node in tree_of(TESTS / file).body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
         nodes |= {each.id: node for each in targets if isinstance(each, ast.Name)}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

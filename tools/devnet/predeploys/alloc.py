@@ -1,5 +1,6 @@
 """The contracts in the genesis of the development chain, as entries of a genesis file's `alloc`."""
 
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -40,6 +41,7 @@ _DETERMINISTIC_DEPLOYER_CODE = bytes.fromhex(
 )
 
 
+@cache
 def bytecode(name: str) -> bytes:
     """The deployed bytecode of a contract of `Predeploys.sol`."""
     return bytes.fromhex(files(__package__).joinpath(f"{name}.hex").read_text())

@@ -12,14 +12,14 @@ from rollup_node.stages.io import log
 from rollup_node.stages.io.log import Level, Record
 from rollup_node.stages.protocol.archive_names import blob_name
 from rollup_node.stages.protocol.types import BlobRef
-from tests.stages.blobs.process.test_stage import RecordedBlobs, running_blobs
+from tests.stages.blobs.process.test_stage import KnownBlobs, running_blobs
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.fake_beacon import FakeBeacon
 
 
-def test_blobs_are_kept_with_their_evidence(tmp_path: Path, recorded_blobs: RecordedBlobs) -> None:
+def test_blobs_are_kept_with_their_evidence(tmp_path: Path, small_blobs: KnownBlobs) -> None:
     """Evidence of another blob is left out."""
-    first, second = recorded_blobs[:2]
+    first, second = small_blobs[:2]
     offered = (OfferedBlob(first.blob, first.commitment, None), OfferedBlob(second.blob, first.commitment, None))
     verified = run(VerifyBlobs((first.hash, second.hash), offered))
     found: dict[bytes, OfferedBlob] = {}
@@ -27,7 +27,7 @@ def test_blobs_are_kept_with_their_evidence(tmp_path: Path, recorded_blobs: Reco
     async def main() -> None:
         archive = BlobArchive(str(tmp_path))
         await archive.keep(offered, verified)
-        refs = [BlobRef(index, each.hash) for index, each in enumerate(recorded_blobs[:3])]
+        refs = [BlobRef(index, each.hash) for index, each in enumerate(small_blobs[:3])]
         found.update(await archive.read(refs))
 
     run_within(20, main)
@@ -35,12 +35,12 @@ def test_blobs_are_kept_with_their_evidence(tmp_path: Path, recorded_blobs: Reco
 
 
 @pytest.mark.parametrize("damage", ["other", "short"])
-def test_what_is_there_is_not_asked_for(tmp_path: Path, recorded_blobs: RecordedBlobs, damage: str) -> None:
+def test_what_is_there_is_not_asked_for(tmp_path: Path, small_blobs: KnownBlobs, damage: str) -> None:
     lines: list[Record] = []
     log.configure("blobs", Level.WARN, lines.append)
 
     async def fetch(*indices: int) -> list[str]:
-        beacon = FakeBeacon(recorded_blobs)
+        beacon = FakeBeacon(small_blobs)
         async with running_blobs([beacon], archive=str(tmp_path)) as blobs:
             await blobs.receives(list(indices))
         return beacon.requested
@@ -48,9 +48,9 @@ def test_what_is_there_is_not_asked_for(tmp_path: Path, recorded_blobs: Recorded
     async def main() -> None:
         assert "blobs" in await fetch(0, 1)
         assert await fetch(1, 0) == [] and lines == []
-        entry = tmp_path / blob_name(recorded_blobs[1].hash)
+        entry = tmp_path / blob_name(small_blobs[1].hash)
         good = entry.read_bytes()
-        entry.write_bytes(recorded_blobs[2].blob if damage == "other" else good[:-1])
+        entry.write_bytes(small_blobs[2].blob if damage == "other" else good[:-1])
         assert "blobs" in await fetch(0, 1)
         (line,) = lines
         assert line.component == blob_archive.log.component and line.fields["code"] == "ARCHIVE-DAMAGED"

@@ -24,22 +24,22 @@ from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import run_within, running_stage
-from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.http_listener import listening
 
 BLOCK = L1BlockRef(b"\x11" * 32, 50, b"\x10" * 32, GENESIS + 12 * SLOT)
-RecordedBlobs = tuple[RecordedBlob, ...]
+KnownBlobs = tuple[KnownBlob, ...]
 
 
 class BlobsClient:
     """Derivation's end of the channel, and the published health."""
 
-    def __init__(self, buses: dict[str, Bus], recorded: Sequence[RecordedBlob], meter: Meter) -> None:
+    def __init__(self, buses: dict[str, Bus], known: Sequence[KnownBlob], meter: Meter) -> None:
         self.meter = meter
         self.responses: list[BlobsResponse] = []
         self.unavailable: list[BlobsUnavailable] = []
         self.health: list[Health] = []
-        self._recorded = recorded
+        self._known = known
         self._client = buses["derivation"].connect("blobs.contents", self._on_response)
         self.endpoints: list[Endpoints] = []
         self.queue: QueueLength | None = None
@@ -60,8 +60,8 @@ class BlobsClient:
             self.queue = message
 
     def request(self, indices: list[int], urgent: bool = True) -> None:
-        """Requests recorded blobs by their indices."""
-        refs = tuple(BlobRef(index, self._recorded[index].hash) for index in indices)
+        """Requests blobs by their indices."""
+        refs = tuple(BlobRef(index, self._known[index].hash) for index in indices)
         self._client.send(BlobsRequest(BLOCK, refs, urgent))
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -71,13 +71,13 @@ class BlobsClient:
                 await asyncio.sleep(0.01)
 
     async def receives(self, indices: list[int]) -> None:
-        """Requests recorded blobs and waits until their contents arrive in the same order."""
+        """Requests blobs and waits until their contents arrive in the same order."""
         self.request(indices)
         await self.until(lambda: self.responses)
         contents = self.responses.pop().contents
-        recorded = [self._recorded[index] for index in indices]
-        assert [content.hash for content in contents] == [each.hash for each in recorded]
-        assert [content.data for content in contents] == [decode_blob(each.blob) for each in recorded]
+        known = [self._known[index] for index in indices]
+        assert [content.hash for content in contents] == [each.hash for each in known]
+        assert [content.data for content in contents] == [decode_blob(each.blob) for each in known]
 
 
 @asynccontextmanager
@@ -100,18 +100,20 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 @pytest.fixture
-def beacon(recorded_blobs: RecordedBlobs) -> FakeBeacon:
+def beacon(small_blobs: KnownBlobs) -> FakeBeacon:
     """The primary Beacon API."""
-    return FakeBeacon(recorded_blobs)
+    return FakeBeacon(small_blobs)
 
 
 @pytest.fixture
-def fallback(recorded_blobs: RecordedBlobs) -> FakeBeacon:
+def fallback(small_blobs: KnownBlobs) -> FakeBeacon:
     """A second Beacon API."""
-    return FakeBeacon(recorded_blobs)
+    return FakeBeacon(small_blobs)
 
 
-def test_blobs_come_in_the_requested_order_and_are_cached(beacon: FakeBeacon) -> None:
+def test_blobs_come_in_the_requested_order_and_are_cached(recorded_blobs: KnownBlobs) -> None:
+    beacon = FakeBeacon(recorded_blobs)
+
     async def scenario() -> None:
         async with running_blobs([beacon], header=("X-Key", "abc")) as blobs_client:
             await blobs_client.receives([4, 1, 4, 3])
@@ -330,7 +332,7 @@ def test_a_source_that_ignores_the_query_and_lacks_the_blobs(beacon: FakeBeacon)
 
     async def scenario() -> None:
         async with running_blobs([beacon]) as blobs_client:
-            blobs_client._recorded = wanted
+            blobs_client._known = wanted
             blobs_client.request([0])
             await blobs_client.until(lambda: blobs_client.unavailable)
             assert blobs_client.unavailable[0].error.startswith("BLOB-FILTER: ")
@@ -379,14 +381,14 @@ def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeac
     run(scenario)
 
 
-def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(recorded_blobs: RecordedBlobs) -> None:
+def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_blobs: KnownBlobs) -> None:
     """[O6]"""
     config = BlobsConfig(None, PLAIN_ROLLUP)
     reason = f"BLOB-NO-SOURCE: blobs of L1 block {BLOCK}: {blobs.NO_ENDPOINT}"
 
     async def scenario() -> None:
         async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
-            blobs_client = BlobsClient(buses, recorded_blobs, Meter("blobs"))
+            blobs_client = BlobsClient(buses, small_blobs, Meter("blobs"))
             blobs_client.request([0], urgent=False)
             await blobs_client.until(lambda: len(blobs_client.unavailable) == 1)
             blobs_client.request([0])

@@ -22,13 +22,24 @@ from rollup_node.stages.derivation.codec.packed import (
 )
 
 CHANCE = random.Random(5)
-MIXED = (
-    *(CHANCE.randbytes(CHANCE.randrange(200)) for _ in range(40_000)),
-    b"\x02" * (3 * CHUNK_BYTES),
-    *(CHANCE.randbytes(CHANCE.randrange(200)) for _ in range(500)),
-    CHANCE.randbytes(CHUNK_BYTES + 1),
-    b"last",
-)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> tuple[bytes, ...]:
+    """Transactions of all sizes."""
+    return (
+        *(CHANCE.randbytes(CHANCE.randrange(200)) for _ in range(40_000)),
+        b"\x02" * (3 * CHUNK_BYTES),
+        *(CHANCE.randbytes(CHANCE.randrange(200)) for _ in range(500)),
+        CHANCE.randbytes(CHUNK_BYTES + 1),
+        b"last",
+    )
+
+
+@pytest.fixture(scope="module")
+def packed_mixed(mixed: tuple[bytes, ...]) -> PackedTransactions:
+    """The same, packed."""
+    return _packed(*mixed)
 
 
 def _packed(*transactions: bytes) -> PackedTransactions:
@@ -40,17 +51,17 @@ def _packed(*transactions: bytes) -> PackedTransactions:
     return found
 
 
-def test_all_transactions_in_order() -> None:
-    found = _packed(*MIXED)
-    assert tuple(found) == MIXED
-    assert len(found) == len(MIXED)
+def test_all_transactions_in_order(mixed: tuple[bytes, ...], packed_mixed: PackedTransactions) -> None:
+    found = packed_mixed
+    assert tuple(found) == mixed
+    assert len(found) == len(mixed)
     ends = [part.first + len(part.transactions) for part in found.parts()]
     assert [part.first for part in found.parts()] == [0, *ends[:-1]]
     assert len(ends) > 6
 
 
-def test_they_travel_beside_plain_ones() -> None:
-    for transactions in ((b"a", b"bc"), _packed(*MIXED)):
+def test_they_travel_beside_plain_ones(packed_mixed: PackedTransactions) -> None:
+    for transactions in ((b"a", b"bc"), packed_mixed):
         batch = SingularBatch(b"p", 1, b"e", 2, transactions)
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(batch), type=SingularBatch) == batch
 
@@ -58,28 +69,28 @@ def test_they_travel_beside_plain_ones() -> None:
 @pytest.mark.parametrize(
     ("first", "end"), [(0, 0), (0, 3), (9_000, 30_001), (39_990, 40_002), (40_000, 40_001), (40_400, 99_999), (7, 3)]
 )
-def test_a_slice_is_the_same(first: int, end: int) -> None:
-    assert tuple(_packed(*MIXED)[first:end]) == MIXED[first:end]
+def test_a_slice_is_the_same(mixed: tuple[bytes, ...], packed_mixed: PackedTransactions, first: int, end: int) -> None:
+    assert tuple(packed_mixed[first:end]) == mixed[first:end]
 
 
 def test_a_slice_of_a_slice_is_the_same() -> None:
-    found = _packed(*(b"%d" % number for number in range(2 * MAX_PLAIN_COUNT)))
+    found = _packed(*(b"%d" % number for number in range(MAX_PLAIN_COUNT + 20)))
     part = found[5 : 5 + MAX_PLAIN_COUNT + 10]
     assert isinstance(part, PackedTransactions), "it is still large"
     assert part[1:4] == (b"6", b"7", b"8")
     assert part[-2:] == (b"%d" % (MAX_PLAIN_COUNT + 13), b"%d" % (MAX_PLAIN_COUNT + 14))
 
 
-def test_small_slices_are_plain() -> None:
-    assert isinstance(_packed(*MIXED)[:100], tuple)
+def test_small_slices_are_plain(packed_mixed: PackedTransactions) -> None:
+    assert isinstance(packed_mixed[:100], tuple)
 
 
-def test_sizes_and_bytes() -> None:
+def test_sizes_and_bytes(mixed: tuple[bytes, ...], packed_mixed: PackedTransactions) -> None:
     digest, expected = sha256(), sha256()
-    for piece in _packed(*MIXED).sizes_and_bytes():
+    for piece in packed_mixed.sizes_and_bytes():
         assert len(piece) <= CHUNK_BYTES
         digest.update(piece)
-    for transaction in MIXED:
+    for transaction in mixed:
         expected.update(len(transaction).to_bytes(8, "big") + transaction)
     assert digest.digest() == expected.digest()
 

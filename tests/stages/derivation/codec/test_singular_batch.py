@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.derivation.codec.packed import MAX_PLAIN_COUNT
 from rollup_node.stages.derivation.codec.singular_batch import SingularBatchError, decode_singular
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 from rollup_node.stages.protocol.types import BlockId
@@ -27,7 +28,7 @@ def _with_transactions(transactions: bytes) -> bytes:
 
 def test_any_number_of_transactions() -> None:
     """[SB6]"""
-    count = 1_000_000
+    count = 3 * MAX_PLAIN_COUNT
     found = decode_singular(b"\0" + _with_transactions(wrap_list(b"\x05" * count)), 1).transactions
     assert tuple(found) == (b"\x05",) * count
 

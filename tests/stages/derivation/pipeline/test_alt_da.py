@@ -3,7 +3,7 @@ that are challenged on L1."""
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
@@ -300,6 +300,7 @@ LOGS = st.lists(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.lists(ITEM, max_size=4), LOGS), max_size=6))
 def test_whatever_l1_contains_derivation_goes_on(blocks: list[tuple[list[bytes], list[ChallengeLog]]]) -> None:
     """Only an input that stays away holds it up, and here every input is there."""

@@ -273,7 +273,7 @@ def _noise() -> st.SearchStrategy[bytes]:
 _ITEMS = st.lists(st.tuples(_noise(), st.sampled_from([BATCHER, BATCHER, STRANGER]), st.booleans()), max_size=3)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_no_l1_data_halts_derivation(drawn: st.DataObject) -> None:
     later = drawn.draw(st.dictionaries(st.sampled_from(["granite", "holocene"]), st.sampled_from([12, 24]), max_size=2))

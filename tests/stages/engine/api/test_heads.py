@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.protocol.errors import CriticalError
-from tests.support.chains.chain_fixture import ChainFixture
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 
 
 def test_moves(chain: ChainFixture) -> None:
@@ -21,9 +22,15 @@ def test_moves(chain: ChainFixture) -> None:
         Heads(refs[4], refs[3], refs[3], refs[3]).with_unsafe(refs[2])
 
 
+@pytest.fixture(scope="module")
+def lasting_refs() -> list[L2BlockRef]:
+    """Blocks for the many examples of a property."""
+    return ChainFixture(make_rollup()).build(6)
+
+
 @given(moves=st.lists(st.integers(0, 6), max_size=12))
-def test_finality_only_rises_and_stays_below_the_safe_head(moves: list[int], lasting_chain: ChainFixture) -> None:
-    refs = lasting_chain.build(6)
+def test_finality_only_rises_and_stays_below_the_safe_head(moves: list[int], lasting_refs: list[L2BlockRef]) -> None:
+    refs = lasting_refs
     heads = Heads(refs[6], refs[4], refs[4], refs[0])
     for number in moves:
         moved = heads.with_finalized(refs[number])

@@ -42,7 +42,7 @@ class RecordingConductedWalk(ConductedWalk):
     records = True
 
 
-@pytest.mark.parametrize(("walk", "examples"), [(ConductedWalk, 40), (RecordingConductedWalk, 20)])
+@pytest.mark.parametrize(("walk", "examples"), [(ConductedWalk, 25), (RecordingConductedWalk, 15)])
 def test_no_order_of_events_gets_a_block_past_the_conductor(walk: type[ConductedWalk], examples: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(walk, settings=limits)

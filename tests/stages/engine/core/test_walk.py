@@ -486,7 +486,7 @@ class RecordingWalk(Walk):
     records = True
 
 
-@pytest.mark.parametrize(("walk", "examples"), [(Walk, 100), (RecordingWalk, 50)])
+@pytest.mark.parametrize(("walk", "examples"), [(Walk, 60), (RecordingWalk, 30)])
 def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on(walk: type[Walk], examples: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(walk, settings=limits)

@@ -456,5 +456,5 @@ class Life(RuleBasedStateMachine):
 def test_any_order_of_events(lasting_chain: ChainFixture) -> None:
     Life.chain = lasting_chain
     case = Life.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=25)
+    case.settings = settings(max_examples=40, stateful_step_count=25)
     case().runTest()

@@ -163,8 +163,8 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=300)
-@given(st.lists(STEP, max_size=40))
+@settings(max_examples=100)
+@given(st.lists(STEP, max_size=25))
 def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int]]) -> None:
     """The model keeps blocks in a list and applies the rules one by one."""
     queue = UnsafeQueue(5000)

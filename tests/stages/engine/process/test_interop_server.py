@@ -215,7 +215,7 @@ def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExec
 def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutionEngine, run_on: RunOn) -> None:
     """A supervisor fetches the receipts of each block."""
     refs = follow(chain, engine, 3)
-    engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 200
+    engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 40
 
     async def scene(node: EngineNode) -> None:
         server, client = node.stage._interop, node.interop
@@ -233,9 +233,8 @@ def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeExecutio
             await node.until(lambda: len(found()) == len(ids))
             return found()
 
-        for first in range(0, 200, 40):
-            responses = await ask(range(first, first + 40), "fetchReceipts", refs[2].id)
-            assert all(len(each.result) > 1_000_000 for each in responses)
+        responses = await ask(range(40), "fetchReceipts", refs[2].id)
+        assert all(len(each.result) > 1_000_000 for each in responses)
         assert (len(server.responses), server.responses.size) == (0, 0)
         for first in range(1000, 1000 + MAX_RESPONSES + 50, 50):
             await ask(range(first, first + 50), "updateFinalized", ABSENT)

@@ -242,7 +242,7 @@ def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L
     }
 
     async def scenario() -> None:
-        async with running_l1(l1_filter, [{**served, **overrides[kind]}], rpc_kind=kind) as clients:
+        async with running_l1(l1_filter, [{**served, **overrides[kind]}], rpc_kind=kind, window=1) as clients:
             await clients.until(lambda: len(clients.blocks) == 1, (6_582_933, 1))
             assert [log.index for log in clients.blocks[6_582_933].deposits] == [90]
 
@@ -257,7 +257,7 @@ def test_late_receipts_and_those_of_another_block_are_fetched_again(recording: R
         return results.pop(0) if results else served["eth_getBlockReceipts"](block_hash)
 
     async def scenario() -> None:
-        async with running_l1(l1_filter, [{**served, "eth_getBlockReceipts": receipts}]) as clients:
+        async with running_l1(l1_filter, [{**served, "eth_getBlockReceipts": receipts}], window=1) as clients:
             await clients.until(lambda: 6_582_933 in clients.blocks, (6_582_933, 1))
             assert not results
 
@@ -273,7 +273,7 @@ def test_a_block_that_fails_delays_no_other(recording: Recording, l1_filter: L1F
         return served["eth_getBlockByNumber"](number, full)
 
     async def scenario() -> None:
-        async with running_l1(l1_filter, [{**served, "eth_getBlockByNumber": by_number}]) as clients:
+        async with running_l1(l1_filter, [{**served, "eth_getBlockByNumber": by_number}], window=10) as clients:
             await clients.until(lambda: len(clients.blocks) == 9, (FIRST, 10))
             assert FIRST + 3 not in clients.blocks
             await clients.until(
@@ -303,8 +303,8 @@ def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Record
     wrong_chain: Methods = {**served, "eth_chainId": lambda: "0x1", "eth_getBlockByNumber": never_called}
 
     async def scenario() -> None:
-        async with running_l1(l1_filter, [wrong_data, wrong_chain, served]) as clients:
-            await clients.until(lambda: len(clients.blocks) == 5, (FIRST, 5))
+        async with running_l1(l1_filter, [wrong_data, wrong_chain, served], window=2) as clients:
+            await clients.until(lambda: len(clients.blocks) == 2, (FIRST, 2))
 
     run(scenario)
 

@@ -1,4 +1,4 @@
-"""Ten thousand damaged inputs for each parser: a value or the parser's own error, nothing else."""
+"""Two thousand damaged inputs for each parser: a value or the parser's own error, nothing else."""
 
 import random
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from tests.support.p2p.discv5_nodes import Discv5Simulation, endpoint, record_of, secret_of, seeded
 from tests.support.p2p.fuzz import damaged
 
-COUNT = 10_000
+COUNT = 2_000
 RECORD = record_of("fuzz")
 OWN = crypto.node_id(crypto.public_key(secret_of("fuzz")))
 GATEWAY = parse_ip("127.0.0.1")

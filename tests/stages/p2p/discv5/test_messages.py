@@ -91,7 +91,9 @@ def test_any_bytes_decode_or_raise(kind: int, body: bytes) -> None:
         return
 
 
-@given(st.integers(0, 10), st.recursive(st.binary(max_size=12), lambda inner: st.lists(inner, max_size=5)))
+@given(
+    st.integers(0, 10), st.recursive(st.binary(max_size=12), lambda inner: st.lists(inner, max_size=5), max_leaves=12)
+)
 def test_any_items_decode_or_raise(kind: int, item: rlp.Item) -> None:
     try:
         messages.decode(bytes([kind]) + rlp.encode(item))

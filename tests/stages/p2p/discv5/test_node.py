@@ -10,7 +10,15 @@ from rollup_node.stages.p2p.discv5.contact import Contact, xor_distance
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint
 from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
-from tests.support.p2p.discv5_nodes import CHAIN, Discv5Simulation, contact_of, endpoint, record_of, seeded
+from tests.support.p2p.discv5_nodes import (
+    CHAIN,
+    Discv5Simulation,
+    SimulatedNode,
+    contact_of,
+    endpoint,
+    record_of,
+    seeded,
+)
 
 ONE, TWO, THREE = (endpoint(f"127.0.0.{number}") for number in (1, 2, 3))
 
@@ -39,27 +47,33 @@ def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
     assert one.live_ids == {two.record.node_id}
 
 
-def test_twenty_nodes_find_each_other_by_one_bootnode() -> None:
+def are_found(nodes: list[SimulatedNode]) -> bool:
+    """Whether each has found all others."""
+    everyone = {node.record.node_id for node in nodes}
+    return all(everyone - {n.record.node_id} <= {found.record.node_id for found in n.found} for n in nodes)
+
+
+@pytest.fixture(scope="module")
+def twenty() -> Discv5Simulation:
+    """A bootnode, and twenty nodes that have looked for each other."""
     network = Discv5Simulation()
     boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(20, boot=[boot])
-    everyone = {node.record.node_id for node in nodes}
-    network.run(
-        40, until=lambda: all(everyone - {n.record.node_id} <= {f.record.node_id for f in n.found} for n in nodes)
-    )
-    for node in nodes:
-        assert {found.record.node_id for found in node.found} >= everyone - {node.record.node_id}
+    network.run(40, until=lambda: are_found(nodes))
+    return network
 
 
-def test_lookups_converge_on_the_closest_nodes() -> None:
-    network = Discv5Simulation()
-    boot = network.add("boot", ONE, peers_wanted=False)
-    nodes = network.add_many(30, boot=[boot])
-    network.run(9)
-    for node in nodes:
+def test_twenty_nodes_find_each_other_by_one_bootnode(twenty: Discv5Simulation) -> None:
+    _, *nodes = twenty.nodes.values()
+    assert len(nodes) == 20 and are_found(nodes)
+
+
+def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None:
+    network = twenty
+    everyone = list(network.nodes.values())
+    for node in everyone:
         node.node.peers_wanted = False
-    everyone = [boot, *nodes]
-    for number, node in enumerate(nodes[::6]):
+    for number, node in enumerate(everyone[1::4]):
         target = seeded(number)(32)
         lookup = node.node.start_lookup(target, network.now)
         assert lookup is not None

@@ -32,7 +32,7 @@ def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedCon
     return done[True], done[False]
 
 
-@given(st.booleans(), st.booleans(), st.lists(st.integers(1, 60), max_size=60))
+@given(st.booleans(), st.booleans(), st.lists(st.integers(1, 60), max_size=30))
 def test_upgrades_work_however_the_bytes_are_split(early: bool, their_early: bool, sizes: list[int]) -> None:
     ours, theirs = run(*ends(early, their_early, THEIRS.peer_id), sizes)
     assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)

@@ -112,7 +112,7 @@ class YamuxEnd:
                 self.reset.add(event.stream_id)
 
 
-@given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=30))
+@given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=15))
 def test_two_ends_agree_however_the_bytes_are_split(one: list[Action], two: list[Action], sizes: list[int]) -> None:
     ours, theirs = (YamuxEnd(session) for session in pair())
     turns = max(len(one), len(two))

@@ -98,7 +98,7 @@ def sessions() -> tuple[SecureSession, SecureSession]:
     return ours.session, theirs.session
 
 
-@given(st.lists(st.binary(max_size=3000), max_size=6), st.lists(st.integers(1, 5000), max_size=30))
+@given(st.lists(st.binary(max_size=3000), max_size=6), st.lists(st.integers(1, 5000), max_size=15))
 def test_the_stream_may_be_split_anywhere(writes: list[bytes], sizes: list[int]) -> None:
     ours, theirs = sessions()
     raw = b"".join(b"".join(ours.encrypt(data)) for data in writes)

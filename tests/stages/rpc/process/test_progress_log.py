@@ -56,7 +56,7 @@ def test_statuses_become_lines(with_rpc: RunWithRpc, records: list[log.Record]) 
     with_rpc(scenario, p2p=True)
 
 
-DAY, STEP = 86_400, 4
+DAY, STEP = 86_400, 6
 LINES_OF_A_DAY = 8000
 PEERS_LOST = range(20_000, 20_300)
 L1_AWAY = range(50_000, 51_200)

@@ -4,8 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from eth_utils.address import to_checksum_address
-from web3 import AsyncHTTPProvider, AsyncWeb3
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
@@ -100,6 +98,9 @@ def test_filters_are_bounded(api: FilterHarness, monkeypatch: pytest.MonkeyPatch
 
 
 def test_web3_reads_the_chain_as_a_batcher_does(api: FilterHarness) -> None:
+    from eth_utils.address import to_checksum_address
+    from web3 import AsyncHTTPProvider, AsyncWeb3
+
     account = to_checksum_address("0x" + "ee" * 20)
 
     async def run() -> None:

@@ -17,6 +17,7 @@ from rollup_node.stages.protocol.engine_json import attributes_to_json
 from rollup_node.stages.protocol.headers import Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.mpt import verify_account
+from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.server import EngineServer
 from tests.support.chains.l2_test_chain import L2TestChain
@@ -175,13 +176,13 @@ def test_the_program_serves_until_a_signal(files: dict[str, Path]) -> None:
     ],
 )
 def test_a_failed_start_is_one_line_on_stderr(
-    files: dict[str, Path], option: str, content: str | None, error: str
+    files: dict[str, Path], option: str, content: str | None, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is None:
         files[option].unlink()
     else:
         files[option].write_text(content)
-    arguments = command("--genesis", files["genesis"], "--jwt", files["jwt"], "--http", 0, "--auth", 0)
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1 and error in done.stderr and str(files[option]) in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert main(["--genesis", str(files["genesis"]), "--jwt", str(files["jwt"]), "--http", "0", "--auth", "0"]) == 1
+    printed = capsys.readouterr().err
+    assert error in printed and str(files[option]) in printed
+    assert len(printed.splitlines()) == 1

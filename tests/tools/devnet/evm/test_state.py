@@ -35,7 +35,7 @@ def view(state: State) -> object:
     return accounts_seen, slots_seen
 
 
-@given(st.lists(changes, max_size=20), st.lists(changes, max_size=20), st.lists(changes, max_size=10))
+@given(st.lists(changes, max_size=10), st.lists(changes, max_size=10), st.lists(changes, max_size=6))
 def test_a_revert_undoes_all_changes(
     first: list[tuple[object, ...]], second: list[tuple[object, ...]], third: list[tuple[object, ...]]
 ) -> None:
@@ -56,7 +56,7 @@ def test_a_revert_undoes_all_changes(
     assert state.commit() == plain.commit()
 
 
-@given(st.lists(changes, max_size=30))
+@given(st.lists(changes, max_size=15))
 def test_commits_in_between_give_the_same_root(history: list[tuple[object, ...]]) -> None:
     store = StateDatabase()
     whole, root = State(store), EMPTY_ROOT

@@ -9,7 +9,7 @@ from rollup_node.tools.fuzz.runner import GENERATED, Runner
 from rollup_node.tools.fuzz.targets.table import TARGETS
 
 ROOT = Path(__file__).parents[4]
-MUTATED = 40
+MUTATED = 20
 MAX_CORPUS = 300_000
 
 

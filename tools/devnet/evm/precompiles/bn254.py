@@ -1,5 +1,6 @@
 """The alt_bn128 precompiles (EIP-196, EIP-197, gas of EIP-1108). The library is imported at first use."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
@@ -43,8 +44,11 @@ def pairing(data: bytes) -> bytes:
 
 
 def _curve() -> "ModuleType":
+    """The library, without the recursion limit that it sets: deeply nested JSON would overflow the C stack."""
+    limit = sys.getrecursionlimit()
     from py_ecc import optimized_bn128
 
+    sys.setrecursionlimit(limit)
     return optimized_bn128
 
 

@@ -1,4 +1,4 @@
-"""The point evaluation precompile (EIP-4844). The trusted setup is loaded at first use."""
+"""The point evaluation precompile (EIP-4844)."""
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
@@ -7,19 +7,20 @@ _INPUT = 192
 
 def evaluate(data: bytes) -> bytes:
     """Verifies that a committed polynomial has a value at a point. Raises ExceptionalHalt for an invalid proof."""
-    import ckzg
-
-    from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS, load_setup, versioned_hash
+    from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS, versioned_hash
+    from rollup_node.tools.batcher.kzg_proofs import verify_value
 
     if len(data) != _INPUT:
         raise ExceptionalHalt("invalid point evaluation input length")
-    point, value = data[32:64], data[64:96]
+    point, value = (int.from_bytes(data[at : at + 32], "big") for at in (32, 64))
     commitment, proof = data[96:144], data[144:]
     if data[:32] != versioned_hash(commitment):
         raise ExceptionalHalt("mismatched versioned hash")
+    if max(point, value) >= FIELD_MODULUS:
+        raise ExceptionalHalt("invalid point evaluation input: no field element")
     try:
-        proven = ckzg.verify_kzg_proof(commitment, point, value, proof, load_setup())
-    except (ValueError, RuntimeError) as error:
+        proven = verify_value(commitment, point, value, proof)
+    except (ValueError, TypeError) as error:
         raise ExceptionalHalt(f"invalid point evaluation input: {error}") from None
     if not proven:
         raise ExceptionalHalt("invalid point evaluation proof")

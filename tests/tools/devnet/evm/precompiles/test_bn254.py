@@ -1,8 +1,12 @@
 """The alt_bn128 precompiles by known results."""
 
+import sys
+from types import ModuleType
+
 import pytest
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
+from rollup_node.tools.devnet.evm.precompiles import bn254
 from rollup_node.tools.devnet.evm.precompiles.bn254 import add, multiply, pairing, pairing_gas
 from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
@@ -10,6 +14,21 @@ from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 @pytest.mark.parametrize("vector", vectors_of(0x06, 0x07, 0x08), ids=lambda each: each.name)
 def test_known_results(vector: PrecompileVector) -> None:
     vector.check()
+
+
+class RaisingLimits(ModuleType):
+    """As py-ecc is when it is imported."""
+
+    def __getattr__(self, name: str) -> ModuleType:
+        sys.setrecursionlimit(100_000)
+        return self
+
+
+def test_the_recursion_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "py_ecc", RaisingLimits("py_ecc"))
+    before = sys.getrecursionlimit()
+    assert isinstance(bn254._curve(), RaisingLimits)
+    assert sys.getrecursionlimit() == before
 
 
 def test_short_input_is_zero_padded() -> None:
