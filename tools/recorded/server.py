@@ -12,14 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import ckzg
 import orjson
 from aiohttp import web
 
-from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.recorded.recording import NotRecorded, RecordedBlock, Recording
 
@@ -152,7 +151,7 @@ class RecordedBeacon:
 
     def _compute_proof(self, versioned_hash: bytes) -> bytes:
         blob, commitment = self._recording.blobs[versioned_hash]
-        return bytes(ckzg.compute_blob_kzg_proof(blob, commitment, load_setup()))
+        return compute_proof(blob, commitment)
 
 
 def _constant(data: dict[str, str]) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -172,7 +171,7 @@ async def serve(folder: Path, port: int, blobs_endpoint: bool, proofs_ahead: boo
     app = application(JsonRpc(RecordedL1(recording).methods()))
     beacon = RecordedBeacon(recording, blobs_endpoint)
     if proofs_ahead:
-        for versioned_hash in recording.blobs:  # 40 ms each, longer together than a request may take
+        for versioned_hash in recording.blobs:  # 90 ms each, longer together than a request may take
             beacon.proof(versioned_hash)
     beacon.add_routes(app)
     listener = Listener(app, port)

@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rollup_node.stages.blobs.kzg import verify_proofs
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
@@ -95,9 +95,9 @@ def test_sidecars_with_computed_proofs(recording: Recording) -> None:
     )
     assert everything == first
     sidecar = first[1]["data"][0]
-    parts = [[from_hex(sidecar[name])] for name in ("blob", "kzg_commitment", "kzg_proof")]
-    assert parts[0] == [BLOB]
-    assert verify_proofs(*parts)
+    blob, commitment, proof = (from_hex(sidecar[name]) for name in ("blob", "kzg_commitment", "kzg_proof"))
+    assert blob == BLOB
+    assert verify_proof(blob, commitment, proof)
     assert (second[0], absent[0]) == (500, 404)
 
 
