@@ -14,24 +14,20 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
+from tests.support.servers.recorded_server import recorded_server
 
 
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> Iterator[str]:
     """The URL of a server of the recording."""
-    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(shared_data / "op_sepolia_replay")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().split()[-1]
-        finally:
-            server.terminate()
+    with recorded_server(shared_data / "op_sepolia_replay") as url:
+        yield url
 
 
-def _explain(url: str, shared_data: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def _explain(url: str, shared_data: Path, *more: str, first: int = 6582895) -> subprocess.CompletedProcess[str]:
     blocks = str(shared_data / "op_sepolia_replay" / "l2_blocks.json")
     command = [sys.executable, "-m", "rollup_node.node", "explain", "--network", "op-sepolia", "--l2-blocks", blocks]
-    command += ["--l1", url, "--l1.beacon", url, "--from-l2", "16491244", "--from-l1", "6582895", *more]
+    command += ["--l1", url, "--l1.beacon", url, "--from-l2", "16491244", "--from-l1", str(first), *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
 
 
@@ -60,7 +56,7 @@ def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
 
 
 def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None:
-    done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
+    done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json", first=6582944)
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
     assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.stderr.splitlines()[-1]
