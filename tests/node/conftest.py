@@ -1,11 +1,12 @@
 """Toy nodes for the tests of supervisor and runtime."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.toy_harness import StartNode, toy_nodes
+from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 
 
 @pytest.fixture
@@ -13,3 +14,20 @@ def start(leftovers: Leftovers) -> Iterator[StartNode]:
     """Starts toy nodes, which must leave nothing behind."""
     with toy_nodes(leftovers) as start_one:
         yield start_one
+
+
+@pytest.fixture(scope="module")
+def shared_node(module_leftovers: Leftovers) -> Iterator[ToyNode]:
+    """A node under nohup, which must stop in order after the tests of a module."""
+    with toy_nodes(module_leftovers) as start_one:
+        node = start_one(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)).wait_until_ready()
+        assert node.directory.exists()
+        yield node
+        node.stop()
+
+
+@pytest.fixture
+def running(shared_node: ToyNode) -> ToyNode:
+    """A node that other tests have used before, with the log since the start of the test."""
+    shared_node.begin()
+    return shared_node

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,19 +32,34 @@ class ToyNode:
             env=leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}"),
             **streams | {"start_new_session": True} | options,
         )
-        self.raw: list[bytes] = []
+        self._raw: list[bytes] = []
+        self._parsed: list[Line] = []
+        self._read_lines = self._from = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
         if self.program.stdout is not None:
             self._reader.start()
 
     def _read(self) -> None:
         assert self.program.stdout is not None
-        self.raw.extend(self.program.stdout)
+        self._raw.extend(self.program.stdout)
+
+    @property
+    def raw(self) -> list[bytes]:
+        """What it has written to standard output since the start of the test."""
+        return self._raw[self._from :]
 
     @property
     def lines(self) -> list[Line]:
-        """The log so far."""
-        return [json.loads(line) for line in list(self.raw) if line.startswith(b"{")]
+        """The lines of the log in that."""
+        new = self._raw[self._read_lines :]
+        self._read_lines += len(new)
+        self._parsed += [json.loads(line) for line in new if line.startswith(b"{")]
+        return self._parsed
+
+    def begin(self) -> None:
+        """Begins a test with a node that runs: what it has logged before is no longer seen."""
+        self._from = self._read_lines = len(self._raw)
+        self._parsed.clear()
 
     def logged(self, message: str, process: str | None = None, **fields: object) -> list[Line]:
         """The log lines so far with that message and those fields."""
@@ -55,8 +71,8 @@ class ToyNode:
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             if time.monotonic() > deadline or (self.program.poll() is not None and not condition()):
-                raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self.raw).decode()}")
-            time.sleep(0.01)
+                raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self._raw).decode()}")
+            time.sleep(0.02)
         return found
 
     def wait_for_line(self, message: str, process: str | None = None, count: int = 1, **fields: object) -> Line:
@@ -69,7 +85,7 @@ class ToyNode:
         self.wait_for_line("node is ready")
         return self
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         """Its runtime directory."""
         return Path(self.wait_for_line("starting node")["runtime_dir"])
