@@ -1,20 +1,17 @@
 """A whole node with real endpoints: errors that end its start, each with one line, and endpoints that are unreachable
 for a while."""
 
-import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.node.setup import start
-from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
-from rollup_node.node.system.process_table import ProcessSpec
 from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.checked_start import without_supervisor
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, call, reports_problem, unready_reasons, wait_for
 from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
@@ -125,28 +122,17 @@ def test_invalid_input_ends_the_program_with_one_line(chain: LocalChain, case: s
 
 
 @pytest.fixture
-def error_of_start(
-    chain: LocalChain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
+def error_of_start(chain: LocalChain, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """The line with which a start ends that does all that the program does, but has no supervisor."""
 
-    def check(_: Sequence[ProcessSpec], settings: NodeSettings) -> int:
-        assert settings.precheck is not None
-        asyncio.run(_await(settings.precheck))
-        raise AssertionError("nothing is wrong")
-
     def run(**changes: object) -> str:
-        monkeypatch.setattr(start, "run_node", check)
-        assert cli.main(chain.options(**changes)) == 1
+        with without_supervisor():
+            assert cli.main(chain.options(**changes)) == 1
         err = capsys.readouterr().err
         assert err.startswith("rollup-node: ") and err.count("\n") == 1 and err.endswith("\n")
         return err
 
     return run
-
-
-async def _await(function: PrecheckFunction) -> None:
-    await function()
 
 
 @pytest.mark.parametrize("case", [case for case in INVALID_INPUTS if case not in PROGRAMS])
