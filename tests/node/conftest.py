@@ -5,22 +5,31 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
+from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes, toy_server
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """The process that forks toy nodes."""
+    server = toy_server()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def start(leftovers: Leftovers) -> Iterator[StartNode]:
+def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
     """Starts toy nodes, which must leave nothing behind."""
-    with toy_nodes(leftovers) as start_one:
+    with toy_nodes(leftovers, fork_server) as start_one:
         yield start_one
 
 
 @pytest.fixture(scope="module")
-def shared_node(module_leftovers: Leftovers) -> Iterator[ToyNode]:
+def shared_node(module_leftovers: Leftovers, fork_server: ForkServer) -> Iterator[ToyNode]:
     """A node under nohup, which must stop in order after the tests of a module."""
-    with toy_nodes(module_leftovers) as start_one:
-        node = start_one(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)).wait_until_ready()
+    with toy_nodes(module_leftovers, fork_server) as start_one:
+        node = start_one(ignored=(signal.SIGHUP,)).wait_until_ready()
         assert node.directory.exists()
         yield node
         node.stop()

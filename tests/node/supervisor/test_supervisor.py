@@ -156,7 +156,7 @@ def test_a_signal_during_the_start_ends_it(start: StartNode) -> None:
 
 def test_a_signal_before_the_start_leaves_nothing(start: StartNode) -> None:
     for pause in (0.1, 0.2, 0.3):
-        node = start()
+        node = start(fresh=True)
         time.sleep(pause)
         node.program.send_signal(signal.SIGTERM)
         assert node.wait_for_exit() in ((0, ""), (-signal.SIGTERM, ""))
@@ -173,16 +173,14 @@ def test_a_process_that_keeps_dying_ends_the_node(start: StartNode) -> None:
     assert node.logged("process keeps dying", "supervisor", name="right", deaths=3)
 
 
-def test_two_nodes_cannot_share_a_directory(start: StartNode, leftovers: Leftovers) -> None:
-    given = leftovers.folder / "run"
-    node = start({"runtime_dir": str(given)}).wait_until_ready()
-    code, text = start({"runtime_dir": str(given)}).wait_for_exit()
+def test_two_nodes_cannot_share_a_directory(running: ToyNode, start: StartNode) -> None:
+    """The second one imports its modules itself, as a program does."""
+    code, text = start({"runtime_dir": str(running.directory)}, fresh=True).wait_for_exit()
     assert code == 1
     assert text == (
-        f"rollup-node: directory {given} is in use by another node (pid {node.program.pid}): "
+        f"rollup-node: directory {running.directory} is in use by another node (pid {running.program.pid}): "
         "stop it or give another one\n"
     )
-    node.stop()
 
 
 def test_a_module_that_cannot_be_loaded_ends_the_start(start: StartNode) -> None:

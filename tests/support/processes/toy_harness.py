@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.processes.forked_programs import ForkedProgram, ForkServer
 from tests.support.processes.leftovers import Leftovers
 
 T = TypeVar("T")
@@ -20,18 +21,27 @@ PROCESSES = {"left", "right", "copy-0", "copy-1"}
 Line = dict[str, Any]
 
 
-class ToyNode:
-    """A running toy node; `options` go to Popen."""
+NODE, STAGES = "tests.support.processes.toy_node", "tests.support.processes.toy_stages"
 
-    def __init__(self, leftovers: Leftovers, settings: Line, **options: Any) -> None:
+
+class ToyNode:
+    """A running toy node, forked by a server unless that is None; `options` are those of Popen or ForkedProgram."""
+
+    def __init__(self, leftovers: Leftovers, settings: Line, server: ForkServer | None, **options: Any) -> None:
         self.folder = leftovers.folder
-        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
-        self.program: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.processes.toy_node", str(self.folder), json.dumps(settings)],
-            cwd=self.folder,
-            env=leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}"),
-            **streams | {"start_new_session": True} | options,
-        )
+        environment = leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}")
+        words = (str(self.folder), json.dumps(settings))
+        self.program: subprocess.Popen[bytes] | ForkedProgram
+        if server is None:
+            streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
+            self.program = subprocess.Popen(
+                [sys.executable, "-m", NODE, *words],
+                cwd=self.folder,
+                env=environment,
+                **streams | {"start_new_session": True} | options,
+            )
+        else:
+            self.program = ForkedProgram(server, NODE, words, self.folder, environment, **options)
         self._raw: list[bytes] = []
         self._parsed: list[Line] = []
         self._read_lines = self._from = 0
@@ -139,6 +149,15 @@ class ToyNode:
             self._reader.join(20)
         return code, self.program.stderr.read().decode() if self.program.stderr else ""
 
+    def close(self) -> None:
+        """Closes its streams once it has ended."""
+        self.program.wait()
+        if self._reader.is_alive():
+            self._reader.join(20)
+        for stream in (self.program.stdout, self.program.stderr):
+            if stream is not None:
+                stream.close()
+
     def stop_order(self) -> list[str]:
         """The names of the processes in the order of their end."""
         return [line["name"] for line in self.logged("process ended", "supervisor")]
@@ -150,20 +169,25 @@ class ToyNode:
 
 
 StartNode = Callable[..., ToyNode]
-"""Starts a toy node with settings and options of Popen."""
+"""Starts a toy node with settings and options; one that is `fresh` imports its modules itself."""
+
+
+def toy_server() -> ForkServer:
+    """The server of toy nodes."""
+    return ForkServer(NODE, STAGES)
 
 
 @contextlib.contextmanager
-def toy_nodes(leftovers: Leftovers) -> Iterator[StartNode]:
+def toy_nodes(leftovers: Leftovers, server: ForkServer | None = None) -> Iterator[StartNode]:
     """A function that starts toy nodes; those that still run at the end are killed."""
     nodes: list[ToyNode] = []
 
-    def start_one(settings: Line | None = None, **options: Any) -> ToyNode:
-        nodes.append(ToyNode(leftovers, settings or {}, **options))
+    def start_one(settings: Line | None = None, fresh: bool = False, **options: Any) -> ToyNode:
+        nodes.append(ToyNode(leftovers, settings or {}, None if fresh else server, **options))
         return nodes[-1]
 
     yield start_one
     for node in nodes:
         if node.program.poll() is None:
             node.program.kill()
-        node.program.communicate()
+        node.close()
