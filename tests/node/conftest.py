@@ -7,13 +7,13 @@ import pytest
 
 from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes, toy_server
+from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """The process that forks toy nodes."""
-    server = toy_server()
+    """A process that forks programs, which has imported their modules."""
+    server = ForkServer()
     yield server
     server.close()
 

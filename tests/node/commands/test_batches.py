@@ -2,8 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.recorded.recording import Recording
+from tests.support.processes.forked_commands import ForkedCommand
+from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server
@@ -50,8 +51,21 @@ def flags(url: str, first: Any, last: Any) -> tuple[str, ...]:
 
 
 def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) -> Program:
-    """Starts the command."""
+    """Starts the command as a program."""
     return Program(leftovers, "rollup_node.node", "batches", *flags(url, first, last), *words)
+
+
+Fork = Callable[..., ForkedCommand]
+
+
+@pytest.fixture
+def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
+    """Starts the command as a forked one, over these L1 blocks of a server."""
+
+    def start(url: str, first: int, last: int, *words: str) -> ForkedCommand:
+        return ForkedCommand(fork_server, leftovers, "batches", *flags(url, first, last), *words)
+
+    return start
 
 
 def batcher_transactions(folder: Path) -> dict[str, int]:
@@ -101,17 +115,14 @@ def test_all_spans_come_out(module_leftovers: Leftovers, url: str, folder: Path)
 
 
 def test_spans_come_out_of_sidecars_as_text_and_by_several_workers(
-    module_leftovers: Leftovers, recording: Recording, folder: Path
+    fork: Fork, recording: Recording, folder: Path
 ) -> None:
     """Of the last three channels."""
     first = 6582929
     spans = [span for span in json.loads((folder / "expected.json").read_text())["spans"] if span["inclusion"] >= first]
     assert len({span["channel"] for span in spans}) == 3
-    with (
-        recorded_server(recording, blobs_endpoint=False) as url,
-        start(module_leftovers, url, first, LAST, "--workers", "2") as command,
-    ):
-        ended = command.wait_for_exit(END_SECONDS)
+    with recorded_server(recording, blobs_endpoint=False) as url:
+        ended = fork(url, first, LAST, "--workers", "2").wait_for_exit(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
         assert (
             line.startswith(f"L1 {span['inclusion']}  2024-08-27T") and f"  channel {span['channel']}  bytes " in line
@@ -129,12 +140,10 @@ def damaged(recording: Recording, number: int) -> Recording:
     return Recording(list(blocks.values()), recording.blobs)
 
 
-def test_unavailable_data_end_the_command_with_one_line(
-    module_leftovers: Leftovers, url: str, recording: Recording
-) -> None:
+def test_unavailable_data_end_the_command_with_one_line(fork: Fork, url: str, recording: Recording) -> None:
     """The commands run concurrently, because each waits for the data until its timeout."""
     timeout, block = ("--timeout", "5s"), FIRST
-    with recorded_server(damaged(recording, block)) as damaged_url, ExitStack() as running:
+    with recorded_server(damaged(recording, block)) as damaged_url:
         absent = f"{url.removeprefix('http://')}: error -32000: L1 block {FIRST - 1} was not recorded"
         cases = [
             (url, FIRST - 1, FIRST + 1, f"L1 block {FIRST - 1}: {absent}"),
@@ -145,9 +154,7 @@ def test_unavailable_data_end_the_command_with_one_line(
                 f"L1 block {block}: {damaged_url.removeprefix('http://')}: the transactions of",
             ),
         ]
-        commands = [
-            running.enter_context(start(module_leftovers, at, first, last, *timeout)) for at, first, last, _ in cases
-        ]
+        commands = [fork(at, first, last, *timeout) for at, first, last, _ in cases]
         for command, (_, _, _, error) in zip(commands, cases, strict=True):
             ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()

@@ -1,7 +1,7 @@
 """Programs that a server forks, which has imported them once: an import takes longer than what many tests do.
 
-The server is a program of its own: `python -m tests.support.processes.forked_programs MODULE...`, with a socket as
-standard input, and ends with it. It is no part of pytest, whose threads and modules no program has."""
+The server is a program of its own: `python -m tests.support.processes.forked_programs`, with a socket as standard
+input, and ends with it. It is no part of pytest, whose threads and modules no program has."""
 
 import gc
 import importlib
@@ -25,15 +25,16 @@ MAX_FD = 1 << 20
 
 
 class ForkServer:
-    """The server of some modules, until it is closed."""
+    """The server, until it is closed."""
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
-        command = [sys.executable, "-m", "tests.support.processes.forked_programs", *modules]
+        command = [sys.executable, "-m", "tests.support.processes.forked_programs"]
         self._process = subprocess.Popen(
             command, stdin=theirs.fileno(), cwd="/", env=environment, start_new_session=True
         )
+        self.pid = self._process.pid
         theirs.close()
 
     def close(self) -> None:
@@ -48,8 +49,8 @@ class ForkServer:
 
 
 class ForkedProgram:
-    """A running call of `main` of a module with these words, in a session of its own. Of Popen it has what tests use:
-    standard output and error are pipes, or the descriptor `stdout`."""
+    """A running call of `main` of a module with these words, in a session of its own; the server imports that module
+    and `imports` before. Of Popen it has what tests use: standard output and error are pipes, or these descriptors."""
 
     def __init__(
         self,
@@ -59,21 +60,19 @@ class ForkedProgram:
         folder: Path,
         environment: Mapping[str, str],
         *,
+        imports: Sequence[str] = (),
         stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
         ignored: Sequence[signal.Signals] = (),
     ) -> None:
         self._server = server
         self.returncode: int | None = None
-        self.stdout: IO[bytes] | None = None
-        reading, out = os.pipe() if stdout == subprocess.PIPE else (-1, os.dup(stdout))
-        errors, err = os.pipe()
+        self.stdout, out = _stream(stdout)
+        self.stderr, err = _stream(stderr)
         request = {"module": module, "words": words, "folder": str(folder), "ignored": ignored}
-        self.pid = server.ask({**request, "environment": dict(environment)}, (out, err))
+        self.pid = server.ask({**request, "environment": dict(environment), "imports": imports}, (out, err))
         os.close(out)
         os.close(err)
-        if reading >= 0:
-            self.stdout = os.fdopen(reading, "rb")
-        self.stderr: IO[bytes] = os.fdopen(errors, "rb")
         self._descriptor = os.pidfd_open(self.pid)
 
     def poll(self) -> int | None:
@@ -106,18 +105,22 @@ class ForkedProgram:
         return self.returncode
 
 
+def _stream(wanted: int) -> tuple[IO[bytes] | None, int]:
+    """The stream to read a pipe, None without one, and a new descriptor to write to."""
+    if wanted != subprocess.PIPE:
+        return None, os.dup(wanted)
+    reading, writing = os.pipe()
+    return os.fdopen(reading, "rb"), writing
+
+
 # --- the server ----------------------------------------------------------------------------------------------------
 
 
-def serve(modules: Sequence[str]) -> None:
+def serve() -> None:
     """Forks what it is asked for until the socket is closed."""
     # It finds the place of the title by the environment, which programs replace.
     setproctitle("fork server of tests")
     gc.disable()
-    for name in modules:
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
     connection = socket.socket(fileno=os.dup(0))
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, MAX_MESSAGE, 2)
@@ -126,8 +129,12 @@ def serve(modules: Sequence[str]) -> None:
         request = json.loads(message)
         if "reap" in request:
             number = os.waitstatus_to_exitcode(os.waitpid(request["reap"], 0)[1])
-        elif (number := os.fork()) == 0:
-            _run(request, *descriptors)
+        else:
+            for name in (request["module"], *request["imports"]):
+                importlib.import_module(name)
+            gc.freeze()
+            if (number := os.fork()) == 0:
+                _run(request, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         connection.send(b"%d" % number)
@@ -160,4 +167,4 @@ def _run(request: Mapping[str, Any], out: int, err: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1:])
+    serve()

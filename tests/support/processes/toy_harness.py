@@ -41,7 +41,7 @@ class ToyNode:
                 **streams | {"start_new_session": True} | options,
             )
         else:
-            self.program = ForkedProgram(server, NODE, words, self.folder, environment, **options)
+            self.program = ForkedProgram(server, NODE, words, self.folder, environment, imports=(STAGES,), **options)
         self._raw: list[bytes] = []
         self._parsed: list[Line] = []
         self._read_lines = self._from = 0
@@ -170,11 +170,6 @@ class ToyNode:
 
 StartNode = Callable[..., ToyNode]
 """Starts a toy node with settings and options; one that is `fresh` imports its modules itself."""
-
-
-def toy_server() -> ForkServer:
-    """The server of toy nodes."""
-    return ForkServer(NODE, STAGES)
 
 
 @contextlib.contextmanager
