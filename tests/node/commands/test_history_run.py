@@ -248,6 +248,7 @@ def _await_end(process: int) -> None:
     raise AssertionError(f"process {process} still runs")
 
 
+@pytest.mark.usefixtures("ranges_are_forked")
 def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -436,6 +437,7 @@ def _lies(method: str, path: str, do: Action = Action.FLIP, every: int = 2) -> F
     return Fault(Role.L1, do, method=method, path=path, every=every)
 
 
+@pytest.mark.usefixtures("ranges_are_forked")
 def test_an_l1_that_lies_or_fails_for_a_while(
     course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -473,6 +475,7 @@ def test_an_l1_that_lies_or_fails_for_a_while(
     assert len(err) == 1 and "incorrect L1 RPC chain id 5, expected 1" in err[0] and _tables(out) == known
 
 
+@pytest.mark.usefixtures("ranges_are_forked")
 def test_recorded_op_sepolia(shared_data: Path, tmp_path: Path) -> None:
     """The last L1 block ends a channel of seven spans, of which the last makes five blocks safe."""
     folder = shared_data / "op_sepolia_replay"
