@@ -33,9 +33,11 @@ SHARED_PROGRAMS = frozenset(
     for name in (
         *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
         *("node/commands/test_batches", "node/test_whole_node"),
+        "node/supervisor/test_supervisor",
         *("attack/test_rpc", "attack/test_peers", "attack/test_peer_connections"),
         *("attack/test_beacon", "attack/test_l1"),
         *("interop/test_js_discv5", "interop/test_js_gossip", "interop/test_js_libp2p", "interop/test_js_sync"),
+        "test_packaging",
     )
 )
 LONG_TESTS = (

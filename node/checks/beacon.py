@@ -6,6 +6,7 @@ import msgspec
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error, ok
+from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.io.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
@@ -56,8 +57,6 @@ class BeaconReader:
 
     async def get(self, path: str) -> bytes:
         """The body of an answer with status 200."""
-        from rollup_node.node.checks.http_get import http_get
-
         try:
             base = URL(self.url)
             address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)

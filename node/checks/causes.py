@@ -5,6 +5,7 @@ from email.utils import parsedate_to_datetime
 from yarl import URL
 
 from rollup_node.node.checks.finding import Finding, error
+from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.engine.api.io.failures import TOKEN_CODES, code_of
 from rollup_node.stages.io.endpoint_errors import endpoint_name, tls_code
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
@@ -69,13 +70,11 @@ def skew_text(skew: float) -> str:
 async def clock_skew(url: str, timeout: float) -> float | None:
     """At least how many seconds the clock of an HTTP server is ahead of ours, by the Date header of any answer (RFC
     9110, whole seconds); None without an answer or a date."""
-    from rollup_node.node.checks.http_get import http_get
-
     try:
         address = URL(url)
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
         _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY)
-        date = parsedate_to_datetime(headers["Date"]).timestamp() + 0.5
+        date = parsedate_to_datetime(headers["date"]).timestamp() + 0.5
     except (EndpointError, ValueError, KeyError, OverflowError):
         return None
     # The server wrote its date at any time between the two.

@@ -4,7 +4,6 @@ retried; each error is one line that says what is wrong and what to do [LIF11, O
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from itertools import count
 from typing import NamedTuple
 
@@ -61,10 +60,7 @@ RETRY_POLICY = RetryPolicy()
 async def check_endpoints(endpoints: Endpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
     """Checks L1, the execution engine, the beacon node and the remote signer concurrently. Raises SetupError for the
     first that fails."""
-    l1 = asyncio.ensure_future(check_l1(endpoints, policy))
-    # What the other checks import takes longer than L1 takes to answer.
-    await asyncio.to_thread(import_module, "rollup_node.node.checks.http_get")
-    checks = [l1, check_engine(endpoints, policy)]
+    checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
     if endpoints.follow is not None:

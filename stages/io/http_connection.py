@@ -2,6 +2,7 @@
 [LHD2]."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import httptools
@@ -35,11 +36,10 @@ class DeadlineError(Exception):
 
 
 class Response(NamedTuple):
-    """A response; the body is not decompressed. Absent headers are empty."""
+    """A response; the body is not decompressed. The names of `headers` are in lower case."""
 
     status: int
-    encoding: str
-    retry_after: str
+    headers: Mapping[str, str]
     body: bytearray
 
 
@@ -161,8 +161,7 @@ class HttpConnection(asyncio.Protocol):
         length = self._headers.get(b"content-length")
         coding = self._headers.get(b"transfer-encoding")
         self._ends_with_connection = length is None if coding is None else not coding.lower().endswith(b"chunked")
-        self._encoding = self._header(b"content-encoding")
-        if is_compressed(self._encoding):
+        if is_compressed(self._headers.get(b"content-encoding", b"").decode("latin-1").strip()):
             # Incompressible data become a little longer.
             self._most += self._most // 256 + 1024
         # Of 64 bits, after any number of zeros.
@@ -194,14 +193,10 @@ class HttpConnection(asyncio.Protocol):
         self._framing = self._status = 0
         self._headers: dict[bytes, bytes] = {}
         self._has_head = self._complete = self._keeps_alive = self._ends_with_connection = False
-        self._encoding = ""
         self._body = bytearray()
 
     def _is_interim(self) -> bool:
         return self._status < 200 and self._status != SWITCHING_PROTOCOLS
-
-    def _header(self, name: bytes) -> str:
-        return self._headers.get(name, b"").decode("latin-1").strip()
 
     def _refuse(self, text: str) -> None:
         if self._failure is None:
@@ -213,7 +208,8 @@ class HttpConnection(asyncio.Protocol):
         assert transport is not None
         if answer is None or answer.done():
             return
-        answer.set_result(Response(self._status, self._encoding, self._header(b"retry-after"), self._body))
+        headers = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in self._headers.items()}
+        answer.set_result(Response(self._status, headers, self._body))
         # An answer that comes before the whole request is that of a server that does not read it.
         if transport.is_closing() or not self._keeps_alive or transport.get_write_buffer_size():
             transport.abort()

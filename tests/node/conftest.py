@@ -1,15 +1,50 @@
-"""Toy nodes for the tests of supervisor and runtime."""
+"""Toy nodes for the tests of supervisor and runtime, and a process that forks them and commands."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.processes.forked_commands import forked_ranges
+from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.toy_harness import StartNode, toy_nodes
+from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """A process that forks programs, which has imported their modules."""
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def start(leftovers: Leftovers) -> Iterator[StartNode]:
+def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
     """Starts toy nodes, which must leave nothing behind."""
-    with toy_nodes(leftovers) as start_one:
+    with toy_nodes(leftovers, fork_server) as start_one:
         yield start_one
+
+
+@pytest.fixture
+def ranges_are_forked(fork_server: ForkServer) -> Iterator[None]:
+    """Has `history run` in this process derive its ranges by forks."""
+    with forked_ranges(fork_server):
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared_node(module_leftovers: Leftovers, fork_server: ForkServer) -> Iterator[ToyNode]:
+    """A node under nohup, which must stop in order after the tests of a module."""
+    with toy_nodes(module_leftovers, fork_server) as start_one:
+        node = start_one(ignored=(signal.SIGHUP,)).wait_until_ready()
+        assert node.directory.exists()
+        yield node
+        node.stop()
+
+
+@pytest.fixture
+def running(shared_node: ToyNode) -> ToyNode:
+    """A node that other tests have used before, with the log since the start of the test."""
+    shared_node.begin()
+    return shared_node

@@ -1,4 +1,4 @@
-"""The command `rollup-node` as a process: exit codes, and one line on stderr."""
+"""The command `rollup-node`: exit codes, and one line on stderr; as a process, and in this one."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.node.system.exit_codes import ExitCode
+from tests.support.processes.checked_start import without_supervisor
 
 NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
 
@@ -30,13 +32,27 @@ def run(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProc
     )
 
 
-def error_of(*words: str, folder: Path, **variables: str) -> str:
-    done = run(*words, folder=folder, **variables)
-    assert done.returncode == ExitCode.SETUP
-    assert done.stderr.startswith("rollup-node: ")
-    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n")
-    assert done.stdout == ""
-    return done.stderr.removeprefix("rollup-node: ").rstrip()
+ErrorOf = Callable[..., str]
+
+
+@pytest.fixture
+def error_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> ErrorOf:
+    """The error of a command line with these variables of the environment in an empty folder, without a supervisor."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("NODE_")]:
+        monkeypatch.delenv(name)
+
+    def of(*words: str, **variables: str) -> str:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with without_supervisor():
+            assert cli.main(words) == ExitCode.SETUP
+        out, err = capsys.readouterr()
+        assert err.startswith("rollup-node: ") and err.count("\n") == 1 and err.endswith("\n")
+        assert out == ""
+        return err.removeprefix("rollup-node: ").rstrip()
+
+    return of
 
 
 def test_version(tmp_path: Path) -> None:
@@ -60,14 +76,17 @@ def test_all_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_wrong_flag(tmp_path: Path) -> None:
-    assert error_of(*NEEDED, "--l1.becon=x", folder=tmp_path) == "unknown flag --l1.becon; did you mean --l1.beacon?"
+    done = run(*NEEDED, "--l1.becon=x", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (ExitCode.SETUP, "")
+    assert done.stderr == "rollup-node: unknown flag --l1.becon; did you mean --l1.beacon?\n"
 
 
-def test_no_options(tmp_path: Path) -> None:
-    done = run(folder=tmp_path)
-    assert done.returncode == ExitCode.SETUP and done.stdout == ""
+def test_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == ExitCode.SETUP
+    out, err = capsys.readouterr()
+    assert out == ""
     starts = ("rollup-node: flag l2 is required", "rollup-node: flag network or rollup.config is required")
-    assert [line.startswith(start) for line, start in zip(done.stderr.splitlines(), starts, strict=True)] == [True] * 2
+    assert [line.startswith(start) for line, start in zip(err.splitlines(), starts, strict=True)] == [True] * 2
 
 
 def test_all_wrong_options_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,28 +110,28 @@ def test_the_lines_of_errors_are_bounded(capsys: pytest.CaptureFixture[str]) -> 
     assert len(lines) == cli.MAX_ERRORS + 1 and lines[-1].endswith(" more errors")
 
 
-def test_a_wrong_variable(tmp_path: Path) -> None:
-    text = error_of(*NEEDED, folder=tmp_path, NODE_L1_CACHE_SIZE="many")
+def test_a_wrong_variable(error_of: ErrorOf) -> None:
+    text = error_of(*NEEDED, NODE_L1_CACHE_SIZE="many")
     assert text.startswith('invalid value "many" for variable NODE_L1_CACHE_SIZE (--l1.cache-size): expected')
 
 
-def test_a_malformed_rollup_file(tmp_path: Path) -> None:
+def test_a_malformed_rollup_file(error_of: ErrorOf, tmp_path: Path) -> None:
     (tmp_path / "rollup.json").write_text(json.dumps({"genesis": 5}))
-    text = error_of("--l2=http://a", "--rollup.config=rollup.json", folder=tmp_path)
+    text = error_of("--l2=http://a", "--rollup.config=rollup.json")
     assert text == "rollup config error: L1 chain ID must not be nil (file rollup.json)"
 
 
-def test_a_malformed_jwt_file(tmp_path: Path) -> None:
+def test_a_malformed_jwt_file(error_of: ErrorOf, tmp_path: Path) -> None:
     (tmp_path / "jwt").write_text("nonsense")
-    assert "is malformed" in error_of(*NEEDED, "--l2.jwt-secret=jwt", folder=tmp_path)
+    assert "is malformed" in error_of(*NEEDED, "--l2.jwt-secret=jwt")
 
 
-def test_a_port_in_use(tmp_path: Path) -> None:
+def test_a_port_in_use(error_of: ErrorOf) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
         port = listener.getsockname()[1]
-        text = error_of(*NEEDED, "--rpc.addr=127.0.0.1", f"--rpc.port={port}", folder=tmp_path)
+        text = error_of(*NEEDED, "--rpc.addr=127.0.0.1", f"--rpc.port={port}")
     assert text.startswith(f"port {port} is in use on 127.0.0.1")
 
 
@@ -155,21 +174,18 @@ def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(tmp_path: Path) -> None:
+def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(error_of: ErrorOf) -> None:
     signer = ("--signer.endpoint=http://127.0.0.1:1", f"--signer.address=0x{20 * '11'}", "--signer.tls.enabled=false")
     p2p = ("--p2p.no-discovery", "--p2p.netrestrict=127.0.0.0/8", "--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=0")
-    rpc = ("--l1=http://127.0.0.1:1", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--runtime.dir=run")
-    done = run(*NEEDED, *signer, *p2p, *rpc, folder=tmp_path)
-    assert done.returncode == ExitCode.SETUP and done.stderr.count("\n") == 1
-    assert done.stderr == (
-        "rollup-node: the remote signer cannot be used, 127.0.0.1:1: cannot connect (Connection refused):"
-        " check --signer.endpoint, and that the signer is up (SIGNER-UNREACHABLE)\n"
+    rpc = ("--l1=http://127.0.0.1:1", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--log.level=error")
+    assert error_of(*NEEDED, *signer, *p2p, *rpc) == (
+        "the remote signer cannot be used, 127.0.0.1:1: cannot connect (Connection refused):"
+        " check --signer.endpoint, and that the signer is up (SIGNER-UNREACHABLE)"
     )
-    assert "Traceback" not in done.stdout and not (tmp_path / "run").exists()
 
 
-def test_an_unknown_command(tmp_path: Path) -> None:
-    text = error_of("devnt", folder=tmp_path)
+def test_an_unknown_command(error_of: ErrorOf) -> None:
+    text = error_of("devnt")
     assert text == "unknown command 'devnt'; did you mean devnet?; commands are " + ", ".join(cli.COMMANDS)
 
 

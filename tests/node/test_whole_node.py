@@ -1,15 +1,17 @@
-"""A whole node as a program with real endpoints: errors that end its start, each with one line, and endpoints that are
-unreachable for a while."""
+"""A whole node with real endpoints: errors that end its start, each with one line, and endpoints that are unreachable
+for a while."""
 
 import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from rollup_node.node import cli
 from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.checked_start import without_supervisor
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, call, reports_problem, unready_reasons, wait_for
 from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
@@ -107,41 +109,46 @@ INVALID_INPUTS: dict[str, tuple[Callable[[LocalChain], dict[str, Any]], str]] = 
 }
 
 
-@pytest.mark.parametrize("case", INVALID_INPUTS)
-def test_invalid_input_ends_the_start_with_one_line(chain: LocalChain, case: str) -> None:
+PROGRAMS = ("wrong JWT", "half a rollup.json", "a runtime directory that is a file")
+"""Inputs that are refused by the check of the endpoints, before it, and by the supervisor."""
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_invalid_input_ends_the_program_with_one_line(chain: LocalChain, case: str) -> None:
     changes, expected = INVALID_INPUTS[case]
     with chain.node(**changes(chain)) as node:
         line = node.wait_for_exit(END_SECONDS).error_line()
     assert line.startswith("rollup-node: ") and expected in line
 
 
-def test_an_unknown_flag_ends_the_start_with_one_line(chain: LocalChain) -> None:
-    with chain.node("--l1.becon=http://127.0.0.1:1") as node:
-        assert (
-            node.wait_for_exit(END_SECONDS).error_line()
-            == "rollup-node: unknown flag --l1.becon; did you mean --l1.beacon?"
-        )
+@pytest.fixture
+def error_of_start(chain: LocalChain, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The line with which a start ends that does all that the program does, but has no supervisor."""
+
+    def run(**changes: object) -> str:
+        with without_supervisor():
+            assert cli.main(chain.options(**changes)) == 1
+        err = capsys.readouterr().err
+        assert err.startswith("rollup-node: ") and err.count("\n") == 1 and err.endswith("\n")
+        return err
+
+    return run
+
+
+@pytest.mark.parametrize("case", [case for case in INVALID_INPUTS if case not in PROGRAMS])
+def test_invalid_input_ends_the_start_with_one_line(
+    chain: LocalChain, error_of_start: Callable[..., str], case: str
+) -> None:
+    changes, expected = INVALID_INPUTS[case]
+    assert expected in error_of_start(**changes(chain))
 
 
 @pytest.mark.parametrize("server", ["rpc", "metrics"])
-def test_a_port_in_use_ends_the_start_with_one_line(chain: LocalChain, server: str) -> None:
+def test_a_port_in_use_ends_the_start_with_one_line(error_of_start: Callable[..., str], server: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-        changes = {f"{server}_port": port, "metrics_enabled": "true"}
-        with chain.node(**changes) as node:
-            line = node.wait_for_exit(END_SECONDS).error_line()
+        line = error_of_start(**{f"{server}_port": port, "metrics_enabled": "true"})
     assert line.startswith(f"rollup-node: port {port} is in use on {LOOPBACK}: stop the program that uses it, or give")
-
-
-def test_a_runtime_directory_in_use_ends_the_start_with_one_line(chain: LocalChain) -> None:
-    directory = chain.files.root / "run"
-    with chain.node(runtime_dir=directory) as first:
-        first.wait_for_line('"node is ready"')
-        with chain.node(runtime_dir=directory) as second:
-            line = second.wait_for_exit(END_SECONDS).error_line()
-        assert f"directory {directory} is in use by another node (pid {first.pid})" in line
-        assert first.running and first.stop().code == 0
-    assert not directory.exists()
 
 
 def test_the_last_block_before_a_foreign_fork_ends_the_node(chain: LocalChain, module_leftovers: Leftovers) -> None:
@@ -167,45 +174,68 @@ def test_the_last_block_before_a_foreign_fork_ends_the_node(chain: LocalChain, m
     assert heads == [hex(last)] * 2
 
 
-def test_unreachable_endpoints_are_retried_and_reported(chain: LocalChain) -> None:
+class RunningNode(NamedTuple):
+    """A node behind relays to its endpoints."""
+
+    program: Program
+    directory: Path
+    l1: TcpRelay
+    engine: TcpRelay
+
+
+@pytest.fixture(scope="module")
+def running(chain: LocalChain) -> Iterator[RunningNode]:
+    """A node that was started while L1 was unreachable."""
     l1, engine = (TcpRelay(int(url.rpartition(":")[2])) for url in (chain.l1, chain.engine))
-    with l1, engine, chain.node(l1=l1.url, l2=engine.url) as node:
-        rpc = f"http://{LOOPBACK}:{port_of(node, 'rpc')}"
-
-        def wait_for_problem(process: str, relay: TcpRelay) -> None:
-            text = f"{relay.name}: cannot connect (Connection refused)"
-            wait_for(lambda: reports_problem(rpc, process, text), f"{process} reports {text}")
-
-        def wait_ready() -> None:
-            wait_for(lambda: not unready_reasons(rpc), "the node is ready")
-
-        wait_ready()
+    directory = chain.files.root / "run"
+    with l1, engine:
         l1.cut()
-        wait_for_problem("l1", l1)
-        l1.restore()
-        wait_ready()
-        engine.cut()
-        wait_for_problem("engine", engine)
-        l1.cut()
-        wait_for_problem("l1", l1)
-        for relay in (l1, engine):
-            relay.restore()
-        wait_ready()
-        ended = node.stop()
-    assert (ended.code, ended.err) == (0, "")
-    assert "Traceback" not in ended.out and "process died" not in ended.out
-
-
-def test_a_node_waits_for_endpoints_that_start_late_and_leaves_no_file(
-    chain: LocalChain, module_leftovers: Leftovers
-) -> None:
-    port = int(chain.l1.rpartition(":")[2])
-    with TcpRelay(port) as relay:
-        relay.cut()
-        with chain.node(l1=relay.url) as node:
+        with chain.node(l1=l1.url, l2=engine.url, runtime_dir=directory) as node:
             node.wait_for_line("L1 does not respond, retrying")
-            relay.restore()
-            node.wait_for_line('"node is ready"')
-            assert [path.name[:12] for path in module_leftovers.temporary.iterdir()] == ["rollup-node-"]
-            assert node.stop().code == 0
-    assert list(module_leftovers.temporary.iterdir()) == []
+            l1.restore()
+            yield RunningNode(node, directory, l1, engine)
+
+
+def test_a_node_waits_for_endpoints_that_start_late(running: RunningNode) -> None:
+    running.program.wait_for_line('"node is ready"')
+    assert running.directory.exists()
+
+
+def test_a_runtime_directory_in_use_ends_the_start_with_one_line(chain: LocalChain, running: RunningNode) -> None:
+    with chain.node(runtime_dir=running.directory) as second:
+        line = second.wait_for_exit(END_SECONDS).error_line()
+    assert f"directory {running.directory} is in use by another node (pid {running.program.pid})" in line
+    assert running.program.running
+
+
+def test_unreachable_endpoints_are_retried_and_reported(running: RunningNode) -> None:
+    node, _, l1, engine = running
+    rpc = f"http://{LOOPBACK}:{port_of(node, 'rpc')}"
+
+    def wait_for_problem(process: str, relay: TcpRelay) -> None:
+        text = f"{relay.name}: cannot connect (Connection refused)"
+        wait_for(lambda: reports_problem(rpc, process, text), f"{process} reports {text}")
+
+    def wait_ready() -> None:
+        wait_for(lambda: not unready_reasons(rpc), "the node is ready")
+
+    wait_ready()
+    l1.cut()
+    wait_for_problem("l1", l1)
+    l1.restore()
+    wait_ready()
+    engine.cut()
+    wait_for_problem("engine", engine)
+    l1.cut()
+    wait_for_problem("l1", l1)
+    for relay in (l1, engine):
+        relay.restore()
+    wait_ready()
+    assert "Traceback" not in node.out and "process died" not in node.out
+
+
+def test_a_node_that_is_stopped_leaves_no_file(running: RunningNode, module_leftovers: Leftovers) -> None:
+    running.program.wait_for_line('"node is ready"')
+    ended = running.program.stop()
+    assert (ended.code, ended.err) == (0, "")
+    assert not running.directory.exists() and list(module_leftovers.temporary.iterdir()) == []

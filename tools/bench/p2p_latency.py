@@ -42,8 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=10, help="blocks that are not counted")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    asyncio.run(median_milliseconds(10))
+    if given.warm_up:
+        asyncio.run(median_milliseconds(given.warm_up))
     runs = tuple(asyncio.run(median_milliseconds(given.blocks)) for _ in range(given.runs))
     return show(
         "gossip from socket to engine message",

@@ -40,8 +40,9 @@ from rollup_node.stages.protocol.types import BlockId, L1Block, L1Header, L2Bloc
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.measure import Figure, show
+from rollup_node.tools.bench.sealed_blocks import SECRET, genesis_payload, pool, sealed
 from rollup_node.tools.bench.synthetic_chain import L1_GENESIS, l1_hash
-from rollup_node.tools.bench.timed_engine import SECRET, EngineProcess, TimedCall, genesis_payload, pool, sealed
+from rollup_node.tools.bench.timed_engine import EngineProcess, TimedCall
 
 TRANSACTIONS = 200
 PAUSE = 0.05

@@ -8,20 +8,17 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-import msgspec
 import orjson
 from aiohttp import web
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
+from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash
+from rollup_node.stages.protocol.types import BlockId, Hash
+from rollup_node.tools.bench.sealed_blocks import pool, sealed
 
-SECRET = b"\x42" * 32
 MAX_BODY = 32 << 20
 
 
@@ -33,71 +30,6 @@ class TimedCall(NamedTuple):
     builds: bool
     arrived: float
     answered: float
-
-
-def pool(count: int) -> tuple[bytes, ...]:
-    """Transactions for blocks: transfers with some data, different ones."""
-    return tuple(
-        encode_transaction(
-            Transaction(2, 10, nonce, 1, 100, 50_000, b"\x05" * 20, 5, nonce.to_bytes(68, "big"), 1, 3 + nonce, 4)
-        )
-        for nonce in range(count)
-    )
-
-
-def genesis_payload(timestamp: int) -> ExecutionPayload:
-    """The L2 genesis block."""
-    payload = ExecutionPayload(
-        parent_hash=ZERO_HASH,
-        fee_recipient=bytes(20),
-        state_root=ZERO_HASH,
-        receipts_root=ZERO_HASH,
-        logs_bloom=bytes(256),
-        prev_randao=ZERO_HASH,
-        block_number=0,
-        gas_limit=60_000_000,
-        gas_used=0,
-        timestamp=timestamp,
-        extra_data=b"",
-        base_fee=1,
-        block_hash=ZERO_HASH,
-        transactions=(),
-        withdrawals=False,
-        blob_gas_used=None,
-        excess_blob_gas=None,
-        withdrawals_root=None,
-        parent_beacon_root=None,
-    )
-    return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
-
-
-def sealed(
-    config: RollupConfig, parent: BlockId, attributes: PayloadAttributes, transactions: tuple[bytes, ...]
-) -> ExecutionPayload:
-    """The block of attributes with further transactions; Ecotone is active."""
-    assert config.chain_op_config is not None
-    payload = ExecutionPayload(
-        parent_hash=parent.hash,
-        fee_recipient=attributes.fee_recipient,
-        state_root=ZERO_HASH,
-        receipts_root=ZERO_HASH,
-        logs_bloom=bytes(256),
-        prev_randao=attributes.prev_randao,
-        block_number=parent.number + 1,
-        gas_limit=attributes.gas_limit,
-        gas_used=21_000,
-        timestamp=attributes.timestamp,
-        extra_data=encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config),
-        base_fee=1,
-        block_hash=ZERO_HASH,
-        transactions=(*attributes.transactions, *transactions),
-        withdrawals=attributes.withdrawals,
-        blob_gas_used=0,
-        excess_blob_gas=0,
-        withdrawals_root=ZERO_HASH if config.schedule().l2(attributes.timestamp).withdrawals_root else None,
-        parent_beacon_root=attributes.parent_beacon_root,
-    )
-    return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
 
 
 class EngineProcess:

@@ -7,7 +7,8 @@ served; their proofs are computed here.
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,22 +166,25 @@ def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value), content_type="application/json", status=status)
 
 
-async def serve(folder: Path, port: int, blobs_endpoint: bool, proofs_ahead: bool) -> None:
-    """Serves until cancelled; prints the URL once it listens. `proofs_ahead` computes all proofs before that."""
-    recording = Recording.load(folder)
+@asynccontextmanager
+async def serving(recording: Recording, port: int, blobs_endpoint: bool) -> AsyncIterator[str]:
+    """Serves a recording; the URL."""
     app = application(JsonRpc(RecordedL1(recording).methods()))
-    beacon = RecordedBeacon(recording, blobs_endpoint)
-    if proofs_ahead:
-        for versioned_hash in recording.blobs:  # 40 ms each, longer together than a request may take
-            beacon.proof(versioned_hash)
-    beacon.add_routes(app)
+    RecordedBeacon(recording, blobs_endpoint).add_routes(app)
     listener = Listener(app, port)
     await listener.start()
-    print(f"serving L1 {recording.first} to {recording.last} at {listener.url}", flush=True)
     try:
-        await asyncio.Event().wait()
+        yield listener.url
     finally:
         await listener.stop()
+
+
+async def serve(folder: Path, port: int, blobs_endpoint: bool) -> None:
+    """Serves until cancelled; prints the URL once it listens."""
+    recording = Recording.load(folder)
+    async with serving(recording, port, blobs_endpoint) as url:
+        print(f"serving L1 {recording.first} to {recording.last} at {url}", flush=True)
+        await asyncio.Event().wait()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -196,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {given.folder} holds no recording (l1_blocks.jsonl.gz is missing)", file=sys.stderr)
         return 1
     try:
-        asyncio.run(serve(given.folder, given.port, not given.sidecars_only, given.sidecars_only))
+        asyncio.run(serve(given.folder, given.port, not given.sidecars_only))
     except KeyboardInterrupt:
         return 0
     return 0

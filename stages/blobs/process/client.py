@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-import aiohttp
 import msgspec
 from yarl import URL
 
@@ -15,15 +14,10 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.failures import Failed, SourceFailure
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
-from rollup_node.stages.io.endpoint_errors import (
-    AnswerTooLargeError,
-    EndpointError,
-    endpoint_name,
-    why_not_connected,
-)
+from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
 from rollup_node.stages.io.endpoint_meter import EndpointMeter
 from rollup_node.stages.io.endpoint_record import EndpointRecord
-from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.http_reader import HttpReader, http_reader
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.rpc_meter import NO_ANSWER, OK, RpcMeter
 from rollup_node.stages.messages.endpoints import EndpointCounts
@@ -124,7 +118,7 @@ class BeaconEndpoint:
         self._sidecars_until = 0.0
         self._no_commitments_until = 0.0
         self._no_ssz_until = self._no_blobs_route_until = 0.0
-        self._session: aiohttp.ClientSession | None = None
+        self._reader: HttpReader | None = None
 
     async def genesis_time(self) -> int:
         """The beacon chain's genesis time in Unix seconds [BCN2]."""
@@ -164,9 +158,9 @@ class BeaconEndpoint:
 
     async def close(self) -> None:
         """Closes the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
         """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the blobs. Commitments of the block
@@ -304,21 +298,10 @@ class BeaconEndpoint:
         self._meter.sent(label)
         start, error = time.monotonic(), NO_ANSWER
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._exchange(path, query, max_body, accept)
+            response = await self._exchange(path, query, max_body, accept)
             error = OK if response.status == 200 else f"http_{response.status}"
             self._meter.exchanged(label, sum(map(len, chain(*query))) + len(path), len(response.body))
             return response
-        except TimeoutError:
-            raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
-        except BodyTooLargeError as failure:
-            raise AnswerTooLargeError(self.name, str(failure)) from None
-        except BodyEncodingError as failure:
-            raise EndpointError(self.name, str(failure)) from None
-        except aiohttp.ClientConnectorError as failure:
-            raise EndpointError(self.name, f"cannot connect ({why_not_connected(failure.os_error)})") from None
-        except (aiohttp.ClientError, OSError, ValueError) as failure:
-            raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
             self._meter.ended(label, time.monotonic() - start, error)
 
@@ -328,20 +311,11 @@ class BeaconEndpoint:
         url = url.with_query([*self._base.query.items(), *query])
         # Blobs are compressed data: gzip makes them no shorter.
         headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
-        async with self._open().get(url, headers=headers, allow_redirects=False) as response:
-            # aiohttp takes a response without a type for binary data.
-            media = response.content_type if "Content-Type" in response.headers else JSON
-            return _Response(response.status, await read_body(response, max_body), media)
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=None),
-                auto_decompress=False,
-                headers=self._headers,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+        if self._reader is None:
+            self._reader = http_reader(self._base, self.name, self._headers)
+        status, found, body = await self._reader.get(url, headers, self._timeout, max_body)
+        media = found.get("content-type", JSON).partition(";")[0].strip().lower()
+        return _Response(status, body, media)
 
 
 class BeaconEndpoints:

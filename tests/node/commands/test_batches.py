@@ -1,58 +1,77 @@
-"""`rollup-node batches` on recorded OP Sepolia data: server and node are separate processes."""
+"""`rollup-node batches` on recorded OP Sepolia data, which a thread serves."""
 
 import gzip
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollup_node.node import cli
 from rollup_node.node.commands.batches import main
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.stages.protocol.keccak import keccak256
-from tests.support.chains.local_chain import LocalChain
+from rollup_node.tools.recorded.recording import Recording
+from tests.support.processes.forked_commands import ForkedCommand
+from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
+from tests.support.servers.recorded_server import recorded_server
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
 END_SECONDS = 50.0
 
 
-def serve(leftovers: Leftovers, folder: Path, *flags: str) -> tuple[Program, str]:
-    """A server of a recording, and its URL."""
-    server = Program(leftovers, "rollup_node.tools.recorded", str(folder), *flags)
-    return server, server.wait_for_line("serving L1").split()[-1]
-
-
 @pytest.fixture(scope="module")
-def recording(shared_data: Path) -> Path:
+def folder(shared_data: Path) -> Path:
     """The folder of the recorded data."""
     return shared_data / "op_sepolia_replay"
 
 
 @pytest.fixture(scope="module")
-def url(module_leftovers: Leftovers, recording: Path) -> Iterator[str]:
+def recording(folder: Path) -> Recording:
+    """The recorded data."""
+    return Recording.load(folder)
+
+
+@pytest.fixture(scope="module")
+def url(recording: Recording) -> Iterator[str]:
     """A server of the recording as it is."""
-    server, url = serve(module_leftovers, recording)
-    with server:
+    with recorded_server(recording) as url:
         yield url
 
 
+def flags(url: str, first: Any, last: Any) -> tuple[str, ...]:
+    """The flags of the command over these L1 blocks."""
+    return ("--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--from-l1", str(first), "--to-l1", str(last))
+
+
 def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) -> Program:
-    """Starts the command."""
-    flags = ("--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--from-l1", str(first), "--to-l1", str(last))
-    return Program(leftovers, "rollup_node.node", "batches", *flags, *words)
+    """Starts the command as a program."""
+    return Program(leftovers, "rollup_node.node", "batches", *flags(url, first, last), *words)
 
 
-def batcher_transactions(recording: Path) -> dict[str, int]:
+Fork = Callable[..., ForkedCommand]
+
+
+@pytest.fixture
+def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
+    """Starts the command as a forked one, over these L1 blocks of a server."""
+
+    def start(url: str, first: int, last: int, *words: str) -> ForkedCommand:
+        return ForkedCommand(fork_server, leftovers, "batches", *flags(url, first, last), *words)
+
+    return start
+
+
+def batcher_transactions(folder: Path) -> dict[str, int]:
     """The L1 block of each recorded transaction to the inbox, by the transaction's hash."""
     inbox, found = find_network("op-sepolia").config.batch_inbox.hex(), {}
-    with gzip.open(recording / "l1_blocks.jsonl.gz", "rt") as lines:
+    with gzip.open(folder / "l1_blocks.jsonl.gz", "rt") as lines:
         for line in map(json.loads, lines):
             for raw in line.get("txs", ()):
                 if inbox in raw:
@@ -60,10 +79,10 @@ def batcher_transactions(recording: Path) -> dict[str, int]:
     return found
 
 
-def assert_as_expected(ended: FinishedProgram, recording: Path) -> None:
-    expected = json.loads((recording / "expected.json").read_text())
+def assert_as_expected(ended: FinishedProgram, folder: Path) -> None:
+    expected = json.loads((folder / "expected.json").read_text())
     found = [json.loads(line) for line in ended.lines()]
-    sent = batcher_transactions(recording)
+    sent = batcher_transactions(folder)
     for line in found:
         transactions = line.pop("l1_transactions")
         assert all(sent[each] <= line["inclusion"] for each in transactions)
@@ -90,18 +109,20 @@ def assert_as_expected(ended: FinishedProgram, recording: Path) -> None:
     assert sum(line["transactions"] for line in found) == TRANSACTIONS
 
 
-def test_all_spans_come_out(module_leftovers: Leftovers, url: str, recording: Path) -> None:
+def test_all_spans_come_out(module_leftovers: Leftovers, url: str, folder: Path) -> None:
     with start(module_leftovers, url, FIRST, LAST, "--json") as command:
-        assert_as_expected(command.wait_for_exit(END_SECONDS), recording)
+        assert_as_expected(command.wait_for_exit(END_SECONDS), folder)
 
 
-def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(
-    module_leftovers: Leftovers, recording: Path
+def test_spans_come_out_of_sidecars_as_text_and_by_several_workers(
+    fork: Fork, recording: Recording, folder: Path
 ) -> None:
-    spans = json.loads((recording / "expected.json").read_text())["spans"]
-    server, url = serve(module_leftovers, recording, "--sidecars-only")
-    with server, start(module_leftovers, url, FIRST, LAST, "--workers", "2") as command:
-        ended = command.wait_for_exit(END_SECONDS)
+    """Of the last three channels."""
+    first = 6582929
+    spans = [span for span in json.loads((folder / "expected.json").read_text())["spans"] if span["inclusion"] >= first]
+    assert len({span["channel"] for span in spans}) == 3
+    with recorded_server(recording, blobs_endpoint=False) as url:
+        ended = fork(url, first, LAST, "--workers", "2").wait_for_exit(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
         assert (
             line.startswith(f"L1 {span['inclusion']}  2024-08-27T") and f"  channel {span['channel']}  bytes " in line
@@ -110,33 +131,30 @@ def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(
         assert line.endswith(f"  blocks {span['blocks']}  transactions {span['txs']}  {span['tx_hashes_sha256']}")
 
 
-def damaged(recording: Path, folder: Path) -> int:
-    """A copy of the recording in which one L1 block has another transaction; the number of the block."""
-    folder.mkdir()
-    for file in recording.iterdir():
-        shutil.copyfile(file, folder / file.name)
-    with gzip.open(recording / "l1_blocks.jsonl.gz", "rt") as lines:
-        blocks = [json.loads(line) for line in lines]
-    damaged = next(block for block in blocks if len(block.get("txs", ())) > 3)
-    damaged["txs"][0] = damaged["txs"][1]
-    with gzip.open(folder / "l1_blocks.jsonl.gz", "wt") as lines:
-        lines.writelines(json.dumps(block) + "\n" for block in blocks)
-    return int(damaged["number"])
+def damaged(recording: Recording, number: int) -> Recording:
+    """The recording with another transaction in that L1 block."""
+    blocks = dict(recording.by_number)
+    transactions = blocks[number].transactions
+    assert transactions is not None and len(transactions) > 3
+    blocks[number] = replace(blocks[number], transactions=(transactions[1], *transactions[1:]))
+    return Recording(list(blocks.values()), recording.blobs)
 
 
-def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftovers, url: str, recording: Path) -> None:
+def test_unavailable_data_end_the_command_with_one_line(fork: Fork, url: str, recording: Recording) -> None:
     """The commands run concurrently, because each waits for the data until its timeout."""
-    timeout = ("--timeout", "15s")
-    leftovers, folder = module_leftovers, module_leftovers.folder / "damaged"
-    block = damaged(recording, folder)
-    server, damaged_url = serve(leftovers, folder)
-    absent = f"{url.removeprefix('http://')}: error -32000: L1 block {FIRST - 1} was not recorded"
-    cases = [
-        (url, FIRST - 1, FIRST + 1, f"L1 block {FIRST - 1}: {absent}"),
-        (damaged_url, block, block, f"L1 block {block}: {damaged_url.removeprefix('http://')}: the transactions of"),
-    ]
-    with server, ExitStack() as running:
-        commands = [running.enter_context(start(leftovers, at, first, last, *timeout)) for at, first, last, _ in cases]
+    timeout, block = ("--timeout", "5s"), FIRST
+    with recorded_server(damaged(recording, block)) as damaged_url:
+        absent = f"{url.removeprefix('http://')}: error -32000: L1 block {FIRST - 1} was not recorded"
+        cases = [
+            (url, FIRST - 1, FIRST + 1, f"L1 block {FIRST - 1}: {absent}"),
+            (
+                damaged_url,
+                block,
+                block,
+                f"L1 block {block}: {damaged_url.removeprefix('http://')}: the transactions of",
+            ),
+        ]
+        commands = [fork(at, first, last, *timeout) for at, first, last, _ in cases]
         for command, (_, _, _, error) in zip(commands, cases, strict=True):
             ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()
@@ -145,16 +163,12 @@ def test_unavailable_data_end_the_command_with_one_line(module_leftovers: Leftov
             assert all(" lvl=warn " in each for each in log) and "Traceback" not in ended.err, ended.err
 
 
-def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) -> None:
-    """The L1 chain grows meanwhile, so that the command neither finishes nor times out."""
-    with LocalChain(module_leftovers) as chain:
-        files = ("--rollup.config", str(chain.files.rollup), "--rollup.l1-chain-config", str(chain.files.l1_chain))
-        l1 = ("--l1", chain.l1, "--l1.beacon", chain.beacon, "--l1.http-poll-interval", "200ms")
-        words = ("--from-l1", "0", "--to-l1", "1000000", "--json", "--log.level", "info")
-        with Program(module_leftovers, "rollup_node.node", "batches", *l1, *files, *words) as command:
-            command.wait_for_line("node is ready", on_stderr=True)
-            ended = command.stop()
-    assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
+def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, url: str) -> None:
+    """The L1 head is not the last block of the range yet, so that the command neither finishes nor times out."""
+    with start(module_leftovers, url, LAST, LAST + 1, "--json") as command:
+        command.wait_for_line('"last_block":16491249')
+        ended = command.stop()
+    assert (ended.code, len(ended.out.splitlines())) == (ExitCode.INTERRUPTED, 7)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +181,16 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) 
         ((FIRST, LAST, "--l1.max-concurrency=0"), "max concurrent requests cannot be less than 1"),
     ],
 )
-def test_wrong_flags(module_leftovers: Leftovers, words: tuple[Any, ...], error: str) -> None:
-    with start(module_leftovers, "http://127.0.0.1:1", *words) as command:
-        assert error in command.wait_for_exit(END_SECONDS).error_line()
+def test_wrong_flags(words: tuple[Any, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first, last, *more = words
+    assert cli.main(["batches", *flags("http://127.0.0.1:1", first, last), *more]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and error in err and err.count("\n") == 1
 
 
 def test_chains_whose_batches_are_not_on_l1_are_refused() -> None:
-    flags = ("--l1=http://127.0.0.1:1", "--l1.beacon.ignore", "--network=redstone-mainnet", "--altda.enabled")
-    words = (*flags, "--altda.da-server=http://127.0.0.1:1", "--from-l1=1", "--to-l1=2")
+    chain = ("--l1=http://127.0.0.1:1", "--l1.beacon.ignore", "--network=redstone-mainnet", "--altda.enabled")
+    words = (*chain, "--altda.da-server=http://127.0.0.1:1", "--from-l1=1", "--to-l1=2")
     with pytest.raises(SetupError, match="the batches of redstone-mainnet are kept by a DA server"):
         main(words)
     with pytest.raises(SetupError, match="no DA server was given"):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,32 +14,45 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
+from tests.support.processes.forked_commands import ForkedCommand
+from tests.support.processes.forked_programs import ForkServer
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import FinishedProgram
+from tests.support.servers.recorded_server import recorded_server
 
 
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> Iterator[str]:
     """The URL of a server of the recording."""
-    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(shared_data / "op_sepolia_replay")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().split()[-1]
-        finally:
-            server.terminate()
+    with recorded_server(shared_data / "op_sepolia_replay") as url:
+        yield url
 
 
-def _explain(url: str, shared_data: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def _words(url: str, shared_data: Path, *more: str, first: int = 6582895) -> tuple[str, ...]:
     blocks = str(shared_data / "op_sepolia_replay" / "l2_blocks.json")
-    command = [sys.executable, "-m", "rollup_node.node", "explain", "--network", "op-sepolia", "--l2-blocks", blocks]
-    command += ["--l1", url, "--l1.beacon", url, "--from-l2", "16491244", "--from-l1", "6582895", *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+    endpoints = ("--network", "op-sepolia", "--l2-blocks", blocks, "--l1", url, "--l1.beacon", url)
+    return ("explain", *endpoints, "--from-l2", "16491244", "--from-l1", str(first), *more)
 
 
-def test_what_is_dropped_on_the_way_to_a_block(recorded: str, shared_data: Path) -> None:
+Explain = Callable[..., FinishedProgram]
+
+
+@pytest.fixture
+def explain(recorded: str, shared_data: Path, fork_server: ForkServer, leftovers: Leftovers) -> Explain:
+    """Runs the command in a replay of the recording."""
+
+    def run(*more: str, first: int = 6582895) -> FinishedProgram:
+        words = _words(recorded, shared_data, *more, first=first)
+        return ForkedCommand(fork_server, leftovers, *words).wait_for_exit()
+
+    return run
+
+
+def test_what_is_dropped_on_the_way_to_a_block(explain: Explain, shared_data: Path) -> None:
     """Channels that end before the safe head's origin, and spans that end before the next block: all but the last."""
-    done = _explain(recorded, shared_data, "--to-l2", "16491249", "--json")
-    assert done.returncode == 0, done.stderr
-    drops = [json.loads(line) for line in done.stdout.splitlines()]
+    done = explain("--to-l2", "16491249", "--json")
+    assert done.code == 0, done.err
+    drops = [json.loads(line) for line in done.out.splitlines()]
     spans = json.loads((shared_data / "op_sepolia_replay" / "expected.json").read_text())["spans"]
     by_channel = Counter(span["channel"] for span in spans if span["inclusion"] <= 6582944)
     assert Counter(drop["rule"] for drop in drops) == {"BS2": len(by_channel), "PX5": 25 - by_channel.total()}
@@ -52,18 +65,20 @@ def test_what_is_dropped_on_the_way_to_a_block(recorded: str, shared_data: Path)
 
 
 def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
-    done = _explain(recorded, shared_data, "--to-l1", "6582909")
+    """As a program that nobody has forked."""
+    command = [sys.executable, "-m", "rollup_node.node", *_words(recorded, shared_data, "--to-l1", "6582909")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line[:11] for line in lines] == ["L1 6582900 ", "L1 6582901 ", "L1 6582909 "]
     assert all(line.endswith("[BS2]") for line in lines)
 
 
-def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None:
-    done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
-    assert done.returncode == 1
-    assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
-    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.stderr.splitlines()[-1]
+def test_l1_that_ends_before_the_block(explain: Explain) -> None:
+    done = explain("--to-l2", "16491251", "--json", first=6582944)
+    assert done.code == 1
+    assert len(done.out.splitlines()) > 5, "what was dropped is listed all the same"
+    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.err.splitlines()[-1]
 
 
 # --- a running node ------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from rollup_node.tools.faults.plan import FaultPlan, Request
 from rollup_node.tools.faults.scenario import Action, Fault, Role
 from tests.support.chains import history_values
 from tests.support.servers.course_servers import SMALL, ServedCourse, course_servers
+from tests.support.servers.recorded_server import recorded_server
 
 SIZE = 7
 HASHES = {"hash", "parent_hash", "l2_hash"}
@@ -247,6 +248,7 @@ def _await_end(process: int) -> None:
     raise AssertionError(f"process {process} still runs")
 
 
+@pytest.mark.usefixtures("ranges_are_forked")
 def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,7 +259,7 @@ def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
 
 def _check_without_an_l2_source(course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history, out = tmp_path / "history", tmp_path / "out"
-    _run(_command(course, history)[3:])
+    _run([*_command(course, history)[3:], "--range-size", str(2 * SIZE)])
     words = _command(course, out)[3:]
     at = words.index("--l2")
     words[at : at + 2] = []
@@ -435,6 +437,7 @@ def _lies(method: str, path: str, do: Action = Action.FLIP, every: int = 2) -> F
     return Fault(Role.L1, do, method=method, path=path, every=every)
 
 
+@pytest.mark.usefixtures("ranges_are_forked")
 def test_an_l1_that_lies_or_fails_for_a_while(
     course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -472,20 +475,15 @@ def test_an_l1_that_lies_or_fails_for_a_while(
     assert len(err) == 1 and "incorrect L1 RPC chain id 5, expected 1" in err[0] and _tables(out) == known
 
 
+@pytest.mark.usefixtures("ranges_are_forked")
 def test_recorded_op_sepolia(shared_data: Path, tmp_path: Path) -> None:
     """The last L1 block ends a channel of seven spans, of which the last makes five blocks safe."""
     folder = shared_data / "op_sepolia_replay"
-    serve = [sys.executable, "-m", "rollup_node.tools.recorded", str(folder)]
-    flags = ("--from-l1", "6582950", "--to-l1", "6582952", "--warmup", "55", "--safe-head", "16491244", "--jsonl")
-    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        url = server.stdout.readline().split()[-1]
+    flags = ("--from-l1", "6582950", "--to-l1", "6582952", "--warmup", "8", "--safe-head", "16491244", "--jsonl")
+    with recorded_server(folder) as url:
         words = ("--network", "op-sepolia", "--l1", url, "--l1.beacon", url, "--out", str(tmp_path / "out"))
         blocks = ("--l2-blocks", str(folder / "l2_blocks.json"), "--timeout", "30s")
-        try:
-            _run(["history", "run", *flags, *words, *blocks])
-        finally:
-            server.terminate()
+        _run(["history", "run", *flags, *words, *blocks])
     known = {int(block["number"]): block["hash"] for block in json.loads((folder / "l2_blocks.json").read_text())}
     rows = _rows(tmp_path / "out", Table.L2_BLOCKS)
     assert [row["number"] for row in rows] == list(range(16491245, 16491250))

@@ -1,46 +1,57 @@
-"""`rollup-node replay` on recorded OP Sepolia data: server and node are separate processes."""
+"""`rollup-node replay` on recorded OP Sepolia data, which a thread serves."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from rollup_node.node import cli
 from tests.node.commands.test_batches import batcher_transactions
+from tests.support.processes.forked_commands import ForkedCommand
+from tests.support.processes.forked_programs import ForkServer
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import FinishedProgram
+from tests.support.servers.recorded_server import recorded_server
 
 RANGE = ("16491244", "16491249")
-
-
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "rollup_node.node", *arguments]
+FROM_L1 = ("--from-l1", "6582944")
+"""The origin of the safe head: no channel is open there."""
 
 
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> Iterator[str]:
     """The URL of a server of the recording."""
-    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(shared_data / "op_sepolia_replay")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().split()[-1]
-        finally:
-            server.terminate()
+    with recorded_server(shared_data / "op_sepolia_replay") as url:
+        yield url
 
 
-def _replay(url: str, blocks: Path, first: str, last: str, *more: str) -> subprocess.CompletedProcess[str]:
-    arguments = ["replay", "--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--l2-blocks", str(blocks)]
-    command = _command(*arguments, "--from-l2", first, "--to-l2", last, "--json", *more)
-    return subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+Replay = Callable[..., FinishedProgram]
 
 
-def test_real_blocks_come_out_as_they_were_built(recorded: str, shared_data: Path) -> None:
+@pytest.fixture
+def replay(recorded: str, fork_server: ForkServer, leftovers: Leftovers) -> Replay:
+    """Runs the command with a file of L2 blocks, from the first and to the last of these."""
+
+    def run(blocks: Path, first: str, last: str, *more: str) -> FinishedProgram:
+        return ForkedCommand(fork_server, leftovers, *_words(recorded, blocks, first, last, *more)).wait_for_exit()
+
+    return run
+
+
+def _words(url: str, blocks: Path, first: str, last: str, *more: str) -> tuple[str, ...]:
+    flags = ("--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--l2-blocks", str(blocks), "--json")
+    return ("replay", *flags, "--from-l2", first, "--to-l2", last, *more)
+
+
+def test_real_blocks_come_out_as_they_were_built(replay: Replay, shared_data: Path) -> None:
     folder = shared_data / "op_sepolia_replay"
-    done = _replay(recorded, folder / "l2_blocks.json", *RANGE, "--from-l1", "6582895")
-    assert done.returncode == 0, done.stderr
-    assert "warning: reading begins at L1 block 6582895" in done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    done = replay(folder / "l2_blocks.json", *RANGE, *FROM_L1)
+    assert done.code == 0, done.err
+    assert "warning: reading begins at L1 block 6582944" in done.err
+    lines = [json.loads(line) for line in done.out.splitlines()]
     known = {int(block["number"]): block for block in json.loads((folder / "l2_blocks.json").read_text())}
     assert [line["number"] for line in lines] == list(range(16491245, 16491250))
     for line in lines[:-1]:
@@ -58,13 +69,15 @@ def test_real_blocks_come_out_as_they_were_built(recorded: str, shared_data: Pat
         )
 
 
-def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(recorded: str, shared_data: Path) -> None:
-    done = _replay(recorded, shared_data / "op_sepolia_replay" / "l2_blocks.json", "16491247", "16491249")
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == [16491248, 16491249]
+def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(replay: Replay, shared_data: Path) -> None:
+    done = replay(shared_data / "op_sepolia_replay" / "l2_blocks.json", "16491247", "16491249")
+    assert done.code == 0, done.err
+    assert [json.loads(line)["number"] for line in done.out.splitlines()] == [16491248, 16491249]
 
 
-def test_a_difference_ends_the_run_with_a_line_for_each_field(recorded: str, shared_data: Path, tmp_path: Path) -> None:
+def test_a_difference_ends_the_run_with_a_line_for_each_field(
+    replay: Replay, shared_data: Path, tmp_path: Path
+) -> None:
     blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
     blocks[1]["txs"][1] = blocks[1]["txs"][2]
     info = bytearray.fromhex(blocks[1]["txs"][0])
@@ -72,28 +85,28 @@ def test_a_difference_ends_the_run_with_a_line_for_each_field(recorded: str, sha
     blocks[1]["txs"][0] = info.hex()
     damaged = tmp_path / "blocks.json"
     damaged.write_text(json.dumps(blocks))
-    done = _replay(recorded, damaged, *RANGE, "--from-l1", "6582895")
-    assert done.returncode == 1
-    warning, first, *more = (line for line in done.stderr.splitlines() if " lvl=warn " not in line)
+    done = replay(damaged, *RANGE, *FROM_L1)
+    assert done.code == 1
+    warning, first, *more = (line for line in done.err.splitlines() if " lvl=warn " not in line)
     assert "warning" in warning
     assert first.startswith(
         "rollup-node: block 16491245 differs from the source in transaction: transaction 0 does not"
     )
-    number = json.loads(done.stdout)["epoch"]["number"]
+    number = json.loads(done.out)["epoch"]["number"]
     assert more[0] == f"rollup-node:   l1_info.number: derived {number}, in the source 0"
     assert [line.split(": ")[1].strip() for line in more[1:]] == ["transaction 0", "transaction 1"]
-    line = json.loads(done.stdout)
+    line = json.loads(done.out)
     assert (line["number"], line["hash"], len(line["differences"])) == (16491245, None, 4)
 
 
-def test_without_hashes_the_span_is_read_to_its_end(recorded: str, shared_data: Path, tmp_path: Path) -> None:
+def test_without_hashes_the_span_is_read_to_its_end(replay: Replay, shared_data: Path, tmp_path: Path) -> None:
     blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
     first_only = tmp_path / "blocks.json"
     first_only.write_text(json.dumps(blocks[:1]))
-    done = _replay(recorded, first_only, "16491244", "16491251", "--from-l1", "6582895")
-    assert done.returncode == 1
-    assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == list(range(16491245, 16491250))
-    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.stderr.splitlines()[-1]
+    done = replay(first_only, "16491244", "16491251", *FROM_L1)
+    assert done.code == 1
+    assert [json.loads(line)["number"] for line in done.out.splitlines()] == list(range(16491245, 16491250))
+    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -105,31 +118,18 @@ def test_without_hashes_the_span_is_read_to_its_end(recorded: str, shared_data: 
         (["--to-l2", "4"], "--from-l2"),
     ],
 )
-def test_wrong_flags_are_rejected_in_one_line(arguments: list[str], text: str) -> None:
-    command = _command("replay", "--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1", *arguments)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
-    assert text in done.stderr and len(done.stderr.splitlines()) == 1
-
-
-def test_a_source_that_is_no_list_of_blocks_is_rejected(recorded: str, shared_data: Path) -> None:
-    done = _replay(recorded, shared_data / "op_sepolia_replay" / "expected.json", *RANGE)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith("expected a list of blocks")
-
-
-def test_a_source_without_the_safe_head_is_named(recorded: str, shared_data: Path) -> None:
-    done = _replay(recorded, shared_data / "op_sepolia_replay" / "l2_blocks.json", "99", "120")
-    assert done.returncode == 1
-    assert "the L2 source has no block 99, the safe head to begin with: name a block" in done.stderr.splitlines()[-1]
+def test_wrong_flags_are_rejected_in_one_line(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replay", "--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1", *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and text in err and len(err.splitlines()) == 1
 
 
 def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str, shared_data: Path) -> None:
     """In the middle of a span [LFT9]."""
     time = 1691802540 + 2 * 16491247
-    blocks = str(shared_data / "op_sepolia_replay" / "l2_blocks.json")
-    flags = ("--l1", recorded, "--l1.beacon", recorded, "--network", "op-sepolia", "--l2-blocks", blocks, "--json")
-    words = ("replay", *flags, "--from-l2", RANGE[0], "--to-l2", RANGE[1], "--from-l1", "6582895")
+    words = _words(recorded, shared_data / "op_sepolia_replay" / "l2_blocks.json", *RANGE, *FROM_L1)
     command = [sys.executable, "-m", "tests.support.processes.leaving_node", str(time), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 1

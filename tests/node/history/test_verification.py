@@ -202,13 +202,13 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     folder = small_history(tmp_path / "out", "parquet")
     assert _found(folder) == []
-    for table in Table:
+    for number, table in enumerate(Table):
         path = folder.path / table.value / "day=2024-08-28" / f"{NAME}.parquet"
         whole = path.read_bytes()
-        for data in (whole[:40] + bytes([whole[40] ^ 1]) + whole[41:], whole[:-9], b""):
-            path.write_bytes(data)
-            found = _found(folder)
-            assert any(f"{path.name}: {len(data)} bytes with SHA-256" in line for line in found), found
+        data = (whole[:40] + bytes([whole[40] ^ 1]) + whole[41:], whole[:-9], b"")[number % 3]
+        path.write_bytes(data)
+        found = _found(folder)
+        assert any(f"{path.name}: {len(data)} bytes with SHA-256" in line for line in found), found
         path.write_bytes(whole)
         rows = parquet.read_table(path)
         parquet.write_table(rows.drop_columns("l1_hash"), path)

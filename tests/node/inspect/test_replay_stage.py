@@ -1,6 +1,7 @@
 """When a replay ends: it waits for data for ever, or up to its timeout, and no further than L1 goes."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.topology import CHANNELS
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, make_rollup
 
@@ -107,6 +110,35 @@ def test_an_l2_source_that_fails_until_the_timeout_ends_the_replay(
         asyncio.run(stage._step())
     assert ended.value.code == EXIT_REPORTED
     assert (tmp_path / "err").read_text() == "rollup-node: L2 block 5: cannot connect\n"
+
+
+@pytest.mark.parametrize(
+    ("is_list", "error"),
+    [
+        (True, "the L2 source has no block 0, the safe head to begin with: name a block that it has"),
+        (False, "{blocks}: expected a list of blocks"),
+    ],
+)
+def test_an_l2_source_without_the_safe_head_ends_the_replay(
+    is_list: bool, error: str, chain: ChainFixture, tmp_path: Path
+) -> None:
+    first = chain.payloads[chain.build(1)[1].hash]
+    header = encode_header(payload_header(first)).hex()
+    entry = {"header_rlp": header, "txs": [raw.hex() for raw in first.transactions]}
+    blocks = tmp_path / "blocks.json"
+    blocks.write_text(json.dumps([entry] if is_list else entry))
+    buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "derivation", "engine", "rpc"), 1))
+    with open(tmp_path / "err", "wb") as errors:
+        config = replay_stage.ReplayConfig(
+            chain.rollup, 0, 5, None, str(blocks), None, RowFormat.JSON, 1, errors.fileno()
+        )
+        stage = ReplayStage(config, buses["engine"], Meter("engine"))
+        with pytest.raises(ExitRequested) as ended:
+            asyncio.run(stage._step())
+    assert ended.value.code == EXIT_REPORTED
+    assert (tmp_path / "err").read_text() == f"rollup-node: {error.format(blocks=blocks)}\n"
+    for bus in buses.values():
+        bus.close()
 
 
 @pytest.mark.parametrize("first", [2, 3])

@@ -9,17 +9,16 @@ import pytest
 from rollup_node.node.runtime.runtime import dropped_lines
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
-from tests.support.processes.toy_harness import StartNode
+from tests.support.processes.toy_harness import StartNode, ToyNode
 
 
-def test_the_traceback_of_a_bug_is_in_the_log(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    node.order("left", "crash")
-    line = node.wait_for_line("a bug ends this process", "left")
+def test_the_traceback_of_a_bug_is_in_the_log(running: ToyNode) -> None:
+    before = running.processes()["left"]["incarnation"]
+    running.order("left", "crash")
+    line = running.wait_for_line("a bug ends this process", "left")
     assert line["trace"].startswith("Traceback")
     assert "ValueError: a toy's bug" in line["trace"]
-    node.wait_for_restart("left")
-    node.stop()
+    running.wait_for_restart("left", before + 1)
 
 
 def test_a_critical_error_stops_the_node(start: StartNode) -> None:
@@ -43,44 +42,39 @@ def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNo
     assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
 
 
-def test_temporary_errors_and_resets_do_not_end_a_process(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    node.order("left", "temporary")
-    node.wait_for_line("toy reports", "left", problems="RETRYING: orders: the toy endpoint is away")
-    node.order("right", "reset")
-    node.wait_for_line("toy reset", "right", reason="the toy ground moved")
-    node.wait_for_line("toy reports", "left", problems="none")
-    node.wait_for_line("recovered", "left", task="orders", tried=1)
-    assert not node.logged("process died")
-    node.stop()
+def test_temporary_errors_and_resets_do_not_end_a_process(running: ToyNode) -> None:
+    running.order("left", "temporary")
+    running.wait_for_line("toy reports", "left", problems="RETRYING: orders: the toy endpoint is away")
+    running.order("right", "reset")
+    running.wait_for_line("toy reset", "right", reason="the toy ground moved")
+    running.wait_for_line("toy reports", "left", problems="none")
+    running.wait_for_line("recovered", "left", task="orders", tried=1)
+    assert not running.logged("process died")
 
 
-def test_prints_and_fault_dumps_reach_the_log(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    node.order("left", "print")
+def test_prints_and_fault_dumps_reach_the_log(running: ToyNode) -> None:
+    running.order("left", "print")
     printed = {b"printed\n", b"by hand\n", b"written past Python\n"}
-    node.wait(lambda: printed <= set(node.raw), "the printed lines")
-    os.kill(node.processes()["left"]["pid"], signal.SIGUSR2)
-    node.wait(lambda: any(line.startswith(b"Current thread") for line in node.raw), "the stack")
-    node.stop()
+    running.wait(lambda: printed <= set(running.raw), "the printed lines")
+    os.kill(running.processes()["left"]["pid"], signal.SIGUSR2)
+    running.wait(lambda: any(line.startswith(b"Current thread") for line in running.raw), "the stack")
 
 
-def test_a_new_log_level_holds_in_all_processes_and_after_a_restart(start: StartNode) -> None:
+def test_a_new_log_level_holds_in_all_processes_and_after_a_restart(running: ToyNode) -> None:
     """[RPC54]"""
-    node = start().wait_until_ready()
-    node.order("left", "log everything")
+    running.order("left", "log everything")
 
     def traced() -> object:
-        node.order("right", "trace")
-        return node.logged("toy traces", "right")
+        running.order("right", "trace")
+        return running.logged("toy traces", "right")
 
-    node.wait(traced, "the level in another process")
-    node.order("right", "crash")
-    node.wait_for_restart("right")
-    count = len(node.logged("toy traces"))
-    node.order("right", "trace")
-    node.wait_for_line("toy traces", "right", count=count + 1)
-    node.stop()
+    running.wait(traced, "the level in another process")
+    before = running.processes()["right"]["incarnation"]
+    running.order("right", "crash")
+    running.wait_for_restart("right", before + 1)
+    count = len(running.logged("toy traces"))
+    running.order("right", "trace")
+    running.wait_for_line("toy traces", "right", count=count + 1)
 
 
 @pytest.mark.parametrize("code", [0, 5])

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,19 @@ from rollup_node.node.supervisor import supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.toy_harness import PROCESSES, StartNode
+from tests.support.processes.toy_harness import PROCESSES, StartNode, ToyNode
 
 
-def test_every_process_may_be_killed(start: StartNode) -> None:
-    node = start().wait_until_ready()
+def test_every_process_may_be_killed(running: ToyNode) -> None:
     for name in ("left", "right", "copy-1", "sweeper"):
-        before = node.processes()[name]
+        before = running.processes()[name]
         os.kill(before["pid"], signal.SIGKILL)
-        node.wait_for_line("process died", "supervisor", name=name, reason="signal SIGKILL")
+        running.wait_for_line("process died", "supervisor", name=name, reason="signal SIGKILL")
+        again = before["incarnation"] + 1
         if name != "sweeper":
-            node.wait_for_restart(name)
-        assert node.wait_for_entry(name, incarnation=2)["pid"] != before["pid"]
-    assert node.last_response().endswith(" 100000")
-    node.stop()
+            running.wait_for_restart(name, again)
+        assert running.wait_for_entry(name, again)["pid"] != before["pid"]
+    assert running.last_response().endswith(" 100000")
 
 
 @pytest.mark.parametrize("ended_by", ["the time", "a signal"])
@@ -46,42 +46,44 @@ def test_a_halt_leaves_one_process_until(start: StartNode, ended_by: str) -> Non
     assert node.stop_order()[-1] == "right"
 
 
-def test_processes_json_is_current(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    processes = node.processes()
+def title_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
+
+
+def test_processes_json_is_current(running: ToyNode) -> None:
+    processes = running.processes()
     assert list(processes) == ["supervisor", "sweeper", "left", "right", "copy-0", "copy-1"]
-    assert processes["supervisor"]["pid"] == node.program.pid
+    assert processes["supervisor"]["pid"] == running.program.pid
     for name, entry in processes.items():
-        title = Path(f"/proc/{entry['pid']}/cmdline").read_bytes().rstrip(b"\0").decode()
-        assert title == f"rollup-node: {name}"
+        # A process is in the file before it has named itself.
+        running.wait(partial(lambda pid, title: title_of(pid) == title, entry["pid"], f"rollup-node: {name}"), name)
         assert set(entry) == {"role", "copy", "pid", "incarnation", "started", "start_ticks"}
         assert abs(entry["started"] - time.time()) < 60
     os.kill(processes["copy-0"]["pid"], signal.SIGSTOP)
     os.kill(processes["left"]["pid"], signal.SIGKILL)
-    node.wait_for_line("process started", name="left", incarnation=2)
-    assert node.processes()["left"]["incarnation"] == 2
-    node.wait_for_line("process started", name="copy-0", incarnation=2)
-    node.stop()
+    left, copy = (processes[name]["incarnation"] + 1 for name in ("left", "copy-0"))
+    running.wait_for_line("process started", name="left", incarnation=left)
+    assert running.processes()["left"]["incarnation"] == left
+    running.wait_for_line("process started", name="copy-0", incarnation=copy)
 
 
-def test_hanging_processes_are_replaced(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    node.order("left", "spin")
-    node.order("right", "block")
-    stopped = node.processes()["copy-0"]["pid"]
-    os.kill(stopped, signal.SIGSTOP)
+def test_hanging_processes_are_replaced(running: ToyNode) -> None:
+    running.order("left", "spin")
+    running.order("right", "block")
+    before = running.processes()
+    os.kill(before["copy-0"]["pid"], signal.SIGSTOP)
     for name, reason in (
         ("left", "no heartbeat during"),
         ("right", "while blocked"),
         ("copy-0", "stopped by a signal for"),
     ):
-        assert reason in node.wait_for_line("process hangs", "supervisor", name=name)["reason"]
-        node.wait_for_line("process died", "supervisor", name=name)
-        node.wait_for_line("process started", "supervisor", name=name, incarnation=2)
-    node.wait_for_restart("right")
-    assert any(b"toy_stages.py" in line for line in node.raw), "the traceback shows where it hung"
-    assert not node.logged("process hangs", name="copy-1")
-    node.stop()
+        assert reason in running.wait_for_line("process hangs", "supervisor", name=name)["reason"]
+        running.wait_for_line("process died", "supervisor", name=name)
+        again = before[name]["incarnation"] + 1
+        running.wait_for_line("process started", "supervisor", name=name, incarnation=again)
+    running.wait_for_restart("right", before["right"]["incarnation"] + 1)
+    assert any(b"toy_stages.py" in line for line in running.raw), "the traceback shows where it hung"
+    assert not running.logged("process hangs", name="copy-1")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -108,11 +110,10 @@ def test_a_signal_to_the_process_group_stops_the_node(start: StartNode) -> None:
     assert len(node.logged("process started", "supervisor")) == 4
 
 
-def test_hangup_is_ignored_under_nohup(start: StartNode) -> None:
-    node = start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)).wait_until_ready()
-    node.program.send_signal(signal.SIGHUP)
-    node.wait_for_restart("left", 1)
-    node.stop()
+def test_hangup_is_ignored_under_nohup(running: ToyNode) -> None:
+    running.program.send_signal(signal.SIGHUP)
+    running.wait_for_exchange()
+    assert running.program.poll() is None and not running.logged("received signal")
 
 
 def test_a_process_that_does_not_stop_is_killed_after_its_timeout(start: StartNode) -> None:
@@ -154,8 +155,8 @@ def test_a_signal_during_the_start_ends_it(start: StartNode) -> None:
 
 
 def test_a_signal_before_the_start_leaves_nothing(start: StartNode) -> None:
-    for pause in (0.1, 0.18, 0.22, 0.26, 0.3):
-        node = start()
+    for pause in (0.1, 0.2, 0.3):
+        node = start(fresh=True)
         time.sleep(pause)
         node.program.send_signal(signal.SIGTERM)
         assert node.wait_for_exit() in ((0, ""), (-signal.SIGTERM, ""))
@@ -172,16 +173,14 @@ def test_a_process_that_keeps_dying_ends_the_node(start: StartNode) -> None:
     assert node.logged("process keeps dying", "supervisor", name="right", deaths=3)
 
 
-def test_two_nodes_cannot_share_a_directory(start: StartNode, leftovers: Leftovers) -> None:
-    given = leftovers.folder / "run"
-    node = start({"runtime_dir": str(given)}).wait_until_ready()
-    code, text = start({"runtime_dir": str(given)}).wait_for_exit()
+def test_two_nodes_cannot_share_a_directory(running: ToyNode, start: StartNode) -> None:
+    """The second one imports its modules itself, as a program does."""
+    code, text = start({"runtime_dir": str(running.directory)}, fresh=True).wait_for_exit()
     assert code == 1
     assert text == (
-        f"rollup-node: directory {given} is in use by another node (pid {node.program.pid}): "
+        f"rollup-node: directory {running.directory} is in use by another node (pid {running.program.pid}): "
         "stop it or give another one\n"
     )
-    node.stop()
 
 
 def test_a_module_that_cannot_be_loaded_ends_the_start(start: StartNode) -> None:
@@ -208,15 +207,13 @@ def test_a_stalled_reader_of_the_log_blocks_no_process(start: StartNode, leftove
     assert all(isinstance(json.loads(line), dict) for line in lines[:-1]), "no line is broken"
 
 
-def test_a_suspended_node_kills_no_process(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    os.killpg(node.program.pid, signal.SIGSTOP)
+def test_a_suspended_node_kills_no_process(running: ToyNode) -> None:
+    os.killpg(running.program.pid, signal.SIGSTOP)
     time.sleep(1.8)
-    os.killpg(node.program.pid, signal.SIGCONT)
+    os.killpg(running.program.pid, signal.SIGCONT)
     # One request is sent every 50 ms: 20 take longer than two checks of the watchdog.
-    node.wait_for_exchange(20)
-    assert not node.logged("process hangs")
-    node.stop()
+    running.wait_for_exchange(20)
+    assert not running.logged("process hangs")
 
 
 def test_shared_memory_that_is_refused_ends_the_start_in_one_line(

@@ -28,13 +28,13 @@ class Leftovers:
 
     def processes(self) -> list[str]:
         """The running processes of the test: pid and command line of each."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
+        found, folder = [], str(self.folder)
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) != os.getpid():
                 with contextlib.suppress(OSError):
-                    if Path(os.readlink(entry / "cwd")).is_relative_to(self.folder):
-                        title = (entry / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
-                        found.append(f"{entry.name} {title.decode(errors='replace')}")
+                    if f"{os.readlink(f'/proc/{name}/cwd')}/".startswith(f"{folder}/"):
+                        title = Path(f"/proc/{name}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                        found.append(f"{name} {title.decode(errors='replace')}")
         return found
 
     def sockets(self) -> list[str]:
@@ -54,7 +54,7 @@ class Leftovers:
         """Waits until nothing is left; what is still there after that time."""
         deadline = time.monotonic() + seconds
         while (left := self.all()) and time.monotonic() < deadline:
-            time.sleep(0.02)
+            time.sleep(0.05)
         return left
 
     def kill(self) -> None:

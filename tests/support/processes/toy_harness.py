@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.processes.forked_programs import ForkedProgram, ForkServer
 from tests.support.processes.leftovers import Leftovers
 
 T = TypeVar("T")
@@ -19,31 +21,55 @@ PROCESSES = {"left", "right", "copy-0", "copy-1"}
 Line = dict[str, Any]
 
 
-class ToyNode:
-    """A running toy node; `options` go to Popen."""
+NODE, STAGES = "tests.support.processes.toy_node", "tests.support.processes.toy_stages"
 
-    def __init__(self, leftovers: Leftovers, settings: Line, **options: Any) -> None:
+
+class ToyNode:
+    """A running toy node, forked by a server unless that is None; `options` are those of Popen or ForkedProgram."""
+
+    def __init__(self, leftovers: Leftovers, settings: Line, server: ForkServer | None, **options: Any) -> None:
         self.folder = leftovers.folder
-        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
-        self.program: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.processes.toy_node", str(self.folder), json.dumps(settings)],
-            cwd=self.folder,
-            env=leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}"),
-            **streams | {"start_new_session": True} | options,
-        )
-        self.raw: list[bytes] = []
+        environment = leftovers.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'src'}")
+        words = (str(self.folder), json.dumps(settings))
+        self.program: subprocess.Popen[bytes] | ForkedProgram
+        if server is None:
+            streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
+            self.program = subprocess.Popen(
+                [sys.executable, "-m", NODE, *words],
+                cwd=self.folder,
+                env=environment,
+                **streams | {"start_new_session": True} | options,
+            )
+        else:
+            self.program = ForkedProgram(server, NODE, words, self.folder, environment, imports=(STAGES,), **options)
+        self._raw: list[bytes] = []
+        self._parsed: list[Line] = []
+        self._read_lines = self._from = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
         if self.program.stdout is not None:
             self._reader.start()
 
     def _read(self) -> None:
         assert self.program.stdout is not None
-        self.raw.extend(self.program.stdout)
+        self._raw.extend(self.program.stdout)
+
+    @property
+    def raw(self) -> list[bytes]:
+        """What it has written to standard output since the start of the test."""
+        return self._raw[self._from :]
 
     @property
     def lines(self) -> list[Line]:
-        """The log so far."""
-        return [json.loads(line) for line in list(self.raw) if line.startswith(b"{")]
+        """The lines of the log in that."""
+        new = self._raw[self._read_lines :]
+        self._read_lines += len(new)
+        self._parsed += [json.loads(line) for line in new if line.startswith(b"{")]
+        return self._parsed
+
+    def begin(self) -> None:
+        """Begins a test with a node that runs: what it has logged before is no longer seen."""
+        self._from = self._read_lines = len(self._raw)
+        self._parsed.clear()
 
     def logged(self, message: str, process: str | None = None, **fields: object) -> list[Line]:
         """The log lines so far with that message and those fields."""
@@ -55,8 +81,8 @@ class ToyNode:
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             if time.monotonic() > deadline or (self.program.poll() is not None and not condition()):
-                raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self.raw).decode()}")
-            time.sleep(0.01)
+                raise AssertionError(f"timeout: {what}; the log:\n{b''.join(self._raw).decode()}")
+            time.sleep(0.02)
         return found
 
     def wait_for_line(self, message: str, process: str | None = None, count: int = 1, **fields: object) -> Line:
@@ -69,7 +95,7 @@ class ToyNode:
         self.wait_for_line("node is ready")
         return self
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         """Its runtime directory."""
         return Path(self.wait_for_line("starting node")["runtime_dir"])
@@ -123,6 +149,15 @@ class ToyNode:
             self._reader.join(20)
         return code, self.program.stderr.read().decode() if self.program.stderr else ""
 
+    def close(self) -> None:
+        """Closes its streams once it has ended."""
+        self.program.wait()
+        if self._reader.is_alive():
+            self._reader.join(20)
+        for stream in (self.program.stdout, self.program.stderr):
+            if stream is not None:
+                stream.close()
+
     def stop_order(self) -> list[str]:
         """The names of the processes in the order of their end."""
         return [line["name"] for line in self.logged("process ended", "supervisor")]
@@ -134,20 +169,20 @@ class ToyNode:
 
 
 StartNode = Callable[..., ToyNode]
-"""Starts a toy node with settings and options of Popen."""
+"""Starts a toy node with settings and options; one that is `fresh` imports its modules itself."""
 
 
 @contextlib.contextmanager
-def toy_nodes(leftovers: Leftovers) -> Iterator[StartNode]:
+def toy_nodes(leftovers: Leftovers, server: ForkServer | None = None) -> Iterator[StartNode]:
     """A function that starts toy nodes; those that still run at the end are killed."""
     nodes: list[ToyNode] = []
 
-    def start_one(settings: Line | None = None, **options: Any) -> ToyNode:
-        nodes.append(ToyNode(leftovers, settings or {}, **options))
+    def start_one(settings: Line | None = None, fresh: bool = False, **options: Any) -> ToyNode:
+        nodes.append(ToyNode(leftovers, settings or {}, None if fresh else server, **options))
         return nodes[-1]
 
     yield start_one
     for node in nodes:
         if node.program.poll() is None:
             node.program.kill()
-        node.program.communicate()
+        node.close()

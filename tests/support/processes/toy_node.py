@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ BUILD = "tests.support.processes.toy_stages:build"
 RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
 
 
-def main(folder: str, given: dict[str, Any]) -> int:
+def main(words: Sequence[str]) -> int:
     """Runs the toy node with the given settings."""
+    folder, text = words
+    given: dict[str, Any] = json.loads(text)
 
     async def precheck() -> None:
         (Path(folder) / "prechecks").touch()
@@ -65,4 +68,4 @@ def main(folder: str, given: dict[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}))
+    sys.exit(main(sys.argv[1:]))

@@ -17,6 +17,7 @@ from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, HaltError, ResetError, TemporaryError
 
 STARVED_SECONDS = 8.0
+ORDER_SECONDS = 0.1
 
 
 class ToyRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -92,12 +93,12 @@ class ToyStage:
     async def take_order(self) -> float:
         order = self.folder / f"do-{self.config.role}"
         if not order.exists():
-            return 0.03
+            return ORDER_SECONDS
         action = order.read_text()
         order.unlink()
         self.log.info("toy acts", action=action)
         await self.act(action)
-        return 0.03
+        return ORDER_SECONDS
 
     def starve(self, core: int) -> None:
         """Without a heartbeat, computes on a core with what time other processes leave, and sleeps for a quarter of the

@@ -1,12 +1,12 @@
 """The benchmark of gossip between two processes, with few blocks."""
 
-import subprocess
-import sys
+import pytest
+
+from rollup_node.tools.bench.p2p_latency import main
 
 
-def test_one_run() -> None:
-    arguments = ["--runs", "1", "--blocks", "3"]
-    command = [sys.executable, "-m", "rollup_node.tools.bench.p2p_latency", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=58, check=False)
-    assert done.stdout.startswith("gossip from socket to engine message"), done.stderr
-    assert "block of 100 KB" in done.stdout
+def test_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--runs", "1", "--blocks", "3", "--warm-up", "0"])
+    out = capsys.readouterr().out
+    assert out.startswith("gossip from socket to engine message")
+    assert "block of 100 KB" in out

@@ -6,11 +6,10 @@ from typing import Any
 
 import orjson
 
-from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.transactions import decode_transaction
 from rollup_node.tools.bench import synthetic_chain
-from rollup_node.tools.bench.timed_engine import EngineProcess, genesis_payload, pool
+from rollup_node.tools.bench.sealed_blocks import genesis_payload
+from rollup_node.tools.bench.timed_engine import EngineProcess
 
 
 def call(url: str, method: str, *params: Any) -> Any:
@@ -19,15 +18,8 @@ def call(url: str, method: str, *params: Any) -> Any:
         return orjson.loads(answer.read())["result"]
 
 
-def test_the_pool_has_different_transactions() -> None:
-    transactions = pool(200)
-    assert len(set(transactions)) == 200
-    assert decode_transaction(transactions[7]).nonce == 7
-
-
 def test_calls_are_answered_and_timed() -> None:
     genesis = genesis_payload(1_770_000_000)
-    assert payload_block_hash(genesis) == genesis.block_hash
     with EngineProcess(synthetic_chain.config(), genesis, 5) as engine:
         assert call(engine.url, "eth_getBlockByNumber", "latest", True)["hash"] == to_hex(genesis.block_hash)
         assert call(engine.url, "eth_getBlockByNumber", "safe", True) is None

@@ -32,6 +32,7 @@ from rollup_node.tools.bench.race.l1_events import (
     span_batches,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
+from rollup_node.tools.bench.sealed_blocks import genesis_payload
 from rollup_node.tools.bench.synthetic_chain import (
     BEACON_GENESIS_TIME,
     BLOCK_TIME,
@@ -40,7 +41,6 @@ from rollup_node.tools.bench.synthetic_chain import (
     L1_BLOCK_TIME,
     L1_GENESIS,
 )
-from rollup_node.tools.bench.timed_engine import genesis_payload
 from rollup_node.tools.devnet.l1.sidecars import Blob
 
 L2_CHAIN_ID = 901

@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.bench.race.course_size import CourseSize
 from rollup_node.tools.bench.race.gzip_body import Prepared
-from rollup_node.tools.bench.timed_engine import SECRET
+from rollup_node.tools.bench.sealed_blocks import SECRET
 
 VERSION = 3
 """Of the files; raised when what is in them changes."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-import ckzg
 import msgspec
 
-from rollup_node.stages.blobs.kzg import blob_to_commitment, load_setup, versioned_hash
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
@@ -20,6 +19,7 @@ from rollup_node.tools.batcher.channels import (
     encode_blob,
     frames,
 )
+from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.bench.race.l1_blocks import ACCOUNTS, BASE_FEE, EmittedLog, Included
 from rollup_node.tools.devnet.l1.sidecars import Blob
@@ -70,11 +70,8 @@ def blobs_of_channel(channel_id: bytes, spans: Sequence[bytes], proofs: bool = T
 
 def _blob(data: bytes, proof: bool) -> Blob:
     content = encode_blob(data)
-    if not proof:
-        return Blob(content, blob_to_commitment(content), b"")
-    setup = load_setup()
-    commitment = bytes(ckzg.blob_to_kzg_commitment(content, setup))
-    return Blob(content, commitment, bytes(ckzg.compute_blob_kzg_proof(content, commitment, setup)))
+    commitment = blob_to_commitment(content)
+    return Blob(content, commitment, compute_proof(content, commitment) if proof else b"")
 
 
 def batcher_transactions(inbox: Address, nonce: int, blobs: Sequence[Blob]) -> list[Included]:

@@ -9,8 +9,8 @@ from rollup_node.tools.bench.race.course import course_config
 from rollup_node.tools.bench.race.course_size import CourseSize
 from rollup_node.tools.bench.race.l1_blocks import make_l1_block
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, block_json, signed_transactions, wanted_logs
+from rollup_node.tools.bench.sealed_blocks import genesis_payload
 from rollup_node.tools.bench.synthetic_chain import GENESIS_TIME, L1_GENESIS
-from rollup_node.tools.bench.timed_engine import genesis_payload
 
 ORIGIN = make_l1_block(None, L1_GENESIS, GENESIS_TIME, bytes(32), 2, [])
 
