@@ -49,7 +49,21 @@ def verify_proof(blob: bytes, commitment: bytes, proof: bytes) -> bool:
     except (ValueError, TypeError):
         return False
     point = _challenge(blob, commitment)
-    remainder = committed - G1Point() * _scalar(_value_at(elements, point))
+    return _is_opened(committed, point, _value_at(elements, point), quotient)
+
+
+def verify_opening(commitment: bytes, point: int, value: int, proof: bytes) -> bool:
+    """Whether the proof shows that the polynomial with the commitment has the value at the point, both below the field
+    modulus; False for malformed points of the curve."""
+    try:
+        committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
+    except (ValueError, TypeError):
+        return False
+    return _is_opened(committed, point, value, quotient)
+
+
+def _is_opened(committed: G1Point, point: int, value: int, quotient: G1Point) -> bool:
+    remainder = committed - G1Point() * _scalar(value)
     divisor = _tau() - G2Point() * _scalar(point)
     return bool(GT.multi_pairing([remainder, quotient], [-G2Point(), divisor]) == GT.one())
 

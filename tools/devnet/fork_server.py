@@ -34,7 +34,7 @@ PROGRAMS: Mapping[str, str] = MappingProxyType(
 )
 """The module with the function `main` of each program, which is run by `python -m` and its name."""
 
-COMMON = ("rollup_node.tools.devnet.l1", "rollup_node.tools.devnet.engine", "rollup_node.tools.batcher")
+COMMON: Sequence[str] = ("rollup_node.tools.devnet.l1", "rollup_node.tools.devnet.engine", "rollup_node.tools.batcher")
 """The programs that every network has, which are imported before the first fork."""
 
 MAX_MESSAGE = 1 << 16
@@ -76,8 +76,8 @@ class ForkServer:
         parent = os.getpid()
         if (threads := thread_count()) != 1:
             raise RuntimeError(f"{threads} threads run: locks that they hold would stay locked in a fork")
-        self._pid = os.fork()
-        if self._pid == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             _end(lambda: _serve(theirs, parent))
         theirs.close()
         self._socket = ours
@@ -97,7 +97,7 @@ class ForkServer:
     def close(self) -> None:
         """Ends the process."""
         self._socket.close()
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)
 
     def _ask(self, request: Mapping[str, Any]) -> int:
         self._socket.send(json.dumps(request).encode())

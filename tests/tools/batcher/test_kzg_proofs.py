@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.blobs import kzg
-from rollup_node.tools.batcher.kzg_proofs import compute_proof, verify_proof
+from rollup_node.tools.batcher.kzg_proofs import compute_proof, verify_opening, verify_proof
 
 INFINITY = b"\xc0" + bytes(47)
 ELEMENT = st.integers(1, kzg.FIELD_MODULUS - 1)
@@ -30,6 +30,19 @@ def test_as_by_ckzg(elements: dict[int, int], scale: int) -> None:
     changed = blob_of(elements | {scale: 1 + elements.get(scale, 0)})
     for offered in ((changed, commitment, proof), (blob, kzg.blob_to_commitment(changed), proof)):
         assert not verify_proof(*offered) and not kzg.verify_proofs(*([each] for each in offered))
+
+
+def test_an_opening_as_by_ckzg() -> None:
+    blob, point = blob_of({1: 2, 9: 3}), 7
+    commitment = kzg.blob_to_commitment(blob)
+    proof, value = ckzg.compute_kzg_proof(blob, point.to_bytes(32, "big"), kzg.load_setup())
+    value = int.from_bytes(value, "big")
+    assert verify_opening(commitment, point, value, proof)
+    for offered in ((commitment, 8, value, proof), (commitment, 7, value ^ 1, proof), (proof, 7, value, commitment)):
+        assert not verify_opening(*offered)
+    for malformed in (b"", bytes(48), commitment[:47]):
+        assert not verify_opening(malformed, point, value, proof)
+        assert not verify_opening(commitment, point, value, malformed)
 
 
 def compute_proof_of_ckzg(blob: bytes, commitment: bytes) -> bytes:

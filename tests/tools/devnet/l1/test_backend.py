@@ -2,9 +2,9 @@
 
 import pytest
 
-from rollup_node.stages.blobs.kzg import verify_proofs
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_hash
 from rollup_node.tools.batcher.channels import encode_blob
+from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.batcher.signing import Fees, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import (
     BATCHER_KEY,
@@ -68,7 +68,7 @@ def test_blobs_by_slot(backend: L1Backend) -> None:
     assert blobs is not None
     ((blob_hash, blob),) = blobs
     assert (blob_hash,) == built.versioned_hashes
-    assert verify_proofs([blob.content], [blob.commitment], [blob.proof])
+    assert verify_proof(blob.content, blob.commitment, blob.proof)
     assert backend.chain.head.header.blob_gas_used == 131_072
     assert backend.blobs_at(2) is None
 
