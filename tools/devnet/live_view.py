@@ -17,12 +17,13 @@ class LiveView:
         self._target = target
         self._console = Console()
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
-        self._live.start()
 
     def message(self, text: str) -> None:
         self._console.print(text, highlight=False)
 
     def show(self, status: NetworkStatus) -> None:
+        # Not before the network is started: a thread begins, and then nothing can be forked.
+        self._live.start()
         self._live.update(Group(self._heads(status), self._processes(status), self._progress(status)))
 
     def close(self) -> None:

@@ -79,15 +79,16 @@ def reports_problem(url: str, process: str, text: str) -> bool:
     return any(reason.startswith(f"{process}: ") and text in reason for reason in unready_reasons(url))
 
 
-def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
-    """The first true value of the condition, which counts as false while a server does not respond."""
+def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every: float = 0.05) -> T:
+    """The first true value of the condition, which is asked every so many seconds, and counts as false while a server
+    does not respond."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(*UNREACHABLE):
             if found := condition():
                 return found
         assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}"
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def is_alive(pid: int) -> bool:
@@ -245,7 +246,8 @@ class Devnet(Program):
             return condition()
 
         try:
-            return wait_for(check, what, seconds)
+            # Each request costs as much as a network does in 10 ms, where blocks come each second.
+            return wait_for(check, what, seconds, every=0.2)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from None
 

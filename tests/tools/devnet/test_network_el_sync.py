@@ -12,7 +12,7 @@ def test_a_verifier_syncs_by_its_engine_and_survives_kills_of_the_engine_process
         number = net.safe_number()
         assert number >= 4, "derivation starts behind the tip, not at genesis"
         net.kill_process("verifier", "engine")
-        net.wait_for_safe(number + 2)
-
+        for name in net.nodes:
+            net.wait_for_safe(number + 2, name)
         result = net.finish()
     assert result["safe"] >= number + 2
