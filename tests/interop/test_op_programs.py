@@ -108,37 +108,30 @@ def our_node(watch: Leftovers) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("program", ["op-node", "rollup-node"])
-def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(leftovers: Leftovers, program: str) -> None:
-    binary = find_program(program) if program == "op-node" else our_node(leftovers)
-    with Devnet(leftovers, *CALLDATA) as net, extra_engine(leftovers, net) as engine:
-        port = free_port()
-        url = f"http://{own_address()}:{port}"
-        with ForeignProgram(leftovers, binary, *words(op_node_options(net, engine, port))) as op_node:
-
-            def safe_number() -> int:
-                assert op_node.running, op_node.out + op_node.err
-                return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
-
-            net.wait(lambda: safe_number() >= BLOCKS, f"op-node's safe head is {BLOCKS}")
-            theirs = call(url, "optimism_syncStatus")["safe_l2"]
-            net.wait_for_safe(theirs["number"])
-            compared = compare_outputs(url, net.node("verifier")["rpc"], theirs["number"])
-            assert compared == theirs, "the safe heads at this number are equal"
-            op_node.stop()
-        net.finish()
+@pytest.fixture(scope="module", params=["op-node", "rollup-node"])
+def program(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> str:
+    """A program with op-node's command line."""
+    return find_program("op-node") if request.param == "op-node" else our_node(module_leftovers)
 
 
-@pytest.mark.parametrize("program", ["op-node", "rollup-node"])
-def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftovers, program: str) -> None:
-    """While eight forks activate; our nodes get its blocks by gossip, and derive the same ones."""
-    binary = find_program(program) if program == "op-node" else our_node(leftovers)
+@pytest.fixture(scope="module")
+def net(program: str, module_leftovers: Leftovers) -> Iterator[Devnet]:
+    """A network in which eight forks activate, for the nodes of one program. It ends with equal output roots."""
     schedule = [f"--fork={fork}={place * FORK_SECONDS}" for place, fork in enumerate(FORKS, 1)]
-    with Devnet(leftovers, *CALLDATA, *schedule) as net, extra_engine(leftovers, net) as engine:
+    with Devnet(module_leftovers, *CALLDATA, *schedule) as running:
+        yield running
+        running.finish()
+
+
+def test_a_sequencer_by_the_command_line_of_op_node_takes_over(
+    module_leftovers: Leftovers, net: Devnet, program: str
+) -> None:
+    """While eight forks activate; our nodes get its blocks by gossip, and derive the same ones."""
+    with extra_engine(module_leftovers, net) as engine:
         port = free_port()
         url, ours = f"http://{own_address()}:{port}", net.node("sequencer")["rpc"]
-        options = op_node_options(net, engine, port) | sequencer_options(net, leftovers.folder)
-        with ForeignProgram(leftovers, binary, *words(options)) as op_node:
+        options = op_node_options(net, engine, port) | sequencer_options(net, module_leftovers.folder)
+        with ForeignProgram(module_leftovers, program, *words(options)) as op_node:
 
             def unsafe() -> dict[str, Any]:
                 assert op_node.running, op_node.out + op_node.err
@@ -163,7 +156,28 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftov
             net.wait(lambda: call(url, "optimism_syncStatus")["safe_l2"]["number"] >= end, "op-node's safe blocks")
             compare_outputs(url, net.node("verifier")["rpc"], end)
             op_node.stop()
-        net.finish()
+
+
+def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
+    module_leftovers: Leftovers, net: Devnet, program: str
+) -> None:
+    net.wait_for_safe(BLOCKS)
+    with extra_engine(module_leftovers, net) as engine:
+        port = free_port()
+        url = f"http://{own_address()}:{port}"
+        with ForeignProgram(module_leftovers, program, *words(op_node_options(net, engine, port))) as op_node:
+
+            def safe_number() -> int:
+                assert op_node.running, op_node.out + op_node.err
+                return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
+
+            last = net.safe_number()
+            net.wait(lambda: safe_number() >= last, f"op-node's safe head is {last}")
+            theirs = call(url, "optimism_syncStatus")["safe_l2"]
+            net.wait_for_safe(theirs["number"])
+            compared = compare_outputs(url, net.node("verifier")["rpc"], theirs["number"])
+            assert compared == theirs, "the safe heads at this number are equal"
+            op_node.stop()
 
 
 def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:

@@ -227,11 +227,14 @@ class Devnet(Program):
 
     nodes: tuple[str, ...] = ("sequencer", "verifier")
 
-    def __init__(self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
+    def __init__(
+        self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True, **environment: str
+    ) -> None:
         self.root = leftovers.folder / "net"
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
-        super().__init__(leftovers, "rollup_node.node", "devnet", "--data-dir", str(self.root), *pace, *form, *words)
+        command = ("devnet", "--data-dir", str(self.root), *pace, *form, *words)
+        super().__init__(leftovers, "rollup_node.node", *command, **environment)
 
     @property
     def network(self) -> dict[str, Any]:
