@@ -66,16 +66,14 @@ class RunningProgram(Protocol):
 
 
 class ForkServer:
-    """The process that forks. It runs until `close`, or until the process that started it has ended; then its programs
-    get SIGTERM."""
+    """The process that forks; see `fork_server`. It runs until `close`, or until the process that started it has ended;
+    then its programs get SIGTERM."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
-        if (threads := thread_count()) != 1:
-            raise RuntimeError(f"{threads} threads run: locks that they hold would stay locked in a fork")
         self.pid = os.fork()
         if self.pid == 0:
             _end(lambda: _serve(theirs, parent))
@@ -111,8 +109,12 @@ class ForkServer:
 
 
 @contextmanager
-def fork_server() -> Iterator[ForkServer]:
-    """A fork server while the context lasts, to be started before any thread and event loop."""
+def fork_server() -> Iterator[ForkServer | None]:
+    """A fork server while the context lasts, to be started before any event loop. None where threads run, as in a
+    debugger: locks that they hold would stay locked in a fork."""
+    if thread_count() != 1:
+        yield None
+        return
     server = ForkServer()
     try:
         yield server

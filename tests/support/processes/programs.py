@@ -133,6 +133,8 @@ class Program:
     sessions, so that a program gets as much as all the tests together."""
 
     takes_input = False
+    terminal: int | None = None
+    """Its standard output if that is no file."""
     _numbers = count()
 
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
@@ -142,7 +144,7 @@ class Program:
             self.process = subprocess.Popen(
                 [*self._start_of_command(module), *words],
                 stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if self.terminal is None else self.terminal,
                 stderr=err,
                 cwd=leftovers.folder,
                 env=leftovers.environment(**environment),

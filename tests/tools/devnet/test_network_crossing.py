@@ -6,18 +6,18 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, call
 
 OFFSETS = {
-    "canyon": 3,
-    "delta": 6,
-    "ecotone": 12,
-    "fjord": 14,
-    "granite": 16,
-    "holocene": 19,
-    "isthmus": 22,
-    "jovian": 24,
-    "karst": 27,
-    "lagoon": 30,
+    "canyon": 2,
+    "delta": 4,
+    "ecotone": 8,
+    "fjord": 10,
+    "granite": 12,
+    "holocene": 14,
+    "isthmus": 16,
+    "jovian": 18,
+    "karst": 20,
+    "lagoon": 22,
 }
-LAST = 33
+LAST = 25
 SUCCESS = "0x1"
 
 
