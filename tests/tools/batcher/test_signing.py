@@ -1,10 +1,11 @@
 """Signed transactions are read back with the key's address as sender."""
 
-from rollup_node.stages.blobs.kzg import verify_proofs, versioned_hash
+from rollup_node.stages.blobs.kzg import versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import decode_transaction, recover_sender
 from rollup_node.tools.batcher.channels import encode_blob
+from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
 
 KEY = Key(bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"))
@@ -41,4 +42,4 @@ def test_blob_transaction() -> None:
     assert (body.max_blob_fee, body.blob_hashes) == (4, built.versioned_hashes)
     assert [versioned_hash(each) for each in commitments] == list(built.versioned_hashes)
     assert blobs == [blob]
-    assert verify_proofs(blobs, commitments, proofs)
+    assert all(map(verify_proof, blobs, commitments, proofs)) and len(proofs) == 1
