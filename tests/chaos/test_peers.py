@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 L1_CONFS = 100_000
@@ -69,10 +69,6 @@ class LateNode:
         """The number of the unsafe head."""
         return int(call(self.url, "optimism_syncStatus")["unsafe_l2"]["number"])
 
-    def block_hash(self, number: int) -> str:
-        """The hash of an L2 block."""
-        return str(call(self.url, "optimism_outputAtBlock", hex(number))["blockRef"]["hash"])
-
     def kill(self) -> None:
         """Kills the supervisor, and so all processes at once."""
         entries = json.loads((self._root / "run" / "processes.json").read_text())
@@ -107,9 +103,9 @@ def disconnected(url: str) -> bool:
 
 def assert_same_chain(net: Devnet, node: LateNode, last: int) -> None:
     """Asserts that a node's blocks up to `last` are those of the sequencer."""
-    for number in range(1, last + 1):
-        theirs = call(net.node("sequencer")["rpc"], "optimism_outputAtBlock", hex(number))
-        assert node.block_hash(number) == theirs["blockRef"]["hash"], number
+    calls = [("optimism_outputAtBlock", hex(number)) for number in range(1, last + 1)]
+    theirs, ours = (call_batch(url, *calls) for url in (net.node("sequencer")["rpc"], node.url))
+    assert [each["blockRef"]["hash"] for each in ours] == [each["blockRef"]["hash"] for each in theirs]
 
 
 @pytest.fixture(scope="module")

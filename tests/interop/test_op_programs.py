@@ -18,7 +18,7 @@ from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, call_batch, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
 BLOCKS = 3
@@ -92,11 +92,12 @@ def words(options: Mapping[str, str]) -> list[str]:
 
 def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
     """Two nodes have the same output for every block up to the last one, whose reference comes back."""
-    for number in range(last + 1):
-        outputs = [call(url, "optimism_outputAtBlock", hex(number)) for url in (first, second)]
+    calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
+    ours, theirs = (call_batch(url, *calls) for url in (first, second))
+    for number, outputs in enumerate(zip(ours, theirs, strict=True)):
         one, other = ([output[field] for field in OUTPUT_FIELDS] for output in outputs)
         assert one == other, number
-    found: dict[str, Any] = outputs[0]["blockRef"]
+    found: dict[str, Any] = ours[-1]["blockRef"]
     return found
 
 

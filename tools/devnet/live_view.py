@@ -13,6 +13,8 @@ from rollup_node.tools.devnet.view import number_text, peers_text
 class LiveView:
     """A table in the terminal, with a progress bar towards `target` safe blocks."""
 
+    shows_processes = True
+
     def __init__(self, target: int | None) -> None:
         self._target = target
         self._console = Console()

@@ -203,7 +203,9 @@ async def _follow(
     stop: asyncio.Event,
     started: float,
 ) -> RunResult:
-    poller = StatusPoller(network.l1, network.nodes, network.files.root, network.conductor)
+    poller = StatusPoller(
+        network.l1, network.nodes, network.files.root, network.conductor, has_processes=view.shows_processes
+    )
     l1 = JsonRpcClient(network.l1)
     engines = {name: JsonRpcClient(network.engines[name][0]) for name in settings.sequencer_names}
     sender = Traffic(l1, engines[SEQUENCER], lambda text: None)
@@ -236,7 +238,7 @@ async def _follow(
             finalized=finalized,
             output_roots_equal=comparison.equal,
             seconds=round(time.monotonic() - started, 1),
-            processes={name: [asdict(entry) for entry in found] for name, found in status.processes.items()},
+            processes={name: [asdict(entry) for entry in found] for name, found in poller.processes().items()},
             first_difference=comparison.first_difference,
             first_safe_seconds=first_safe,
             chaos=report,

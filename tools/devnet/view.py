@@ -10,7 +10,10 @@ LINE_SECONDS = 2.0
 
 
 class View(Protocol):
-    """A display of messages and the network's status."""
+    """A display of messages and the network's status; `shows_processes` is whether the processes of the nodes are part
+    of it."""
+
+    shows_processes: bool
 
     def message(self, text: str) -> None:
         """Shows a line of text."""
@@ -25,6 +28,8 @@ class View(Protocol):
 class SilentView:
     """Shows nothing; for --json, which prints only the result."""
 
+    shows_processes = False
+
     def message(self, text: str) -> None:
         pass
 
@@ -37,6 +42,8 @@ class SilentView:
 
 class LineView:
     """Prints a status line every two seconds; `target` is the wanted number of safe blocks."""
+
+    shows_processes = False
 
     def __init__(self, target: int | None) -> None:
         self._target = target

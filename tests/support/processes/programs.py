@@ -306,7 +306,7 @@ class Devnet(Program):
         last, found = self.wait(derived, "L1 blocks that all nodes have derived"), []
         for name in self.nodes:
             url = self.node(name)["rpc"]
-            found.append([call(url, "optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1)])
+            found.append(call_batch(url, *(("optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1))))
         assert all(each == found[0] for each in found), f"the nodes recorded different safe heads: {found}"
         return found[0]
 
