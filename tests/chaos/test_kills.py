@@ -40,7 +40,7 @@ def incarnations(net: Devnet, name: str) -> dict[str, int]:
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network for all tests of the module, the first of which runs while it starts. It ends with equal output roots,
     and its result has the last incarnations."""
-    with Devnet(module_leftovers) as running:
+    with Devnet(module_leftovers, "--l1-block-time", "2") as running:
         yield running
         for name in running.nodes:
             assert BUG not in running.log(name), running.logs(60)
