@@ -52,7 +52,8 @@ names = "the moon is full"
 
 
 @pytest.mark.parametrize(
-    ("scenarios", "failed", "words"), [(AS_A_SERVER, [], ("--l1-block-time", "2")), (WITH_LOSSES, ["not-named"], CALLDATA)]
+    ("scenarios", "failed", "words"),
+    [(AS_A_SERVER, [], ("--l1-block-time", "2")), (WITH_LOSSES, ["not-named"], CALLDATA)],
 )
 def test_scenarios_on_a_network(
     leftovers: Leftovers, scenarios: str, failed: list[str], words: tuple[str, ...]
