@@ -33,7 +33,7 @@ def main(words: Sequence[str]) -> int:
                 sys.exit(5)
             case "run":
                 print("runs", flush=True)
-                time.sleep(SECONDS)
+                time.sleep(3 * SECONDS)
             case number:
                 return int(number)
     return 0
