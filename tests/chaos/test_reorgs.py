@@ -53,7 +53,7 @@ def reorg(net: Devnet) -> int:
 
 def follows_reorg(net: Devnet, name: str, first: int) -> None:
     """Waits until a node's safe origin is past the replaced blocks, which are those from `first` on."""
-    beyond = first + DEPTH + 2
+    beyond = first + DEPTH
     net.wait(
         lambda: net.sync_status(name)["safe_l2"]["l1origin"]["number"] >= beyond, f"safe origin {beyond} of the {name}"
     )
