@@ -37,6 +37,7 @@ SHARED_PROGRAMS = frozenset(
         *("attack/test_rpc", "attack/test_peers", "attack/test_peer_connections"),
         *("attack/test_beacon", "attack/test_l1"),
         *("interop/test_js_discv5", "interop/test_js_gossip", "interop/test_js_libp2p", "interop/test_js_sync"),
+        *("interop/test_op_programs", "tools/devnet/test_network_el_sync"),
         "test_packaging",
     )
 )

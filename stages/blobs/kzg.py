@@ -6,8 +6,8 @@ combination are hashed from all blobs and commitments, so no attacker can choose
 
 ckzg takes 36 ms for a commitment and 1.1 ms for a proof, but its set-up takes 2.3 s to load, for tables of cells that
 nobody needs here. py_arkworks_bls12381 takes up to 80 ms for a commitment, in proportion to the elements that are not
-zero, and 0.1 s to load: a process computes its first ones with that, which are all of a short catch-up, and those of
-blobs that are mostly empty."""
+zero, and 30 us more for each element at its first use: a process computes its first ones with that, which are all of a
+short catch-up, and those of blobs that are mostly empty."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -55,11 +55,16 @@ def load_setup() -> Any:
 
 
 @cache
-def lagrange_points() -> list[G1Point]:
-    """The points of the trusted setup for the elements of a blob, whose commitment is the sum of element times point:
-    those of the Lagrange polynomials, in bit-reversed order. Read once (0.1 s)."""
-    points = SETUP_FILE.read_text().split()[2 : 2 + ELEMENTS]
-    return [G1Point.from_compressed_bytes_unchecked(bytes.fromhex(point)) for point in bit_reversed(points)]
+def lagrange_point(index: int) -> G1Point:
+    """The point of the trusted setup for an element of a blob, whose commitment is the sum of element times point: that
+    of a Lagrange polynomial. Computed once (30 us)."""
+    return G1Point.from_compressed_bytes_unchecked(bytes.fromhex(_lagrange_points()[index]))
+
+
+@cache
+def _lagrange_points() -> list[str]:
+    """The points in hex, in bit-reversed order."""
+    return bit_reversed(SETUP_FILE.read_text().split()[2 : 2 + ELEMENTS])
 
 
 def bit_reversed(values: Sequence[T]) -> list[T]:
@@ -100,9 +105,8 @@ def blob_to_commitment(blob: bytes) -> bytes:
 def commit_without_setup(elements: Mapping[int, bytes]) -> bytes:
     """The commitment of a blob with these canonical elements by index, the others being zero (20 us for each)."""
     _computed["elements"] += len(elements)
-    points = lagrange_points()
-    scalars = list(map(Scalar.from_be_bytes, elements.values()))
-    return bytes(G1Point.multiexp_unchecked([points[at] for at in elements], scalars).to_compressed_bytes())
+    points, scalars = list(map(lagrange_point, elements)), list(map(Scalar.from_be_bytes, elements.values()))
+    return bytes(G1Point.multiexp_unchecked(points, scalars).to_compressed_bytes())
 
 
 def verify_proofs(blobs: Sequence[bytes], commitments: Sequence[bytes], proofs: Sequence[bytes]) -> bool:

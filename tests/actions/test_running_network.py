@@ -1,13 +1,16 @@
-"""Operations on a running network: queries of both nodes, stop and start of the sequencer, a derivation reset, a
-stopped devnet command, and a second command in its directory."""
+"""Operations on a running network, whose nodes have the base installation alone: queries of both nodes, stop and start
+of the sequencer, a derivation reset, a stopped devnet command, and a second command in its directory."""
 
 import asyncio
 import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,19 +22,28 @@ from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.tools.importers.dashboard import expressions
 from tests.support.foreign.op_node_types import RESULTS, TEST_SEQUENCER, MismatchError, check_result
+from tests.support.processes.base_installation import block_extras
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, RpcError, call, http_get
 from tests.support.rpc.prometheus import selectors
 
 IDLE_L1_BLOCKS = 3
-ROUNDS = 5
+ROUNDS = 3
 ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 
 
 @pytest.fixture(scope="module")
-def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that lets the nodes import nothing but the base installation."""
+    folder = tmp_path_factory.mktemp("base")
+    block_extras(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Leftovers, base: Path) -> Iterator[Devnet]:
     """A network for all tests of the module, which ends with equal output roots."""
-    with Devnet(module_leftovers) as running:
+    with Devnet(module_leftovers, PYTHONPATH=str(base)) as running:
         running.wait_for_first_safe()
         yield running
         running.wait(
@@ -84,6 +96,15 @@ def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
         os.kill(pid, 0)
     with open(network["jwt"]) as file:
         assert len(file.read().strip()) == 64
+
+
+def test_the_nodes_need_no_extra(net: Devnet, base: Path) -> None:
+    """All that this module shows, they do with the packages of the base installation."""
+    for name in net.nodes:
+        assert (base / str(net.process_entry(name, "supervisor")["pid"])).exists()
+    command = [sys.executable, "-c", "import rich", "rollup_node.node"]
+    ended = subprocess.run(command, env={"PYTHONPATH": str(base)}, capture_output=True, text=True)
+    assert ended.returncode == 1 and "No module named 'rich'" in ended.stderr
 
 
 @pytest.mark.parametrize("name", Devnet.nodes)

@@ -13,14 +13,16 @@ from tests.support.processes.programs import Devnet
 ROLES = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", "sweeper")
 BUG = "a bug ends"
 PROGRESS = 2
+SHIFT = 3
+"""A process of one node is killed with the one that many places before it of the other."""
 
 
-def wait_progress(net: Devnet, victim: str) -> None:
-    """Waits until the safe heads of both nodes have advanced and the victim is ready."""
+def wait_progress(net: Devnet) -> None:
+    """Waits until the safe heads of both nodes have advanced and both are ready."""
     higher = net.wait(lambda: 1 + max(map(net.safe_number, net.nodes)), "sync status of both nodes")
     for name in net.nodes:
         net.wait_for_safe(higher + PROGRESS - 1, name)
-    net.wait(lambda: net.is_ready(victim), f"ready {victim}")
+    net.wait(lambda: all(map(net.is_ready, net.nodes)), "ready nodes")
 
 
 def incarnations(net: Devnet, name: str) -> dict[str, int]:
@@ -38,7 +40,7 @@ def incarnations(net: Devnet, name: str) -> dict[str, int]:
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network for all tests of the module, the first of which runs while it starts. It ends with equal output roots,
     and its result has the last incarnations."""
-    with Devnet(module_leftovers) as running:
+    with Devnet(module_leftovers, "--l1-block-time", "2") as running:
         yield running
         for name in running.nodes:
             assert BUG not in running.log(name), running.logs(60)
@@ -69,16 +71,21 @@ def test_processes_are_killed_during_the_start_together_and_while_others_are_sto
     for name, entry in stopped:
         net.wait_for_restart(name, entry)
     assert net.log("sequencer").count("stopped by a signal for") >= len(stopped)
-    for name in net.nodes:
-        wait_progress(net, name)
+    wait_progress(net)
 
 
-@pytest.mark.parametrize("victim", Devnet.nodes)
-def test_each_process_of_a_node_is_killed(net: Devnet, victim: str) -> None:
+def test_each_process_of_a_node_is_killed(net: Devnet) -> None:
+    """One of each node at a time, of different roles."""
     net.wait_for_first_safe()
-    before = incarnations(net, victim)
-    for role in ROLES:
-        net.kill_process(victim, role)
-        wait_progress(net, victim)
-    assert incarnations(net, victim) == {role: count + (role in ROLES) for role, count in before.items()}
+    before = {name: incarnations(net, name) for name in net.nodes}
+    for shift, role in enumerate(ROLES):
+        victims = dict(zip(net.nodes, (role, ROLES[shift - SHIFT]), strict=True))
+        killed = {name: net.process_entry(name, each) for name, each in victims.items()}
+        for entry in killed.values():
+            os.kill(entry["pid"], signal.SIGKILL)
+        for name, entry in killed.items():
+            net.wait_for_restart(name, entry)
+        wait_progress(net)
+    for name in net.nodes:
+        assert incarnations(net, name) == {role: count + (role in ROLES) for role, count in before[name].items()}
     assert net.recorded_safe_heads()[-1]["safeHead"]["number"] > PROGRESS

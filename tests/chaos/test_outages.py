@@ -4,6 +4,7 @@ end with equal output roots after the outage."""
 import json
 from functools import partial
 
+from rollup_node.tools.devnet.cli import main
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, reports_problem
 from tests.support.servers.tcp_relay import TcpRelay
@@ -17,8 +18,7 @@ def port_of(url: str) -> int:
 
 def test_l1_and_beacon_outages_of_all_nodes(leftovers: Leftovers) -> None:
     directory = leftovers.folder / "net"
-    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
-        assert prepare.wait_for_exit().code == 0
+    assert main(["--prepare", "--data-dir", str(directory)]) == 0
     genesis = directory / "l1-genesis.json"
     with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_FLAGS) as l1_program:
         words = l1_program.wait_for_line("L1 ").split()

@@ -16,7 +16,8 @@ DEPTH = 3
 def inbox_transactions(net: Devnet, first: int, last: int) -> list[int]:
     """The number of transactions to the batch inbox in each of these L1 blocks."""
     inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
-    blocks = [l1_block(net, number, True) for number in range(first, last + 1)]
+    numbers = range(first, last + 1)
+    blocks = call_batch(net.network["l1"], *(("eth_getBlockByNumber", hex(number), True) for number in numbers))
     return [sum(entry["to"] == inbox for entry in block["transactions"]) for block in blocks]
 
 
@@ -52,7 +53,7 @@ def reorg(net: Devnet) -> int:
 
 def follows_reorg(net: Devnet, name: str, first: int) -> None:
     """Waits until a node's safe origin is past the replaced blocks, which are those from `first` on."""
-    beyond = first + DEPTH + 2
+    beyond = first + DEPTH
     net.wait(
         lambda: net.sync_status(name)["safe_l2"]["l1origin"]["number"] >= beyond, f"safe origin {beyond} of the {name}"
     )
@@ -62,9 +63,12 @@ def follows_reorg(net: Devnet, name: str, first: int) -> None:
 def assert_on_l1(net: Devnet, name: str) -> None:
     """Asserts that the origins of all safe blocks of a node are on the current L1 chain."""
     url = net.node(name)["rpc"]
-    for number in range(1, net.safe_number(name) + 1):
-        origin = call(url, "optimism_outputAtBlock", hex(number))["blockRef"]["l1origin"]
-        assert l1_block(net, origin["number"])["hash"] == origin["hash"], (name, number)
+    numbers = range(1, net.safe_number(name) + 1)
+    outputs = call_batch(url, *(("optimism_outputAtBlock", hex(number)) for number in numbers))
+    origins = [output["blockRef"]["l1origin"] for output in outputs]
+    calls = (("eth_getBlockByNumber", hex(origin["number"]), False) for origin in origins)
+    blocks = call_batch(net.network["l1"], *calls)
+    assert [block["hash"] for block in blocks] == [origin["hash"] for origin in origins], name
 
 
 def test_reorgs_of_blocks_with_batches(leftovers: Leftovers) -> None:

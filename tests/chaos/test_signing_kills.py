@@ -15,7 +15,7 @@ import pytest
 from tests.support.processes.leftovers import Leftovers
 
 ROOT = Path(__file__).parents[2]
-KILLS = 40
+KILLS = 24
 
 
 @pytest.mark.parametrize("words", [(), ("--conductor",)], ids=["alone", "conducted"])
@@ -35,6 +35,6 @@ def test_no_kill_makes_two_blocks_of_a_height_signed(leftovers: Leftovers, words
     )
     assert ended.returncode == 0, f"seed {seed}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
-    assert counts["kills"] == KILLS and counts["S"] > KILLS, counts
+    assert counts["kills"] >= KILLS and counts["S"] > KILLS, counts
     assert counts["sealed twice"] > 0 and counts["not gossiped"] > 0, "no kill came at a moment that matters"
     assert counts.get("C", 0) >= len(words) * counts["S"]

@@ -1,5 +1,5 @@
-"""Local networks with programs of others: op-node as one more verifier and as the sequencer, op-batcher in place of the
-network's batcher, op-proposer, op-geth as the verifier's engine."""
+"""Local networks with programs of others: op-node as the sequencer while all forks activate and as one more verifier,
+op-batcher in place of the network's batcher, op-proposer, op-geth as the verifier's engine."""
 
 import json
 import sys
@@ -7,22 +7,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from rollup_node.stages.protocol import secp256k1
+from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, call_batch, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
 BLOCKS = 3
 FORKS = ("canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
+LATER_FORKS = ("karst", "lagoon")
 FORK_SECONDS = 2
 HANDOVER = 5
 """The first block that op-node may build: several forks are behind, and several ahead."""
@@ -45,7 +48,9 @@ def extra_engine(watch: Leftovers, net: Devnet) -> Iterator[str]:
 def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
     """The command line of op-node without P2P, on the network's L1 and an engine of its own."""
     about = net.network
-    return {
+    config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
+    interop = {"interop.dependency-set": str(net.root / "dependency-set.json")} if "lagoon" in config.fork_times else {}
+    return interop | {
         "l1": about["l1"],
         "l1.beacon": about["beacon"],
         "l1.http-poll-interval": "500ms",
@@ -92,11 +97,12 @@ def words(options: Mapping[str, str]) -> list[str]:
 
 def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
     """Two nodes have the same output for every block up to the last one, whose reference comes back."""
-    for number in range(last + 1):
-        outputs = [call(url, "optimism_outputAtBlock", hex(number)) for url in (first, second)]
+    calls = [("optimism_outputAtBlock", hex(number)) for number in range(last + 1)]
+    ours, theirs = (call_batch(url, *calls) for url in (first, second))
+    for number, outputs in enumerate(zip(ours, theirs, strict=True)):
         one, other = ([output[field] for field in OUTPUT_FIELDS] for output in outputs)
         assert one == other, number
-    found: dict[str, Any] = outputs[0]["blockRef"]
+    found: dict[str, Any] = ours[-1]["blockRef"]
     return found
 
 
@@ -108,37 +114,40 @@ def our_node(watch: Leftovers) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("program", ["op-node", "rollup-node"])
-def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(leftovers: Leftovers, program: str) -> None:
-    binary = find_program(program) if program == "op-node" else our_node(leftovers)
-    with Devnet(leftovers, *CALLDATA) as net, extra_engine(leftovers, net) as engine:
-        port = free_port()
-        url = f"http://{own_address()}:{port}"
-        with ForeignProgram(leftovers, binary, *words(op_node_options(net, engine, port))) as op_node:
+class OpNode(NamedTuple):
+    """A program with op-node's command line, and the seconds after genesis at which forks activate in its network."""
 
-            def safe_number() -> int:
-                assert op_node.running, op_node.out + op_node.err
-                return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
-
-            net.wait(lambda: safe_number() >= BLOCKS, f"op-node's safe head is {BLOCKS}")
-            theirs = call(url, "optimism_syncStatus")["safe_l2"]
-            net.wait_for_safe(theirs["number"])
-            compared = compare_outputs(url, net.node("verifier")["rpc"], theirs["number"])
-            assert compared == theirs, "the safe heads at this number are equal"
-            op_node.stop()
-        net.finish()
+    program: str
+    forks: Mapping[str, int]
 
 
-@pytest.mark.parametrize("program", ["op-node", "rollup-node"])
-def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftovers, program: str) -> None:
-    """While eight forks activate; our nodes get its blocks by gossip, and derive the same ones."""
-    binary = find_program(program) if program == "op-node" else our_node(leftovers)
-    schedule = [f"--fork={fork}={place * FORK_SECONDS}" for place, fork in enumerate(FORKS, 1)]
-    with Devnet(leftovers, *CALLDATA, *schedule) as net, extra_engine(leftovers, net) as engine:
+@pytest.fixture(scope="module", params=["op-node", "rollup-node"])
+def foreign(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> OpNode:
+    """op-node, with the forks that its releases have, or our node by its command line, with all forks."""
+    is_ours = request.param == "rollup-node"
+    program = our_node(module_leftovers) if is_ours else find_program("op-node")
+    names = (*FORKS, *LATER_FORKS) if is_ours else FORKS
+    return OpNode(program, {fork: place * FORK_SECONDS for place, fork in enumerate(names, 1)})
+
+
+@pytest.fixture(scope="module")
+def net(foreign: OpNode, module_leftovers: Leftovers) -> Iterator[Devnet]:
+    """A network for the nodes of one program, in which forks activate. It ends with equal output roots."""
+    schedule = [f"--fork={fork}={offset}" for fork, offset in foreign.forks.items()]
+    with Devnet(module_leftovers, *CALLDATA, *schedule) as running:
+        yield running
+        running.finish()
+
+
+def test_a_sequencer_by_the_command_line_of_op_node_takes_over(
+    module_leftovers: Leftovers, net: Devnet, foreign: OpNode
+) -> None:
+    """While forks activate; our nodes get its blocks by gossip, and derive the same ones."""
+    with extra_engine(module_leftovers, net) as engine:
         port = free_port()
         url, ours = f"http://{own_address()}:{port}", net.node("sequencer")["rpc"]
-        options = op_node_options(net, engine, port) | sequencer_options(net, leftovers.folder)
-        with ForeignProgram(leftovers, binary, *words(options)) as op_node:
+        options = op_node_options(net, engine, port) | sequencer_options(net, module_leftovers.folder)
+        with ForeignProgram(module_leftovers, foreign.program, *words(options)) as op_node:
 
             def unsafe() -> dict[str, Any]:
                 assert op_node.running, op_node.out + op_node.err
@@ -150,7 +159,7 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftov
             net.wait(lambda: unsafe()["hash"] == last, "op-node has our sequencer's last block")
             handed_over = unsafe()["number"]
             call(url, "admin_startSequencer", last)
-            end = max(handed_over, len(FORKS) * FORK_SECONDS) + BLOCKS
+            end = max(handed_over, *foreign.forks.values()) + BLOCKS
 
             def has_unsafe_blocks(name: str) -> bool:
                 status = net.sync_status(name)
@@ -163,7 +172,43 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(leftovers: Leftov
             net.wait(lambda: call(url, "optimism_syncStatus")["safe_l2"]["number"] >= end, "op-node's safe blocks")
             compare_outputs(url, net.node("verifier")["rpc"], end)
             op_node.stop()
-        net.finish()
+
+
+def test_the_network_crosses_every_fork(net: Devnet, foreign: OpNode) -> None:
+    """Each block in which a fork activates has all its upgrade transactions, which succeed."""
+    for name in net.nodes:
+        net.wait_for_safe(max(foreign.forks.values()) + BLOCKS, name)
+    engine = net.node("verifier")["engine"]
+    config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
+    start = config.genesis.l2_time
+    assert config.fork_times == {"regolith": 0} | {fork: start + offset for fork, offset in foreign.forks.items()}
+    for offset in foreign.forks.values():
+        receipts = call(engine, "eth_getBlockReceipts", hex(offset))
+        bundles = [each.bundle for each in config.schedule().activations(start + offset) if each.bundle]
+        assert len(receipts) > sum(len(load_bundle(name).transactions) for name in bundles)
+        assert {receipt["status"] for receipt in receipts} == {"0x1"}
+
+
+def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
+    module_leftovers: Leftovers, net: Devnet, foreign: OpNode
+) -> None:
+    net.wait_for_safe(BLOCKS)
+    with extra_engine(module_leftovers, net) as engine:
+        port = free_port()
+        url = f"http://{own_address()}:{port}"
+        with ForeignProgram(module_leftovers, foreign.program, *words(op_node_options(net, engine, port))) as op_node:
+
+            def safe_number() -> int:
+                assert op_node.running, op_node.out + op_node.err
+                return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
+
+            last = net.safe_number()
+            net.wait(lambda: safe_number() >= last, f"op-node's safe head is {last}")
+            theirs = call(url, "optimism_syncStatus")["safe_l2"]
+            net.wait_for_safe(theirs["number"])
+            compared = compare_outputs(url, net.node("verifier")["rpc"], theirs["number"])
+            assert compared == theirs, "the safe heads at this number are equal"
+            op_node.stop()
 
 
 def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.config import RollupConfig
@@ -15,7 +16,6 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.batcher.alt_da import AltDaBatcher
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
 from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
@@ -30,6 +30,9 @@ from rollup_node.tools.batcher.channels import (
     frames,
 )
 from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
+
+if TYPE_CHECKING:
+    from rollup_node.tools.batcher.alt_da import AltDaBatcher
 
 CALLDATA_FRAME_BYTES = 60_000
 BLOBS_PER_TRANSACTION = 6
@@ -76,9 +79,12 @@ class BatchSubmitter:
         self._chain_id = 0
         self._alt_da: AltDaBatcher | None = None
         if config.da_server is not None:
+            # Imported here alone: it brings aiohttp with it.
+            from rollup_node.tools.batcher import alt_da as commitments
+
             alt_da, resolves = config.rollup.alt_da, config.resolves_challenges
             window = 0 if alt_da is None else alt_da.challenge_window
-            self._alt_da = AltDaBatcher(config.da_server, self._l1, self._send_challenge, window, resolves)
+            self._alt_da = commitments.AltDaBatcher(config.da_server, self._l1, self._send_challenge, window, resolves)
         self.channels = 0
         self.blobs = 0
 

@@ -45,16 +45,16 @@ def verify_proof(blob: bytes, commitment: bytes, proof: bytes) -> bool:
     if any(element >= FIELD_MODULUS for _, element in elements):
         return False
     point = _challenge(blob, commitment)
+    return verify_opening(commitment, point, _value_at(elements, point), proof)
+
+
+def verify_opening(commitment: bytes, point: int, value: int, proof: bytes) -> bool:
+    """Whether the proof shows that the polynomial with the commitment has the value at the point, both below the field
+    modulus; False for malformed points of the curve."""
     try:
-        return verify_value(commitment, point, _value_at(elements, point), proof)
+        committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
     except (ValueError, TypeError):
         return False
-
-
-def verify_value(commitment: bytes, point: int, value: int, proof: bytes) -> bool:
-    """Whether the proof shows that the committed polynomial has this value at the point (3 ms). Raises ValueError or
-    TypeError where the commitment or the proof is no point of the group."""
-    committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
     remainder = committed - G1Point() * _scalar(value)
     divisor = _tau() - G2Point() * _scalar(point)
     return bool(GT.multi_pairing([remainder, quotient], [-G2Point(), divisor]) == GT.one())

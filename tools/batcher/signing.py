@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.secp256k1 import key_address
+from rollup_node.stages.protocol.secp256k1 import COMPACT_SIZE, key_address, sign_recoverable
 from rollup_node.stages.protocol.types import Address, Hash
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 
@@ -24,11 +24,8 @@ class Key:
 
     def sign(self, digest: Hash) -> tuple[int, int, int]:
         """The recoverable signature (y parity, r, s) of a digest."""
-        # Imported by programs that sign: the others of the local network need addresses alone.
-        from rollup_node.tools.client.keys import private_key
-
-        signature = private_key(self.secret).sign_msg_hash(digest)
-        return signature.v, signature.r, signature.s
+        signature = sign_recoverable(digest, self.secret)
+        return signature[COMPACT_SIZE], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
 
 
 @dataclass(frozen=True)

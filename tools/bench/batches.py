@@ -103,7 +103,7 @@ def native_calls(url: str, recorded: Recording, first: int) -> Recorded:
         blocks = [_verified(config, url, number, body) for number, body in bodies.items()]
         _list(config, blocks, recorded)
     calls += [(orjson.loads, (body,), {}) for body in bodies.values()]
-    load: Recorded = [(kzg.lagrange_points.__wrapped__, (), {})]
+    load: Recorded = [(kzg.lagrange_point.__wrapped__, (index,), {}) for index in range(kzg.ELEMENTS)]
     return [*load, *calls, *_decompressions(config, blocks, recorded)]
 
 

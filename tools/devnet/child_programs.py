@@ -1,6 +1,5 @@
 """The programs of a local network as child processes, each with a log file; the kernel ends them with their parent."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -10,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from rollup_node.node.supervisor.child_processes import exit_text
+from rollup_node.tools.devnet.fork_server import PROGRAMS, ForkServer, RunningProgram, die_with_parent
 
-PR_SET_PDEATHSIG = 1
 TAIL_LINES = 8
 MAX_STARTS_A_MINUTE = 5
 
@@ -30,7 +29,7 @@ class ChildProgram:
     name: str
     command: Sequence[str]
     log: Path
-    process: subprocess.Popen[bytes]
+    process: RunningProgram
     is_restarted: bool
     is_stopped: bool = False
     starts: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_STARTS_A_MINUTE))
@@ -42,35 +41,32 @@ class ChildProgram:
         if code is not None and (often or not self.is_restarted):
             tail = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
             raise ProgramExited(
-                f"{self.name} exited ({exit_text(code)}); end of its log {self.log}:\n" + "\n".join(tail)
+                f"{self.name} exited ({_exit_text(code)}); end of its log {self.log}:\n" + "\n".join(tail)
             )
 
 
 class ChildPrograms:
-    """The programs in start order; they are stopped in reverse order."""
+    """The programs in start order; they are stopped in reverse order. With `forks` those of the network itself are
+    started by it."""
 
-    def __init__(self, on_restart: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, on_restart: Callable[[str], None] = lambda text: None, forks: ForkServer | None = None) -> None:
         self.on_restart = on_restart
         self._children: list[ChildProgram] = []
-        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._forks = forks
 
     def start(self, name: str, command: Sequence[str], log: Path, *, is_restarted: bool = False) -> ChildProgram:
         """Starts a program whose output is appended to `log`. With `is_restarted` it is started again when it has
         exited, at most MAX_STARTS_A_MINUTE times a minute."""
-        child = ChildProgram(name, command, log, self._spawn(command, log), is_restarted)
+        child = ChildProgram(name, command, log, self._spawn(name, command, log), is_restarted)
         child.starts.append(time.monotonic())
         self._children.append(child)
         return child
 
-    def _spawn(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, command: Sequence[str], log: Path) -> RunningProgram:
+        module = module_of(command)
+        if self._forks is not None and module in PROGRAMS:
+            return self._forks.start(name, module, command[len(python(module)) :], log)
         parent = os.getpid()
-
-        def tie_to_parent() -> None:
-            # The parent may have died between fork and prctl; then no signal ever comes.
-            self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
-
         with log.open("ab") as output:
             return subprocess.Popen(
                 command,
@@ -78,7 +74,7 @@ class ChildPrograms:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=tie_to_parent,
+                preexec_fn=partial(die_with_parent, parent),
             )
 
     def check(self) -> None:
@@ -90,7 +86,7 @@ class ChildPrograms:
             code = child.process.poll()
             if code is not None:
                 self._restart(child)
-                self.on_restart(f"{child.name} exited ({exit_text(code)}) and was started again")
+                self.on_restart(f"{child.name} exited ({_exit_text(code)}) and was started again")
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
@@ -101,7 +97,7 @@ class ChildPrograms:
         finally:
             self.resume(name)
 
-    def suspend(self, name: str, number: signal.Signals) -> subprocess.Popen[bytes]:
+    def suspend(self, name: str, number: signal.Signals) -> RunningProgram:
         """Sends a signal that ends a program, which is not started again before `resume`; the process to wait for."""
         child = self._child(name)
         child.is_stopped = True
@@ -121,7 +117,7 @@ class ChildPrograms:
     def _restart(self, child: ChildProgram) -> None:
         if child not in self._children:  # all are being stopped
             return
-        child.process = self._spawn(child.command, child.log)
+        child.process = self._spawn(child.name, child.command, child.log)
         child.starts.append(time.monotonic())
 
     def pids(self) -> dict[str, int]:
@@ -146,3 +142,15 @@ class ChildPrograms:
 def python(module: str, *arguments: str) -> list[str]:
     """The command that runs a module with this interpreter."""
     return [sys.executable, "-m", module, *arguments]
+
+
+def module_of(command: Sequence[str]) -> str:
+    """The module that a command runs; empty for another program."""
+    return command[2] if list(command[:2]) == python("")[:2] else ""
+
+
+def _exit_text(code: int) -> str:
+    # Only where a program has exited: it brings multiprocess with it.
+    from rollup_node.node.supervisor.child_processes import exit_text
+
+    return exit_text(code)

@@ -1,6 +1,5 @@
 """The command `rollup-node devnet`."""
 
-import asyncio
 import dataclasses
 import json
 import time
@@ -32,7 +31,7 @@ def _run(argv: Sequence[str], started: float) -> int:
             raise SettingsError(f"--faults: {scenario.name}: {reason}")
     settings = with_scenarios(settings, settings.scenarios)
     with data_directory(settings.data_dir) as root:
-        result = asyncio.run(run(settings, root, views.choose(settings.json, settings.blocks), started))
+        result = run(settings, root, views.choose(settings.json, settings.blocks), started)
     _print(result, settings.json)
     return 0 if result.passed else 1
 

@@ -11,7 +11,6 @@
 The order of the scenarios and what is random in each follow from the seed; `run --seed S --only NAME` replays one."""
 
 import argparse
-import asyncio
 import dataclasses
 import json
 import os
@@ -97,7 +96,7 @@ def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], star
             results.are_compared.append(None)
             try:
                 view = choose(given.json, None)
-                result = asyncio.run(run(network, folder, view, started, results.verdicts.append))
+                result = run(network, folder, view, started, results.verdicts.append)
             except FAILURES as error:
                 place = f"the network with {', '.join(needs)}" if needs else "the network"
                 print(f"error: {place} ended: {failure_text(error)}", file=sys.stderr)

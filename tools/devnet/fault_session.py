@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
-
-import aiohttp
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.lasting_conditions import EVERY_SECONDS
 from rollup_node.tools.devnet.faults.events import EventCauses, NoEvent, Programs
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER
-from rollup_node.tools.faults.io.proxy import FaultProxy
 from rollup_node.tools.faults.plan import FaultPlan
 from rollup_node.tools.faults.scenario import SEQUENCER_ROLES, Need, Role, Scenario
 from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
+
+if TYPE_CHECKING:
+    from rollup_node.tools.faults.io.proxy import FaultProxy
 
 POLL_SECONDS = 0.25
 START_SECONDS = 60.0
@@ -83,6 +83,9 @@ class FaultSession:
     async def __aenter__(self) -> Self:
         if not self._scenarios:
             return self
+        # Imported here alone: it brings aiohttp with it.
+        from rollup_node.tools.faults.io.proxy import FaultProxy
+
         for role, upstream in self._upstreams().items():
             proxy = self._proxies[role] = FaultProxy(role, upstream)
             await proxy.start()
@@ -213,6 +216,8 @@ class FaultSession:
         return {}
 
     async def _note_reasons(self, seen: Observation, node: str) -> None:
+        import aiohttp
+
         url = self._network.nodes[node] + "/readyz"
         with suppress(aiohttp.ClientError, TimeoutError, ValueError, OSError):
             timeout = aiohttp.ClientTimeout(CALL_SECONDS)

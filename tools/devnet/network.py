@@ -27,6 +27,7 @@ from rollup_node.tools.devnet.files import (
     write_json,
     write_secrets,
 )
+from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.peering import address, peer_options
@@ -70,15 +71,21 @@ def url(port: int) -> str:
 
 
 class NetworkPrograms:
-    """The programs of one local network and their URLs. `disk` has the verifier's files if they are not in `root`."""
+    """The programs of one local network and their URLs. `disk` has the verifier's files if they are not in `root`;
+    `forks` starts those that are not nodes."""
 
     def __init__(
-        self, settings: DevnetSettings, files: NetworkFiles, ports: Ports, disk: SmallDisk | None = None
+        self,
+        settings: DevnetSettings,
+        files: NetworkFiles,
+        ports: Ports,
+        disk: SmallDisk | None = None,
+        forks: ForkServer | None = None,
     ) -> None:
         self._settings = settings
         self.files = files
         self._ports = ports
-        self.children = ChildPrograms()
+        self.children = ChildPrograms(forks=forks)
         external = settings.external
         self.l1 = external.l1 or url(ports.l1)
         self.beacon = external.beacon or url(ports.beacon)

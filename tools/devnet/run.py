@@ -22,6 +22,7 @@ from rollup_node.tools.devnet.fault_session import FaultSession
 from rollup_node.tools.devnet.faults.disk import SmallDisk, small_disk
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
 from rollup_node.tools.devnet.status import NetworkStatus, StatusPoller
@@ -108,26 +109,41 @@ def _disk(settings: DevnetSettings, root: Path) -> AbstractContextManager[SmallD
     return small_disk(root / DISK) if settings.small_disk else contextlib.nullcontext()
 
 
-async def run(
+def run(
     settings: DevnetSettings,
     root: Path,
     view: View,
     started: float,
     on_verdict: Callable[[Verdict], None] | None = None,
 ) -> RunResult:
-    """Runs a network with its files in `root` until its end and compares the output roots.
+    """Runs a network with its files in `root` until its end and compares the output roots. No thread and no event loop
+    may run before.
 
     `started` is the monotonic time of the command; `on_verdict` takes each verdict at the end of its scenario. Raises
     ProgramExited, StartFailed, PortInUse or NoProgress, and KeyboardInterrupt after a signal during the start or a
     second signal."""
-    with ports.reserved(settings.base_port, settings.nodes) as reserved, _disk(settings, root) as disk:
+    with (
+        fork_server() as forks,
+        ports.reserved(settings.base_port, settings.nodes) as reserved,
+        _disk(settings, root) as disk,
+    ):
         files = NetworkFiles(root, {} if disk is None else {VERIFIER: disk.folder})
-        network = NetworkPrograms(settings, files, reserved, disk)
-        session = FaultSession(
-            network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds, on_verdict
-        )
-        async with session:
-            return await _run(network, session, settings, view, started)
+        network = NetworkPrograms(settings, files, reserved, disk, forks)
+        return asyncio.run(_run_with_faults(network, settings, view, started, on_verdict))
+
+
+async def _run_with_faults(
+    network: NetworkPrograms,
+    settings: DevnetSettings,
+    view: View,
+    started: float,
+    on_verdict: Callable[[Verdict], None] | None,
+) -> RunResult:
+    session = FaultSession(
+        network, settings.scenarios, settings.seed, view.message, settings.scenario_seconds, on_verdict
+    )
+    async with session:
+        return await _run(network, session, settings, view, started)
 
 
 async def _run(
@@ -187,7 +203,9 @@ async def _follow(
     stop: asyncio.Event,
     started: float,
 ) -> RunResult:
-    poller = StatusPoller(network.l1, network.nodes, network.files.root, network.conductor)
+    poller = StatusPoller(
+        network.l1, network.nodes, network.files.root, network.conductor, has_processes=view.shows_processes
+    )
     l1 = JsonRpcClient(network.l1)
     engines = {name: JsonRpcClient(network.engines[name][0]) for name in settings.sequencer_names}
     sender = Traffic(l1, engines[SEQUENCER], lambda text: None)
@@ -220,7 +238,7 @@ async def _follow(
             finalized=finalized,
             output_roots_equal=comparison.equal,
             seconds=round(time.monotonic() - started, 1),
-            processes={name: [asdict(entry) for entry in found] for name, found in status.processes.items()},
+            processes={name: [asdict(entry) for entry in found] for name, found in poller.processes().items()},
             first_difference=comparison.first_difference,
             first_safe_seconds=first_safe,
             chaos=report,

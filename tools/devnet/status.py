@@ -52,9 +52,19 @@ class NetworkStatus:
 
 
 class StatusPoller:
-    """Polls L1 and the nodes, and reads the files of batcher and supervisors."""
+    """Polls L1 and the nodes, and reads the files of batcher and supervisors. With `has_processes` a status has the
+    processes of the nodes, whose memory costs as much as the rest."""
 
-    def __init__(self, l1: str, nodes: Mapping[str, str], root: Path, conductor: str | None = None) -> None:
+    def __init__(
+        self,
+        l1: str,
+        nodes: Mapping[str, str],
+        root: Path,
+        conductor: str | None = None,
+        *,
+        has_processes: bool = True,
+    ) -> None:
+        self._has_processes = has_processes
         self._conductor = None if conductor is None else JsonRpcClient(conductor, timeout=3.0)
         self._next_event = 0
         self._l1 = JsonRpcClient(l1, timeout=3.0)
@@ -72,11 +82,19 @@ class StatusPoller:
             status.l1_head = None
         for name, client in self.nodes.items():
             status.nodes[name] = await self._heads(name, client)
-            status.processes[name] = read_processes(self._root / name / "processes.json", self._memory[name].of_all)
+        if self._has_processes:
+            status.processes = self.processes()
         status.batches = _read_json(self._root / "batcher.json")
         if self._conductor is not None:
             await self._read_conductor(self._conductor, status)
         return status
+
+    def processes(self) -> dict[str, list[ProcessUsage]]:
+        """The processes of the nodes now."""
+        return {
+            name: read_processes(self._root / name / "processes.json", memory.of_all)
+            for name, memory in self._memory.items()
+        }
 
     async def _read_conductor(self, client: JsonRpcClient, status: NetworkStatus) -> None:
         try:

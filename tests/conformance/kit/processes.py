@@ -25,10 +25,13 @@ from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
-from rollup_node.tools.devnet.l1 import beacon
+from rollup_node.tools.devnet.l1.beacon import beacon_answer
 from rollup_node.tools.devnet.l1.sidecars import Blob
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.serving.http_server import HttpRequest, HttpResponse
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Method
+from rollup_node.tools.devnet.serving.web_listener import Listener, application, web_handler
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
+from tests.support.servers.http_listener import app_for_every_path
 
 ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
 ROLLUP = rollup(forks_until("ecotone"))
@@ -173,16 +176,14 @@ class FaultyBeacon:
 
     def app(self) -> web.Application:
         """The API with its delays."""
+        answer = beacon_answer(self)
 
-        @web.middleware
-        async def late(request: web.Request, handler: Any) -> Any:
+        async def late(request: HttpRequest) -> HttpResponse:
             if "/blob" in request.path and self.delays:
                 await asyncio.sleep(self.delays.pop(0))
-            return await handler(request)
+            return await answer(request)
 
-        app = beacon.application(self)
-        app.middlewares.append(late)
-        return app
+        return app_for_every_path(web_handler(late))
 
 
 @cache

@@ -47,7 +47,8 @@ from rollup_node.stages.protocol.transactions import Transaction, encode_transac
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.conductor.cluster import Cluster, CommitRefused
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.serving.http_server import HttpServer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, rpc_answer
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
@@ -62,6 +63,9 @@ SIGNING_SECONDS = 0.001
 MAX_LOST = 3
 WAIT_SECONDS = 20.0
 FOREVER = 1e12
+MOMENTS = ("sealed twice", "not gossiped")
+"""Kills that matter: after them a block of the same height was sealed, or a block was signed and not gossiped."""
+MOST_ROUNDS = 4
 
 
 def hash_of_block(payload: ExecutionPayload) -> Hash:
@@ -158,7 +162,7 @@ async def serve(record: Recorder, urls: int) -> None:
             "test_missing": missing,
             "test_restart": engine.restart,
         }
-        conductor = Listener(application(JsonRpc(methods)), 0)
+        conductor = HttpServer(rpc_answer(JsonRpc(methods)), 0)
         await conductor.start()
         os.write(urls, f"{engine.url} {conductor.url}\n".encode())
         await asyncio.Event().wait()
@@ -324,7 +328,7 @@ class Killer:
 
 
 def main() -> None:
-    """Kills that many sequencers."""
+    """Kills that many sequencers, and more of them until kills have come at the moments that matter."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("kills", type=int)
@@ -335,9 +339,14 @@ def main() -> None:
     gc.freeze()  # a collection in each process would copy what they share
     killer = Killer(given.folder, given.seed, given.conductor)
     try:
-        for incarnation in range(1, given.kills + 1):
+        for incarnation in range(1, MOST_ROUNDS * given.kills + 1):
             killer.kill_one(incarnation)
-        print(json.dumps({"kills": given.kills, **killer.check()}), flush=True)
+            if incarnation < given.kills:
+                continue
+            counts = killer.check()
+            if all(counts[moment] for moment in MOMENTS):
+                break
+        print(json.dumps({"kills": incarnation, **counts}), flush=True)
     finally:
         os.kill(killer.servers, signal.SIGKILL)
         os.waitpid(killer.servers, 0)

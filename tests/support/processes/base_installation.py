@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[3]
 
 _BLOCKER = """
+import os
 import sys
 from importlib.machinery import PathFinder
 
@@ -22,6 +23,7 @@ class BaseInstallation(PathFinder):
 
 if "rollup_node.node" in sys.orig_argv and "devnet" not in sys.orig_argv:
     sys.meta_path[:] = [BaseInstallation if finder is PathFinder else finder for finder in sys.meta_path]
+    open(os.path.join(os.path.dirname(__file__), str(os.getpid())), "x").close()
 """
 
 
@@ -43,7 +45,7 @@ def base_distributions() -> dict[str, int]:
 
 def block_extras(folder: Path) -> None:
     """Writes a `sitecustomize` that has the node's processes, in whose PYTHONPATH the folder is, run as if nothing but
-    the base installation were there."""
+    the base installation were there. Each node leaves a file there, named by the id of the process that starts it."""
     allowed = {_normal(name) for name in (*base_distributions(), "rollup-node")}
     packages = packages_distributions().items()
     names = {top for top, owners in packages if not any(_normal(owner) in allowed for owner in owners)}

@@ -79,15 +79,16 @@ def reports_problem(url: str, process: str, text: str) -> bool:
     return any(reason.startswith(f"{process}: ") and text in reason for reason in unready_reasons(url))
 
 
-def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
-    """The first true value of the condition, which counts as false while a server does not respond."""
+def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every: float = 0.05) -> T:
+    """The first true value of the condition, which is asked every so many seconds, and counts as false while a server
+    does not respond."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(*UNREACHABLE):
             if found := condition():
                 return found
         assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}"
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def is_alive(pid: int) -> bool:
@@ -132,6 +133,8 @@ class Program:
     sessions, so that a program gets as much as all the tests together."""
 
     takes_input = False
+    terminal: int | None = None
+    """Its standard output if that is no file."""
     _numbers = count()
 
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
@@ -141,7 +144,7 @@ class Program:
             self.process = subprocess.Popen(
                 [*self._start_of_command(module), *words],
                 stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if self.terminal is None else self.terminal,
                 stderr=err,
                 cwd=leftovers.folder,
                 env=leftovers.environment(**environment),
@@ -226,11 +229,14 @@ class Devnet(Program):
 
     nodes: tuple[str, ...] = ("sequencer", "verifier")
 
-    def __init__(self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
+    def __init__(
+        self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True, **environment: str
+    ) -> None:
         self.root = leftovers.folder / "net"
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
-        super().__init__(leftovers, "rollup_node.node", "devnet", "--data-dir", str(self.root), *pace, *form, *words)
+        command = ("devnet", "--data-dir", str(self.root), *pace, *form, *words)
+        super().__init__(leftovers, "rollup_node.node", *command, **environment)
 
     @property
     def network(self) -> dict[str, Any]:
@@ -245,7 +251,8 @@ class Devnet(Program):
             return condition()
 
         try:
-            return wait_for(check, what, seconds)
+            # Each request costs as much as a network does in 10 ms, where blocks come each second.
+            return wait_for(check, what, seconds, every=0.2)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from None
 
@@ -299,7 +306,7 @@ class Devnet(Program):
         last, found = self.wait(derived, "L1 blocks that all nodes have derived"), []
         for name in self.nodes:
             url = self.node(name)["rpc"]
-            found.append([call(url, "optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1)])
+            found.append(call_batch(url, *(("optimism_safeHeadAtL1Block", hex(number)) for number in range(last + 1))))
         assert all(each == found[0] for each in found), f"the nodes recorded different safe heads: {found}"
         return found[0]
 

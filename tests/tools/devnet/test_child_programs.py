@@ -1,11 +1,15 @@
 """The programs of a network: one that exits is reported with the end of its log, and all are stopped."""
 
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from rollup_node.tools.devnet.child_programs import MAX_STARTS_A_MINUTE, ChildPrograms, ProgramExited
+from rollup_node.tools.devnet.child_programs import MAX_STARTS_A_MINUTE, ChildPrograms, ProgramExited, python
+from rollup_node.tools.devnet.fork_server import ForkServer
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
@@ -64,3 +68,28 @@ def test_a_program_is_killed_for_a_while(tmp_path: Path) -> None:
     with children.stopped("node"):
         children.stop()
     assert child.process.returncode == -9, "no program starts once all were stopped"
+
+
+class Forks:
+    """A fork server that starts a shell in place of each program, and notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    def start(self, name: str, module: str, arguments: Sequence[str], log: Path) -> Any:
+        self.asked.append((name, module, list(arguments), log))
+        return subprocess.Popen(["/bin/sh", "-c", "exit 3"])
+
+
+def test_programs_of_the_network_are_forked_and_others_are_commands(tmp_path: Path) -> None:
+    forks, log = Forks(), tmp_path / "log"
+    children = ChildPrograms(forks=cast(ForkServer, forks))
+    child = children.start("l1", python("rollup_node.tools.devnet.l1", "--port", "0"), log, is_restarted=True)
+    assert child.process.wait(50) == 3
+    children.check()
+    assert forks.asked == [("l1", "rollup_node.tools.devnet.l1", ["--port", "0"], log)] * 2
+    node = children.start("node", python("rollup_node.node", "--version"), tmp_path / "node")
+    own = children.start("own", [sys.executable, "-c", "print('own')"], tmp_path / "own")
+    assert (node.process.wait(50), own.process.wait(50)) == (0, 0) and len(forks.asked) == 2
+    assert "version" in (tmp_path / "node").read_text() and (tmp_path / "own").read_text() == "own\n"
+    children.stop()

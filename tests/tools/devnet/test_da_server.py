@@ -1,7 +1,6 @@
-"""The DA server of the local network with the node's client, in every mode, and a network whose server loses inputs."""
+"""The DA server of the local network with the node's client, in every mode."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -17,8 +16,6 @@ from rollup_node.stages.protocol.commitments import Commitment, keccak_commitmen
 from rollup_node.tools.devnet import da_server
 from rollup_node.tools.devnet.da_server import LIES, LOST, DaServer
 from rollup_node.tools.devnet.settings import DA_MODES
-from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import listening
 
@@ -118,15 +115,3 @@ def test_a_server_that_loses_inputs(mode: str) -> None:
 
 def test_every_mode_is_one_of_the_flags() -> None:
     assert set(DA_MODES) == {"honest", "lying", "slow", "losing", "withholding"}
-
-
-def test_a_network_whose_server_loses_inputs_reads_them_from_l1(leftovers: Leftovers) -> None:
-    """The batcher challenges and resolves what is lost; a derivation process that is killed meanwhile reads that."""
-    with Devnet(leftovers, "--altda", "losing") as net:
-        net.wait(lambda: "reading challenges ahead" in net.log("verifier"), "a lost input")
-        number = net.safe_number()
-        net.kill_process("verifier", "derivation")
-        net.wait_for_safe(number + 4)
-        net.finish()
-        assert json.loads((net.root / "batcher.json").read_text())["challenges"] >= 1
-        assert json.loads((net.root / "rollup.json").read_text())["alt_da"]["da_challenge_window"] == 8

@@ -97,7 +97,7 @@ def test_an_early_end_loses_no_verdict(
     """The first network ends after one scenario: a program's end is that of its network, a signal that of the run."""
     networks = list[tuple[str, ...]]()
 
-    async def run(
+    def run(
         settings: DevnetSettings, root: Path, view: object, started: float, on_verdict: Callable[[Verdict], None]
     ) -> object:
         networks.append(tuple(each.name for each in settings.scenarios))

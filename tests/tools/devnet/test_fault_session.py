@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Devnet
+from tests.support.processes.programs import CALLDATA, Devnet
 
 AS_A_SERVER = """
 [[scenario]]
@@ -51,12 +51,17 @@ names = "the moon is full"
 """
 
 
-@pytest.mark.parametrize(("scenarios", "failed"), [(AS_A_SERVER, []), (WITH_LOSSES, ["not-named"])])
-def test_scenarios_on_a_network(leftovers: Leftovers, scenarios: str, failed: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("scenarios", "failed", "words"),
+    [(AS_A_SERVER, [], ("--l1-block-time", "2")), (WITH_LOSSES, ["not-named"], CALLDATA)],
+)
+def test_scenarios_on_a_network(
+    leftovers: Leftovers, scenarios: str, failed: list[str], words: tuple[str, ...]
+) -> None:
     """The last one must fail: its fault is named by nothing."""
     file = leftovers.folder / "scenarios.toml"
     file.write_text(scenarios)
-    with Devnet(leftovers, "--faults", str(file)) as net:
+    with Devnet(leftovers, "--faults", str(file), *words) as net:
         finished = net.wait_for_exit(55)
         result = finished.json_result()
         names = [each["name"] for each in result["faults"]]

@@ -1,12 +1,10 @@
 """`rollup-node devnet` as a program: other channel configurations, its output, its ends, and anvil as L1."""
 
+import contextlib
 import json
 import os
-import select
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rollup_node.node.cli import main
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 
@@ -61,9 +60,33 @@ def unsafe_number(net: Devnet, name: str) -> int:
     return int(net.sync_status(name)["unsafe_l2"]["number"])
 
 
-def test_singular_batches_in_calldata_with_zlib_and_a_remote_signer(leftovers: Leftovers) -> None:
+class TerminalNet(Devnet):
+    """A network whose command has a terminal as standard output; `shown` is what it has written there so far."""
+
+    def __init__(self, leftovers: Leftovers, *words: str) -> None:
+        ours, theirs = os.openpty()
+        self.shown = bytearray()
+        self.terminal = theirs
+        super().__init__(leftovers, *words, json=False, TERM="xterm", COLUMNS="100", LINES="60")
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read, args=(ours,))
+        self._reader.start()
+
+    def _read(self, terminal: int) -> None:
+        # The end of the program closes its side, which is an error here.
+        with contextlib.suppress(OSError):
+            while part := os.read(terminal, 1 << 16):
+                self.shown += part
+        os.close(terminal)
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._reader.join()
+
+
+def test_singular_batches_in_calldata_with_zlib_and_a_remote_signer_in_the_live_view(leftovers: Leftovers) -> None:
     flags = ("--batch", "singular", "--compression", "zlib", "--signer", *CALLDATA)
-    with free_ports() as base, Devnet(leftovers, *flags, "--base-port", str(base), json=False) as net:
+    with free_ports() as base, TerminalNet(leftovers, *flags, "--base-port", str(base), "--blocks", "1000") as net:
         net.wait_for_first_safe()
         assert net.network["l1"] == f"http://127.0.0.1:{base}"
         nodes = net.network["nodes"].values()
@@ -81,48 +104,10 @@ def test_singular_batches_in_calldata_with_zlib_and_a_remote_signer(leftovers: L
         assert sent and all(data[:4] == "0x00" and data[48:50] == "78" for data in sent), "frames of zlib channels"
         ended = net.stop()
     assert (ended.code, ended.err) == (0, "")
-    lines = ended.out.splitlines()
-    assert lines[0] == f"starting the network in {net.root}" and lines[1].startswith(f"L1 http://127.0.0.1:{base}  ")
-    assert any("verifier unsafe/safe/finalized " in line and "  batches " in line for line in lines[2:])
-    assert " blocks, output roots equal on all nodes; safe " in lines[-1]
-
-
-@contextmanager
-def in_terminal(watch: Leftovers, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
-    """The command with a terminal as standard output, and its output so far."""
-    ours, theirs = os.openpty()
-    shown = bytearray()
-    command = [sys.executable, "-m", "rollup_node.node", "devnet", *words]
-    environment = watch.environment(TERM="xterm", COLUMNS="100", LINES="60")
-    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, cwd=watch.folder, env=environment)
-    os.close(theirs)
-
-    def read() -> None:
-        while select.select([ours], [], [], END_SECONDS)[0]:
-            try:
-                shown.extend(os.read(ours, 1 << 16))
-            except OSError:
-                return
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield program, shown
-    finally:
-        if program.poll() is None:
-            program.kill()
-        program.wait()
-        reader.join()
-        os.close(ours)
-
-
-def test_the_live_view_until_a_number_of_blocks(leftovers: Leftovers) -> None:
-    with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2", *CALLDATA) as (program, shown):
-        assert program.wait(END_SECONDS) == 0
-    text = shown.decode()
+    text = net.shown.decode()
     for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "channels posted", "supervisor", "MiB"):
         assert word in text, word
-    assert " of 2 blocks safe on all nodes" in text and "\x1b[" in text
+    assert " of 1000 blocks safe on all nodes" in text and "\x1b[" in text
     assert " blocks, output roots equal on all nodes; safe " in text.splitlines()[-1]
 
 
@@ -139,18 +124,28 @@ def test_a_signal_during_the_start(leftovers: Leftovers, number: signal.Signals)
     ("words", "error"),
     [
         (("--bogus",), "error: unrecognized arguments: --bogus"),
-        (("--blocks", "0"), "error: --blocks: must be at least 1, not 0"),
-        (
-            ("--data-dir", "/proc/nothing"),
-            "error: --data-dir /proc/nothing: No such file or directory; give another directory",
-        ),
         (("--anvil", "no-such-anvil", "--da", "calldata"), "error: --anvil no-such-anvil: no such program"),
-        (("--prepare",), "error: --prepare: give the --data-dir to write into"),
     ],
 )
-def test_invalid_arguments_are_one_line_on_stderr(leftovers: Leftovers, words: tuple[str, ...], error: str) -> None:
+def test_an_invalid_argument_is_one_line_on_stderr(leftovers: Leftovers, words: tuple[str, ...], error: str) -> None:
     with start(leftovers, "--json", *words) as program:
         assert program.wait_for_exit().error_line() == error
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--blocks", "0"), "--blocks: must be at least 1, not 0"),
+        (
+            ("--data-dir", "/proc/nothing"),
+            "--data-dir /proc/nothing: No such file or directory; give another directory",
+        ),
+        (("--prepare",), "--prepare: give the --data-dir to write into"),
+    ],
+)
+def test_invalid_arguments(words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devnet", "--json", *words]) == 1
+    assert capsys.readouterr() == ("", f"error: {error}\n")
 
 
 def find_anvil() -> str | None:

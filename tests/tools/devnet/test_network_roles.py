@@ -33,6 +33,10 @@ def test_a_batcher_of_the_user_and_a_killed_sequencer(leftovers: Leftovers) -> N
             assert batcher.running
     assert (ended.code, ended.err) == (0, ""), ended
     lines = ended.out.splitlines()
+    assert lines[0] == f"starting the network in {net.root}" and lines[1].startswith(
+        f"L1 {about['l1']}  sequencer http"
+    )
+    assert any("verifier unsafe/safe/finalized " in line and "  batches " in line for line in lines[2:])
     assert any(line.startswith("no batcher runs: attach one by ") for line in lines)
     assert "sequencer leads and was started at block 0" in lines
     assert "sequencer node exited (signal SIGKILL) and was started again" in lines

@@ -2,11 +2,10 @@
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
-from aiohttp import web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
@@ -21,10 +20,9 @@ from rollup_node.stages.rpc.jsonrpc import (
     parse_body,
     success_response,
 )
+from rollup_node.tools.devnet.serving.http_server import Answer, HttpRequest, HttpResponse
 
 log = get_logger("jsonrpc")
-
-MAX_BODY = 128 << 20
 
 Method = Callable[..., Any]
 
@@ -84,50 +82,21 @@ class JsonRpc:
         return await result if inspect.isawaitable(result) else result
 
 
-def application(
-    rpc: JsonRpc, jwt_secret: bytes | None = None, others: Mapping[str, JsonRpc] | None = None
-) -> web.Application:
-    """A web application that serves `rpc` at `/` and `others` at their paths, with a secret only for requests with a
-    fresh HS256 token.
+def rpc_answer(rpc: JsonRpc, jwt_secret: bytes | None = None, others: Mapping[str, JsonRpc] | None = None) -> Answer:
+    """Answers to POST requests by `rpc` at `/` and by `others` at their paths, with a secret only to those with a fresh
+    HS256 token."""
+    served = {"/": rpc, **(others or {})}
 
-    Routes may be added before it starts."""
+    async def answer(request: HttpRequest) -> HttpResponse:
+        found = served.get(request.path)
+        if found is None:
+            return HttpResponse(status=404)
+        if request.method != "POST":
+            return HttpResponse(status=405)
+        if jwt_secret is not None:
+            reason = token_error(request.headers.get("authorization", ""), jwt_secret, time.time())
+            if reason is not None:
+                return HttpResponse(reason.encode(), 401, "text/plain")
+        return HttpResponse(await found.respond(request.body))
 
-    def handler(served: JsonRpc) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def handle(request: web.Request) -> web.Response:
-            if jwt_secret is not None:
-                reason = token_error(request.headers.get("Authorization", ""), jwt_secret, time.time())
-                if reason is not None:
-                    return web.Response(status=401, text=reason)
-            return web.Response(body=await served.respond(await request.read()), content_type="application/json")
-
-        return handle
-
-    app = web.Application(client_max_size=MAX_BODY)
-    for path, served in {"/": rpc, **(others or {})}.items():
-        app.router.add_post(path, handler(served))
-    return app
-
-
-class Listener:
-    """An application that listens on a port. For port 0 a free one is chosen, and `url` and `port` have it once
-    started."""
-
-    def __init__(self, app: web.Application, port: int, host: str = "127.0.0.1") -> None:
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        self.host = host
-        self.port = port
-
-    @property
-    def url(self) -> str:
-        """The HTTP URL."""
-        return f"http://{self.host}:{self.port}"
-
-    async def start(self) -> None:
-        """Binds the port. Raises OSError where it is in use."""
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self.host, self.port).start()
-        self.port = self._runner.addresses[0][1]
-
-    async def stop(self) -> None:
-        """Closes the port and all connections."""
-        await self._runner.cleanup()
+    return answer

@@ -4,14 +4,14 @@ import asyncio
 import time
 from typing import Any
 
-import aiohttp
 import jwt
 import orjson
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.serving.http_server import HttpRequest, HttpResponse
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, rpc_answer
 
 SECRET = bytes(range(32))
 
@@ -80,18 +80,26 @@ def token(secret: bytes = SECRET, algorithm: str = "HS256", **claims: object) ->
     return "Bearer " + jwt.encode(claims, secret, algorithm=algorithm)
 
 
-def test_over_a_socket() -> None:
-    async def scenario() -> None:
-        listener = Listener(application(RPC, SECRET), port=0)
-        await listener.start()
-        try:
-            async with aiohttp.ClientSession() as session:
-                async with session.post(listener.url, data=b"{}") as refused:
-                    assert refused.status == 401
-                headers = {"Authorization": token(iat=int(time.time()))}
-                async with session.post(listener.url, json=call("add", 1, 1), headers=headers) as answer:
-                    assert (await answer.json())["result"] == 2
-        finally:
-            await listener.stop()
+def answered(method: str, path: str, body: object = None, secret: bytes | None = None, **headers: str) -> HttpResponse:
+    """The answer to a request by two tables of methods."""
+    answer = rpc_answer(RPC, secret, {"/other": JsonRpc({"add": lambda: "other"})})
+    request = HttpRequest(method, path, "", headers, orjson.dumps(body))
 
-    asyncio.run(scenario())
+    async def run() -> HttpResponse:
+        return await answer(request)
+
+    return asyncio.run(run())
+
+
+def test_methods_by_path() -> None:
+    assert orjson.loads(answered("POST", "/", call("add", 1, 1)).body)["result"] == 2
+    assert orjson.loads(answered("POST", "/other", call("add")).body)["result"] == "other"
+    assert answered("POST", "/elsewhere").status == 404
+    assert answered("GET", "/").status == 405
+
+
+def test_a_token_is_needed_where_there_is_a_secret() -> None:
+    assert answered("POST", "/", {}, SECRET).status == 401
+    assert answered("POST", "/", {}, SECRET, authorization=token(b"0" * 32, iat=int(time.time()))).status == 401
+    known = answered("POST", "/", call("add", 1, 1), SECRET, authorization=token(iat=int(time.time())))
+    assert (known.status, orjson.loads(known.body)["result"]) == (200, 2)

@@ -26,8 +26,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from tests.tools.devnet.soak.test_run import play
-play(Path(sys.argv[2]), sys.argv[3])
+from tests.tools.devnet.soak.test_run import play_all
+play_all(Path(sys.argv[2]))
 """
 NODES = ("sequencer", "verifier", "verifier-2")
 
@@ -108,7 +108,19 @@ def play(root: Path, case: str) -> None:
     settings = SoakSettings("1", 50.0 if case.startswith("signal") else 2.0, 1, 3, 9.0, ())
     ended = asyncio.run(Soak(settings, network, lines.append, lambda text: None).run())  # type: ignore[arg-type]
     CHECKS[case](lines, ended)
-    print("as it should be")
+
+
+def play_all(root: Path) -> None:
+    """Runs all soaks one after another, and prints for each that it was as it should be, or what was wrong."""
+    for case in CHECKS:
+        folder = root / case
+        folder.mkdir()
+        try:
+            play(folder, case)
+        except Exception as error:
+            print(case, f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
+        else:
+            print(case, "as it should be", flush=True)
 
 
 async def _nothing() -> None:
@@ -156,12 +168,20 @@ CHECKS: dict[str, Callable[[list[Line], RunEnded], None]] = {
 }
 
 
-@pytest.mark.parametrize("case", CHECKS)
-def test_a_soak(tmp_path: Path, case: str) -> None:
+@pytest.fixture(scope="module")
+def soaks(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
+    """What the program says of each case, and its standard error."""
     root = Path(__file__).parents[4]
-    command = [sys.executable, "-c", PROGRAM, str(root), str(tmp_path), case]
+    command = [sys.executable, "-c", PROGRAM, str(root), str(tmp_path_factory.mktemp("soaks"))]
     result = subprocess.run(command, capture_output=True, text=True, timeout=55)
-    assert result.stdout.splitlines()[-1:] == ["as it should be"], result.stderr
+    said = (line.partition(" ") for line in result.stdout.splitlines())
+    return {case: text for case, _, text in said}, result.stderr
+
+
+@pytest.mark.parametrize("case", CHECKS)
+def test_a_soak(soaks: tuple[dict[str, str], str], case: str) -> None:
+    said, errors = soaks
+    assert said.get(case) == "as it should be", errors
 
 
 def test_the_network_of_a_soak() -> None:

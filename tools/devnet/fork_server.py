@@ -1,0 +1,254 @@
+"""Starts programs of a local network by a fork of one process that has imported them all: each runs within
+milliseconds, instead of importing the same modules for a fifth of a second, and they share that memory."""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NoReturn, Protocol
+
+import setproctitle
+
+from rollup_node.node.system.procfs import thread_count
+
+PROGRAMS: Mapping[str, str] = MappingProxyType(
+    {
+        "rollup_node.tools.devnet.l1": "rollup_node.tools.devnet.l1.server",
+        "rollup_node.tools.devnet.engine": "rollup_node.tools.devnet.engine.__main__",
+        "rollup_node.tools.batcher": "rollup_node.tools.batcher.driver",
+        "rollup_node.tools.devnet.conductor": "rollup_node.tools.devnet.conductor.__main__",
+        "rollup_node.tools.devnet.signer": "rollup_node.tools.devnet.signer",
+        "rollup_node.tools.devnet.da_server": "rollup_node.tools.devnet.da_server",
+    }
+)
+"""The module with the function `main` of each program, which is run by `python -m` and its name."""
+
+COMMON: Sequence[str] = ("rollup_node.tools.devnet.l1", "rollup_node.tools.devnet.engine", "rollup_node.tools.batcher")
+"""The programs that every network has, which are imported before the first fork."""
+
+MAX_MESSAGE = 1 << 16
+MAX_FD = 1 << 20
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class RunningProgram(Protocol):
+    """What `subprocess.Popen` has for a program that was started."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while the program runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for the exit code. Raises subprocess.TimeoutExpired."""
+
+    def send_signal(self, sig: int) -> None:
+        """Sends a signal, unless the program has ended."""
+
+    def terminate(self) -> None:
+        """Sends SIGTERM."""
+
+    def kill(self) -> None:
+        """Sends SIGKILL."""
+
+
+class ForkServer:
+    """The process that forks; see `fork_server`. It runs until `close`, or until the process that started it has ended;
+    then its programs get SIGTERM."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _end(lambda: _serve(theirs, parent))
+        theirs.close()
+        self._socket = ours
+
+    def start(self, name: str, module: str, arguments: Sequence[str], log: Path) -> "ForkedProgram":
+        """Starts a program of PROGRAMS, whose output is appended to `log`. Raises OSError if the fork fails."""
+        pid = self._ask({"start": name, "module": module, "arguments": list(arguments), "log": str(log)})
+        return ForkedProgram(self, pid)
+
+    def reap(self, pid: int) -> int:
+        """The exit code of a program that has ended."""
+        try:
+            return self._ask({"reap": pid})
+        except OSError:  # the fork server was killed, and nobody knows
+            return -signal.SIGKILL
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._socket.close()
+        os.waitpid(self.pid, 0)
+
+    def _ask(self, request: Mapping[str, Any]) -> int:
+        self._socket.send(json.dumps(request).encode())
+        answer = self._socket.recv(MAX_MESSAGE)
+        if not answer:
+            raise OSError("the process that forks programs has ended")
+        found = json.loads(answer)
+        if "error" in found:
+            raise OSError(*found["error"])
+        return int(found["value"])
+
+
+@contextmanager
+def fork_server() -> Iterator[ForkServer | None]:
+    """A fork server while the context lasts, to be started before any event loop. None where threads run, as in a
+    debugger: locks that they hold would stay locked in a fork."""
+    if thread_count() != 1:
+        yield None
+        return
+    server = ForkServer()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+class ForkedProgram:
+    """A program that the fork server has started. Its process id is not given to another process before `poll` or
+    `wait` has seen its end."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server = server
+        self.pid = pid
+        self.returncode: int | None = None
+        self._descriptor = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """See RunningProgram."""
+        return self._ended_within(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """See RunningProgram."""
+        code = self._ended_within(None if timeout is None else timeout * 1000)
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        """See RunningProgram."""
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._descriptor, sig)
+
+    def terminate(self) -> None:
+        """See RunningProgram."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """See RunningProgram."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended_within(self, milliseconds: float | None) -> int | None:
+        if self.returncode is None:
+            ended = select.poll()
+            ended.register(self._descriptor, select.POLLIN)
+            if ended.poll(milliseconds):
+                self.returncode = self._server.reap(self.pid)
+                os.close(self._descriptor)
+        return self.returncode
+
+
+def die_with_parent(parent: int) -> None:
+    """Has the kernel send SIGTERM to this process, which has just been forked, when its parent ends."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    # The parent may have died between fork and prctl; then no signal ever comes.
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+# --- in the process that forks ---------------------------------------------------------------------------------------
+
+
+def _serve(connection: socket.socket, parent: int) -> int:
+    """Forks what it is asked for until the connection is closed."""
+    os.setsid()
+    die_with_parent(parent)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(null, number)
+    _close_all_but(0, 1, 2, connection.fileno())
+    setproctitle.setproctitle("rollup-node devnet: fork server")
+    gc.disable()
+    for name in COMMON:
+        importlib.import_module(PROGRAMS[name])
+    gc.freeze()
+    while request := connection.recv(MAX_MESSAGE):
+        given = json.loads(request)
+        try:
+            value = _reap(given["reap"]) if "reap" in given else _fork(given)
+            answer: dict[str, Any] = {"value": value}
+        except OSError as error:
+            answer = {"error": [error.errno, error.strerror, error.filename]}
+        connection.send(json.dumps(answer).encode())
+    return 0
+
+
+def _reap(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _fork(given: Mapping[str, Any]) -> int:
+    log = os.open(given["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    server = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _end(lambda: _run(given, log, server))
+    os.close(log)
+    return pid
+
+
+def _run(given: Mapping[str, Any], log: int, server: int) -> int:
+    """The program, in its process."""
+    os.setsid()
+    die_with_parent(server)
+    for number in (1, 2):
+        os.dup2(log, number)
+    _close_all_but(0, 1, 2)
+    setproctitle.setproctitle(f"rollup-node devnet: {given['start']}")
+    gc.enable()
+    main: Callable[[Sequence[str]], int] = importlib.import_module(PROGRAMS[given["module"]]).main
+    return main(given["arguments"])
+
+
+def _end(body: Callable[[], int]) -> NoReturn:
+    """Runs the body of a forked process and ends it; nothing of what it was forked from runs in it."""
+    code = 1
+    try:
+        code = body()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except KeyboardInterrupt:
+        code = 130
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _close_all_but(*kept: int) -> None:
+    low = 0
+    for number in sorted(kept):
+        if low < number:
+            os.closerange(low, number)
+        low = number + 1
+    os.closerange(low, MAX_FD)
