@@ -18,7 +18,7 @@ from rollup_node.tools.bench import drops, synthetic_chain
 from rollup_node.tools.fuzz import bombs
 from tests.conformance.kit.span_fields import Tx
 from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
-from tests.support.processes.deriving_node import write_chain, write_l1_head
+from tests.support.processes.deriving_node import write_l1_blocks, write_rollup
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory, reset_peak_memory
 from tests.support.processes.programs import Program
@@ -40,8 +40,8 @@ Attack = Callable[[int], Posted]
 
 
 def _long_spans(number: int) -> Posted:
-    """Ten channels of eight spans of ten million empty blocks, 17 kB each; no two are the same. Without the
-    block before genesis they are undecided."""
+    """Four channels of eight spans of ten million empty blocks, 17 kB each; no two are the same. Without the block
+    before genesis they are undecided."""
     return _channels_of_long_spans(0)
 
 
@@ -52,7 +52,7 @@ def _long_spans_ahead(number: int) -> Posted:
 
 def _channels_of_long_spans(relative_time: int) -> Posted:
     spans = [piece for _ in range(8) for piece in bombs.long_span(LARGEST, relative_time)]
-    return _in_channels([bombs.brotli([*spans, b"\x80" * number]) for number in range(10)])
+    return _in_channels([bombs.brotli([*spans, b"\x80" * number]) for number in range(4)])
 
 
 def _wide_counts(number: int) -> Posted:
@@ -77,7 +77,7 @@ def _one_byte_transactions(number: int) -> Posted:
 
 
 def _two_byte_transactions(number: int) -> Posted:
-    return _next_block(number, b"\x82ab", LARGEST // 12)
+    return _next_block(number, b"\x82ab", LARGEST // 18)
 
 
 def _empty_transactions(number: int) -> Posted:
@@ -114,8 +114,8 @@ def _in_channels(bodies: list[bytes]) -> Posted:
 
 
 def _frames_without_data(number: int) -> Posted:
-    """Each of 12 L1 blocks has 2.8 MB of empty frames of two channels of its own: 30 MB of memory each."""
-    channels = [b"empty" + channel.to_bytes(11, "big") for channel in range(24)]
+    """Each of 10 L1 blocks has 2.8 MB of empty frames of two channels of its own: 30 MB of memory each."""
+    channels = [b"empty" + channel.to_bytes(11, "big") for channel in range(20)]
     return [_empty_frames(one) + _empty_frames(other) for one, other in zip(channels[::2], channels[1::2], strict=True)]
 
 
@@ -124,8 +124,8 @@ def _empty_frames(channel: bytes) -> list[bytes]:
 
 
 def _unknown_channel(number: int) -> Posted:
-    """In each of three L1 blocks 60,000 frames of a channel that has not started."""
-    return [drops.unknown_channel(60_000)] * 3
+    """In each of two L1 blocks 60,000 frames of a channel that has not started."""
+    return [drops.unknown_channel(60_000)] * 2
 
 
 def _abandoned_channels(number: int) -> Posted:
@@ -143,39 +143,39 @@ def _refused_batches(number: int) -> Posted:
     return [drops.refused_batches(30_000)]
 
 
-SPANS = (_long_spans, _wide_counts, _full_span, _small_batches, _refused_batches)
-TRANSACTIONS = (_one_byte_transactions, _two_byte_transactions, _empty_transactions, _huge_transaction)
-FRAMES = (_unknown_channel, _abandoned_channels, _repeated_frames, _frames_without_data)
+ATTACKS = (
+    *(_long_spans, _wide_counts, _full_span, _small_batches, _refused_batches),
+    *(_one_byte_transactions, _two_byte_transactions, _empty_transactions, _huge_transaction),
+    *(_unknown_channel, _abandoned_channels, _repeated_frames, _frames_without_data),
+)
 BEFORE_HOLOCENE = (
     *(_repeated_frames, _abandoned_channels, _one_byte_transactions, _huge_transaction),
     _long_spans_ahead,
 )
 """Before Holocene the bombs go through the batch queue, in which spans far ahead stay."""
 
-
-class _Phase(NamedTuple):
-    """An attack, the last L1 block of it, and the L2 block that is safe when the node has derived from it."""
-
-    name: str
-    last_l1: int
-    safe: int
+LONGEST = 60
+"""L1 blocks of the honest chain."""
 
 
 class _AttackedChain:
     """The honest chain with attacks in it, one after the other. L1 block n after genesis has the span that ends with
     L2 block (n - 1) * BLOCKS_PER_SPAN; what is posted stands before it."""
 
-    def __init__(self, attacks: tuple[Attack, ...]) -> None:
-        self.phases: list[_Phase] = []
-        posted: Posted = [[], []]
-        for attack in attacks:
-            posted += attack((len(posted) - 2) * BLOCKS_PER_SPAN + 1)
-            last = len(posted) - 1
-            self.phases.append(
-                _Phase(attack.__name__[1:], synthetic_chain.L1_GENESIS + last, (last - 1) * BLOCKS_PER_SPAN)
-            )
-        chain = synthetic_chain.make(self.phases[-1].safe, [USER] * 40, BLOCKS_PER_SPAN)
-        self.blocks = tuple(_with_data(chain.l1_block(chain.first_l1 + at), data) for at, data in enumerate(posted))
+    def __init__(self) -> None:
+        self._honest = synthetic_chain.make(LONGEST * BLOCKS_PER_SPAN, [USER] * 40, BLOCKS_PER_SPAN)
+        self._length = 0
+
+    @property
+    def safe(self) -> int:
+        """The L2 block that is safe when the node has derived from the last L1 block."""
+        return (self._length - 2) * BLOCKS_PER_SPAN
+
+    def extend(self, posted: Posted) -> list[L1Block]:
+        """The next L1 blocks, with what is posted."""
+        first = self._honest.first_l1 + self._length
+        self._length += len(posted)
+        return [_with_data(self._honest.l1_block(number), data) for number, data in enumerate(posted, first)]
 
 
 def _with_data(block: L1Block, data: list[bytes]) -> L1Block:
@@ -192,10 +192,11 @@ class _Process(NamedTuple):
 class _Node(Program):
     """A running node of deriving_node.py."""
 
-    def __init__(self, leftovers: Leftovers, rollup: RollupConfig, chain: _AttackedChain) -> None:
-        self._folder = leftovers.folder
-        write_chain(self._folder, rollup, chain.blocks)
-        super().__init__(leftovers, "tests.support.processes.deriving_node", str(self._folder), PYTHONPATH=str(ROOT))
+    def __init__(self, leftovers: Leftovers, folder: Path, rollup: RollupConfig) -> None:
+        self._folder, self._chain = folder, _AttackedChain()
+        write_rollup(folder, rollup)
+        write_l1_blocks(folder, self._chain.extend([[], []]))
+        super().__init__(leftovers, "tests.support.processes.deriving_node", str(folder), PYTHONPATH=str(ROOT))
         self.wait_for_line("node is ready")
 
     @property
@@ -210,23 +211,23 @@ class _Node(Program):
             entry["role"]: _Process(entry["pid"], entry["incarnation"]) for entry in entries if entry["role"] in MAX_RSS
         }
 
-    def check_bounds(self, phase: _Phase) -> None:
+    def check_bounds(self, attack: Attack) -> None:
         """Shows the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
-        before, logged = self.processes(), len(self.out)
+        name, before, logged = attack.__name__[1:], self.processes(), len(self.out)
         for process in before.values():
             reset_peak_memory(process.pid)
         honest = HonestClient(self.port, before["rpc"].pid)
-        write_l1_head(self._folder, phase.last_l1)
+        write_l1_blocks(self._folder, self._chain.extend(attack(self._chain.safe + 1)))
         deadline = time.monotonic() + SECONDS
-        while (safe := honest.ask()["safe_l2"]["number"]) < phase.safe:
-            assert self.running, f"{phase.name}: the node ended\n{self.out[-3000:]}"
-            assert time.monotonic() < deadline, f"{phase.name}: block {safe} is safe, not {phase.safe}"
+        while (safe := honest.ask()["safe_l2"]["number"]) < self._chain.safe:
+            assert self.running, f"{name}: the node ended\n{self.out[-3000:]}"
+            assert time.monotonic() < deadline, f"{name}: block {safe} is safe, not {self._chain.safe}"
             time.sleep(0.1)
         after, written = self.processes(), len(self.out) - logged
-        assert after == before, f"{phase.name}: a process was restarted\n{self.out[-3000:]}"
+        assert after == before, f"{name}: a process was restarted\n{self.out[-3000:]}"
         peaks = {role: peak_memory(process.pid) for role, process in before.items()}
         figures = (
-            f"{phase.name}: peaks { ({role: peak >> 20 for role, peak in peaks.items()}) } MiB, {written} bytes of log,"
+            f"{name}: peaks { ({role: peak >> 20 for role, peak in peaks.items()}) } MiB, {written} bytes of log,"
             f" healthz {honest.health:.2f} s, syncStatus {honest.status:.2f} s"
         )
         print(figures)
@@ -237,14 +238,27 @@ class _Node(Program):
         assert honest.status < STATUS_SECONDS, figures
 
 
-@pytest.mark.parametrize(
-    ("attacks", "before"),
-    [(SPANS, None), (TRANSACTIONS, None), (FRAMES, None), (BEFORE_HOLOCENE, "holocene")],
-    ids=["spans", "transactions", "frames", "before_holocene"],
-)
-def test_an_attack_by_the_batcher(leftovers: Leftovers, attacks: tuple[Attack, ...], before: str | None) -> None:
-    chain = _AttackedChain(attacks)
-    with _Node(leftovers, synthetic_chain.config(before), chain) as node:
-        for phase in chain.phases:
-            node.check_bounds(phase)
-        node.stop()
+@pytest.fixture(scope="module")
+def node(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> Iterator[_Node]:
+    """A node of a chain without the forks from the one named on, which withstands one attack after the other."""
+    folder = module_leftovers.folder / str(request.param)
+    folder.mkdir()
+    with _Node(module_leftovers, folder, synthetic_chain.config(request.param)) as running:
+        yield running
+        running.stop()
+
+
+def _named(attack: Attack) -> str:
+    return attack.__name__[1:]
+
+
+@pytest.mark.parametrize("node", [None], indirect=True, ids=["all_forks"])
+@pytest.mark.parametrize("attack", ATTACKS, ids=_named)
+def test_an_attack_by_the_batcher(node: _Node, attack: Attack) -> None:
+    node.check_bounds(attack)
+
+
+@pytest.mark.parametrize("node", ["holocene"], indirect=True, ids=["before_holocene"])
+@pytest.mark.parametrize("attack", BEFORE_HOLOCENE, ids=_named)
+def test_an_attack_by_the_batcher_before_holocene(node: _Node, attack: Attack) -> None:
+    node.check_bounds(attack)

@@ -18,7 +18,7 @@ import pytest
 from rollup_node.node.system.procfs import read_stat
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import wait_for
-from tests.support.processes.toy_harness import StartNode, toy_nodes
+from tests.support.processes.toy_harness import PROCESSES, StartNode, toy_nodes
 
 FOREIGN_USER = 65534
 STOP_SECONDS = 10.0
@@ -162,28 +162,24 @@ def test_a_linked_lock_is_not_written_to(start: StartNode, leftovers: Leftovers,
     assert precious.read_text() == "precious"
 
 
-def test_a_starved_process_is_not_killed(start: StartNode) -> None:
-    """For 8 s a process gets what CPU time a busy loop on its core leaves it, with short sleeps between: it is found
-    asleep again and again, without a heartbeat, but was asleep for a quarter of the time alone."""
+def test_a_blocked_process_is_killed_and_starved_ones_are_not(start: StartNode) -> None:
+    """For 6 s three processes get what CPU time a busy loop on their core leaves them, with short sleeps between: they
+    are found asleep again and again, without a heartbeat, but were asleep for a quarter of the time alone. Meanwhile
+    another one blocks."""
     core = min(os.sched_getaffinity(0))
-    node = start({"restart_policy": {"cpu": 30.0, "blocked": 2.5}}).wait_until_ready()
+    node = start({"restart_policy": {"cpu": 30.0, "blocked": 2.0}}).wait_until_ready()
+    starved = ("left", "copy", "copy")
     with running([sys.executable, "-c", HOG, str(core)]):
-        node.order("left", f"starve {core}")
-        node.wait_for_line("toy was starved", "left")
-    assert not node.logged("process hangs")
-    assert node.processes()["left"]["incarnation"] == 1
-    node.wait_for_exchange()
-    node.stop()
-
-
-def test_a_blocked_process_is_killed_while_others_starve(start: StartNode) -> None:
-    core = min(os.sched_getaffinity(0))
-    node = start({"restart_policy": {"cpu": 30.0, "blocked": 3.0}}).wait_until_ready()
-    with running([sys.executable, "-c", HOG, str(core)]):
-        node.order("left", f"starve {core}")
         node.order("right", "block")
+        for number, role in enumerate(starved, 1):
+            node.order(role, f"starve {core}")
+            node.wait_for_line("toy acts", action=f"starve {core}", count=number)
         assert "while blocked" in node.wait_for_line("process hangs", "supervisor", name="right")["reason"]
-        node.wait_for_restart("right")
+        node.wait_for_line("toy was starved", count=len(starved))
+    assert {line["name"] for line in node.logged("process hangs")} == {"right"}
+    node.wait_for_restart("right")
+    processes = node.processes()
+    assert {name: processes[name]["incarnation"] for name in PROCESSES} == dict.fromkeys(PROCESSES, 1) | {"right": 2}
     node.stop()
 
 

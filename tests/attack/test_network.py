@@ -1,45 +1,97 @@
-"""A whole network under attack: while its RPC servers, its P2P listeners and its metrics are attacked at once, it
-sequences, derives and answers, and no process is restarted or grows beyond its bound."""
+"""A whole network under attack, while which it sequences, derives and answers, and no process is restarted: its RPC
+servers, its P2P listeners and its metrics are attacked at once, and another chain answers behind its L1 URL for a while
+[LHD23, FIN9]."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.processes.forked_attacks import UNDER_WAY
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, http_get
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, http_get, unready_reasons, wait_for
+from tests.support.servers.tcp_relay import TcpRelay
 
 ROOT = Path(__file__).parents[2]
 MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 300, "p2p": 250}
 """Bounds of docs/security.md."""
 
-RPC_ATTACKS = {"sequencer": ("many_calls", "half_sent_bodies"), "verifier": ("many_calls", "idle_connections")}
-BLOCKS = 3
+ATTACKS = {"sequencer": ("many_calls", "reset_streams"), "verifier": ("half_sent_bodies", "stalled_messages")}
+"""The attack on the RPC server of each node, and that on its P2P listener."""
+BLOCKS = 2
 WARNINGS_BYTES = 1_000_000 // 60
 """What warnings and errors may take in a minute."""
+OTHER_GENESIS = {"number": "0x800"}
+"""The other chain has the same chain id, and its finalized block is far above the head of the nodes' chain."""
 
 
-@pytest.fixture
-def net(leftovers: Leftovers) -> Iterator[Devnet]:
-    """A sequencer and a verifier, which end with equal output roots."""
-    with Devnet(leftovers, *CALLDATA) as running:
-        running.wait_for_first_safe()
-        yield running
-        running.finish()
+class Network(NamedTuple):
+    """A sequencer and a verifier, and the relay through which they reach the L1 of a genesis file."""
+
+    devnet: Devnet
+    relay: TcpRelay
+    l1: str
+    genesis: Path
+
+
+@pytest.fixture(scope="module")
+def network(module_leftovers: Leftovers) -> Iterator[Network]:
+    """The network, whose nodes end with equal output roots."""
+    directory = module_leftovers.folder / "net"
+    words = ("devnet", "--prepare", "--data-dir", str(directory))
+    with Program(module_leftovers, "rollup_node.node", *words) as prepare:
+        assert prepare.wait_for_exit().code == 0
+    genesis = directory / "l1-genesis.json"
+    with l1_program(module_leftovers, genesis) as l1:
+        url, beacon = endpoints(l1)
+        with (
+            TcpRelay(port_of(url)) as relay,
+            Devnet(module_leftovers, "--l1", relay.url, "--beacon", beacon, *CALLDATA) as devnet,
+        ):
+            devnet.wait_for_first_safe()
+            yield Network(devnet, relay, url, genesis)
+            devnet.finish()
+
+
+def l1_program(leftovers: Leftovers, genesis: Path) -> Program:
+    """The L1 of a genesis, with a block a second."""
+    return Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), "--slot-time", "1")
+
+
+def endpoints(l1: Program) -> tuple[str, str]:
+    """The URLs of an L1 and of its beacon API."""
+    words = l1.wait_for_line("L1 ").split()
+    return words[words.index("L1") + 1], words[words.index("beacon") + 1]
+
+
+def port_of(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port
+
+
+def number_of(url: str, label: str) -> int:
+    return int(call(url, "eth_getBlockByNumber", label, False)["number"], 16)
+
+
+def incarnations(devnet: Devnet) -> dict[str, dict[str, int]]:
+    """How often each process of each node has been started."""
+    return {
+        name: {role: entry["incarnation"] for role, entry in devnet.processes(name).items()} for name in devnet.nodes
+    }
 
 
 def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
     """The programs that attack both nodes."""
-    for number, name in enumerate(net.nodes):
-        port = str(urlsplit(net.node(name)["rpc"]).port)
-        for attack in RPC_ATTACKS[name]:
-            words = (attack, port, f"127.0.0.{2 + number}")
-            yield Program(leftovers, "tests.support.rpc.attackers", *words, PYTHONPATH=str(ROOT))
-        words = ("stalled_messages", net.node(name)["p2p"], "0")
-        yield Program(leftovers, "tests.support.p2p.attackers", *words, PYTHONPATH=str(ROOT))
+    for name, (rpc, p2p) in ATTACKS.items():
+        node = net.node(name)
+        for words in (("rpc", rpc, str(port_of(node["rpc"])), "127.0.0.2"), ("p2p", p2p, node["p2p"], "0")):
+            yield Program(leftovers, f"tests.support.{words[0]}.attackers", *words[1:], PYTHONPATH=str(ROOT))
 
 
 def warnings(net: Devnet, name: str) -> list[str]:
@@ -47,25 +99,51 @@ def warnings(net: Devnet, name: str) -> list[str]:
     return [line for line in net.log(name).splitlines() if "lvl=info" not in line]
 
 
-def test_a_network_goes_on_while_it_is_attacked(net: Devnet, leftovers: Leftovers) -> None:
-    before = {name: net.processes(name) for name in net.nodes}
+def refuses_l1(net: Devnet, name: str) -> bool:
+    """Whether the head and the finalized block that a node has polled last are of another chain than its own."""
+    reasons = " ".join(unready_reasons(net.node(name)["rpc"]))
+    return all(f"L1-CONTRADICTS: {poll}: the chain of L1 head" in reasons for poll in ("head", "finality"))
+
+
+def test_a_network_goes_on_while_it_is_attacked(network: Network, leftovers: Leftovers) -> None:
+    net = network.devnet
+    before = incarnations(net)
     logged = {name: len("".join(warnings(net, name))) for name in net.nodes}
     with contextlib.ExitStack() as stack:
         programs = [stack.enter_context(program) for program in attackers(leftovers, net)]
-        target = {name: net.safe_number(name) + BLOCKS for name in net.nodes}
+        for program in programs:
+            program.wait_for_line(UNDER_WAY)
+        target = max(net.safe_number(name) for name in net.nodes) + BLOCKS
         for name in net.nodes:
-            net.wait_for_safe(target[name], name)
+            net.wait_for_safe(target, name)
             url = net.node(name)["rpc"]
             assert http_get(f"{url}/healthz")[0] == 200
-            assert call(url, "optimism_syncStatus")["unsafe_l2"]["number"] >= target[name]
+            assert call(url, "optimism_syncStatus")["unsafe_l2"]["number"] >= target
         assert all(program.running for program in programs)
+    assert incarnations(net) == before
     for name in net.nodes:
-        after = net.processes(name)
-        assert {role: entry["incarnation"] for role, entry in after.items()} == {
-            role: entry["incarnation"] for role, entry in before[name].items()
-        }
-        for role, entry in after.items():
+        for role, entry in net.processes(name).items():
             bound = MEMORY_MB.get(role.partition(":")[0])
             assert bound is None or peak_memory(entry["pid"]) < bound << 20, (name, role)
         lines = warnings(net, name)
         assert len("".join(lines)) - logged[name] < WARNINGS_BYTES, lines[-20:]
+
+
+def test_a_chain_that_takes_the_place_of_l1_for_a_while(network: Network, leftovers: Leftovers) -> None:
+    """Afterwards both nodes derive and finalize again."""
+    net = network.devnet
+    other_genesis = leftovers.folder / "other-genesis.json"
+    other_genesis.write_text(json.dumps(json.loads(network.genesis.read_text()) | OTHER_GENESIS))
+    with l1_program(leftovers, other_genesis) as other:
+        other_url, _ = endpoints(other)
+        net.wait(lambda: all(net.finalized_number(name) > 0 for name in net.nodes), "finalized blocks")
+        wait_for(lambda: number_of(other_url, "finalized") > number_of(network.l1, "latest"), "finality of the other")
+        before = incarnations(net)
+        network.relay.redirect(port_of(other_url))
+        net.wait(lambda: all(refuses_l1(net, name) for name in net.nodes), "the other chain is refused")
+        network.relay.redirect(port_of(network.l1))
+        final, safe = net.finalized_number("verifier"), net.safe_number()
+        net.wait(lambda: net.finalized_number("verifier") > final, "finality after the other chain")
+        net.wait(lambda: net.safe_number() > safe, "safe blocks after the other chain")
+        wait_for(lambda: net.is_ready("verifier"), "a ready verifier")
+        assert incarnations(net) == before

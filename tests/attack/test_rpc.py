@@ -1,7 +1,6 @@
 """The HTTP servers of the rpc process under attack: memory, descriptors, log and the answers to honest clients stay
 within the bounds of docs/security.md, and nothing is restarted."""
 
-import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.attackers import Attackers
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import open_descriptors, peak_memory, reset_peak_memory
 from tests.support.processes.programs import Program, call, wait_for
@@ -19,8 +19,9 @@ from tests.support.rpc.honest_client import HEALTH_SECONDS, STATUS_SECONDS, Hone
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 200 << 20
 DESCRIPTORS = 800
-ATTACK_SECONDS = 1.5
-START_SECONDS = 10.0
+QUESTIONS = 3
+"""How often the honest client asks at least, the last time when the attack is under way."""
+
 HONEST, STRANGER = "127.0.0.1", "127.0.0.2"
 
 REQUESTS = (
@@ -66,35 +67,36 @@ def node(module_leftovers: Leftovers) -> Iterator[RpcNode]:
         running.stop()
 
 
-@contextlib.contextmanager
-def attacked(leftovers: Leftovers, attack: str, port: int, source: str) -> Iterator[Program]:
-    """Runs an attack meanwhile."""
-    words = (attack, str(port), source)
-    with Program(leftovers, "tests.support.rpc.attackers", *words, PYTHONPATH=str(ROOT)) as attacker:
-        yield attacker
-        assert attacker.running, attacker.err
+@pytest.fixture(scope="module")
+def attackers(module_leftovers: Leftovers) -> Iterator[Attackers]:
+    """The program that attacks."""
+    with Attackers(module_leftovers, "tests.support.rpc.attackers") as running:
+        yield running
+        running.finish()
 
 
-def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, server: str = "rpc") -> None:
-    """Attacks a server for ATTACK_SECONDS after the first round, which may take START_SECONDS; everything stays within
-    its bounds meanwhile."""
+def check_bounds(node: RpcNode, attackers: Attackers, attack: str, source: str, server: str = "rpc") -> None:
+    """Attacks a server until the attack is under way and the honest client has its answers; everything stays within its
+    bounds meanwhile, and all connections are closed afterwards."""
     wait_for(
         lambda: call(f"http://127.0.0.1:{node.port('rpc')}", "optimism_syncStatus")["unsafe_l2"]["number"], "heads"
     )
     before, log = node.rpc(), len(node.out)
     honest = HonestClient(node.port("rpc"), before.pid)
-    descriptors = 0
+    descriptors = idle = open_descriptors(before.pid)
     reset_peak_memory(before.pid)
-    with attacked(leftovers, attack, node.port(server), source) as attacker:
-        started, end = time.monotonic(), None
-        while end is None or time.monotonic() < end:
-            assert honest.ask()["unsafe_l2"]["number"] == 20
-            descriptors = max(descriptors, open_descriptors(before.pid))
-            now = time.monotonic()
-            if end is None and (now > started + START_SECONDS or "attacking" in attacker.out):
-                end = now + ATTACK_SECONDS
-            time.sleep(0.05)
-        written = len(node.out) - log
+    attackers.begin(attack, str(node.port(server)), source)
+    asked, is_under_way = 0, False
+    while asked < QUESTIONS or not is_under_way:
+        is_under_way = attackers.is_under_way
+        assert honest.ask()["unsafe_l2"]["number"] == 20
+        asked += 1
+        descriptors = max(descriptors, open_descriptors(before.pid))
+        time.sleep(0.03)
+    attackers.end()
+    wait_for(lambda: attackers.has_stopped, "the attack has ended")
+    wait_for(lambda: open_descriptors(before.pid) <= idle, "all connections are closed")
+    written = len(node.out) - log
     after = node.rpc()
     figures = (
         f"{attack}: peak {peak_memory(before.pid) >> 20 if after == before else -1} MiB, {descriptors} descriptors,"
@@ -111,24 +113,24 @@ def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, 
 
 
 @pytest.mark.parametrize("attack", REQUESTS + CONNECTIONS)
-def test_an_attack_from_another_address(node: RpcNode, leftovers: Leftovers, attack: str) -> None:
-    check_bounds(node, leftovers, attack, STRANGER)
+def test_an_attack_from_another_address(node: RpcNode, attackers: Attackers, attack: str) -> None:
+    check_bounds(node, attackers, attack, STRANGER)
 
 
 @pytest.mark.parametrize("attack", ("full_batches", "flood_of_calls", *CONNECTIONS))
-def test_an_attack_from_the_address_of_the_honest_client(node: RpcNode, leftovers: Leftovers, attack: str) -> None:
-    check_bounds(node, leftovers, attack, HONEST)
+def test_an_attack_from_the_address_of_the_honest_client(node: RpcNode, attackers: Attackers, attack: str) -> None:
+    check_bounds(node, attackers, attack, HONEST)
 
 
 @pytest.mark.parametrize("attack", ("flood_of_calls", "idle_connections", "pipelined_requests"))
-def test_an_attack_on_the_metrics_server(node: RpcNode, leftovers: Leftovers, attack: str) -> None:
-    check_bounds(node, leftovers, attack, STRANGER, server="metrics")
+def test_an_attack_on_the_metrics_server(node: RpcNode, attackers: Attackers, attack: str) -> None:
+    check_bounds(node, attackers, attack, STRANGER, server="metrics")
 
 
-def test_few_descriptors_are_enough(leftovers: Leftovers) -> None:
+def test_few_descriptors_are_enough(leftovers: Leftovers, attackers: Attackers) -> None:
     """The limits of connections follow from the descriptors that there are."""
     with RpcNode(leftovers, descriptors=128) as node:
-        check_bounds(node, leftovers, "idle_connections", STRANGER)
+        check_bounds(node, attackers, "idle_connections", STRANGER)
         node.stop()
 
 

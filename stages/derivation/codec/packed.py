@@ -146,7 +146,7 @@ class TransactionPacker:
         self._flush()
         for at in range(0, len(run), _CHUNK_COUNT):
             part = run[at : at + _CHUNK_COUNT]
-            data = part.replace(b"\x80", b"")
+            data = part.translate(None, b"\x80")
             is_same = not data or len(data) == len(part)
             sizes = array("I", [bool(data)]) * len(part) if is_same else array("I", list(part.translate(_SIZES)))
             packed = _compressed(sizes.tobytes() + data)
@@ -173,15 +173,12 @@ class TransactionPacker:
 
 
 _SIZES = bytes(value != 0x80 for value in range(256))
+_ALL = bytes(range(256))
 
 
 def _different(data: bytes) -> bytes:
-    """The different bytes of `data`; faster than a set where they are few."""
-    found = b""
-    while data:
-        found += data[:1]
-        data = data.replace(data[:1], b"")
-    return found
+    """The different bytes of `data`, in order: all that are left without those that are left without it."""
+    return _ALL.translate(None, _ALL.translate(None, data))
 
 
 class PackedBytes(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import length_hint
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
 from rollup_node.stages.protocol.types import U64_MASK
 
 MAX_ELEMENTS = 10_000_000
+_COUNTS = 1 << 16
+"""Transaction counts that are read at once, if one of the span has more than a byte."""
+
 _LAST_WEIGHT = 1 << 63
 """The weight of the tenth byte of a uvarint."""
 
@@ -246,12 +250,23 @@ class _FieldReader:
         if len(short) == blocks and short.isascii():
             self._at += blocks
             return self._checked_total(sum(short.translate(None, b"\0")))
+        for first in range(0, blocks, _COUNTS):
+            total += self._sum_of_some_counts(min(_COUNTS, blocks - first))
+        return self._checked_total(total)
+
+    def _sum_of_some_counts(self, blocks: int) -> int:
+        start, counts = self._at, None
+        with suppress(SpanBatchError):
+            counts = self._numbers(blocks, "transaction counts")
+        if counts is not None and max(counts) <= MAX_ELEMENTS:
+            return sum(counts)
+        # One of them is wrong: the first that is.
+        self._at = start
         for _ in range(blocks):
             count = self._number("transaction counts")
             if count > MAX_ELEMENTS:
-                raise self._error(f"{count} transactions in a block")
-            total += count
-        return self._checked_total(total)
+                break
+        raise self._error(f"{count} transactions in a block")
 
     def _checked_total(self, total: int) -> int:
         if total > MAX_ELEMENTS:

@@ -1,5 +1,5 @@
-"""The p2p process and an honest peer, which take the attacks of a test file one after another, and the program of the
-attackers. The bounds are those of docs/security.md."""
+"""The p2p process and an honest peer, which take the attacks of a test file one after another. The bounds are those of
+docs/security.md."""
 
 import asyncio
 import contextlib
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.p2p.reqresp import payload_by_number
-from tests.support.p2p.attackers import FAILED, STOPPED, UNDER_WAY
 from tests.support.p2p.blocks import CHAIN_ID
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, chain_since, now_block
 from tests.support.p2p.process import DISCOVERY_LINE, NUMBER
 from tests.support.processes.attacked_stage import MAX_LOG_BYTES_AN_HOUR
+from tests.support.processes.attackers import Attackers
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import open_descriptors, peak_memory, reset_peak_memory
 from tests.support.processes.programs import Program
@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[3]
 MEMORY = 250 << 20
 DESCRIPTORS = 400
 BLOCK_SECONDS = 5.0
-ATTACK_SECONDS = 1.5
-"""How long an attack is measured once it is under way."""
+BLOCKS = 2
+"""Blocks that the honest peer publishes at least, the last one when the attack is under way."""
 
 SCENARIO_SECONDS = 55.0
 
@@ -98,44 +98,17 @@ class HonestPeer:
         return await stream.read_all(payload_by_number.MAX_RESPONSE)
 
 
-class Attackers(Program):
-    """The program of the attackers."""
-
-    takes_input = True
-
-    def __init__(self, leftovers: Leftovers) -> None:
-        super().__init__(leftovers, "tests.support.p2p.attackers", PYTHONPATH=str(ROOT))
-        self._seen = 0
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the attack has had its effect by each of its peers. Fails when it has ended."""
-        said = self.out[self._seen :]
-        assert self.running and FAILED not in said, self.err
-        return UNDER_WAY in said
-
-    @contextlib.asynccontextmanager
-    async def attacking(self, attack: str, process: P2pProcess) -> AsyncIterator[None]:
-        """Attacks the process meanwhile; at the end the attackers are killed, and it has closed their connections."""
-        idle, self._seen = open_descriptors(process.pid), len(self.out)
-        self._send(f"{attack} {process.address} {process.discovery_port}")
-        try:
-            yield
-        finally:
-            self._send("")
-            await until(lambda: STOPPED in self.out[self._seen :])
-        await until(lambda: open_descriptors(process.pid) <= idle)
-
-    def _send(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-
-    def finish(self) -> None:
-        """Ends it with its input."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        assert self.wait_for_exit().code == 0
+@contextlib.asynccontextmanager
+async def attacking(attackers: Attackers, attack: str, process: P2pProcess) -> AsyncIterator[None]:
+    """Attacks the process meanwhile; at the end the attack is killed, and the process has closed its connections."""
+    idle = open_descriptors(process.pid)
+    attackers.begin(attack, process.address, process.discovery_port)
+    try:
+        yield
+    finally:
+        attackers.end()
+        await until(lambda: attackers.has_stopped)
+    await until(lambda: open_descriptors(process.pid) <= idle)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -195,20 +168,24 @@ class Attacked:
             self._runner.close()
 
 
-def attack_within_bounds(attacked: Attacked, attackers: Attackers, attack: str) -> None:
-    """Runs an attack, during which the process must keep to its bounds and the honest peer's blocks must arrive."""
+def attack_within_bounds(
+    attacked: Attacked, attackers: Attackers, attack: str, meanwhile: Scenario | None = None
+) -> None:
+    """Runs an attack, during which the process must keep to its bounds and the honest peer's blocks must arrive;
+    `meanwhile` runs when the attack is under way."""
 
     async def scenario(process: P2pProcess, honest: HonestPeer) -> None:
         log = len(process.err)
         reset_peak_memory(process.pid)
         process.peak_descriptors, honest.slowest = 0, 0.0
-        async with attackers.attacking(attack, process), process.counting_descriptors():
-            begun: float | None = None
-            # The measured time begins when the attack is under way; blocks are published from the beginning.
-            while begun is None or time.monotonic() < begun + ATTACK_SECONDS:
+        async with attacking(attackers, attack, process), process.counting_descriptors():
+            published, is_under_way = 0, False
+            while published < BLOCKS or not is_under_way:
+                is_under_way = attackers.is_under_way
                 await honest.publish()
-                if begun is None and attackers.is_under_way:
-                    begun = time.monotonic()
+                published += 1
+            if meanwhile is not None:
+                await meanwhile(process, honest)
         written = len(process.err) - log
         figures = (
             f"{attack}: peak {peak_memory(process.pid) >> 20} MiB, {process.peak_descriptors} descriptors,"

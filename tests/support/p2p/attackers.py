@@ -1,29 +1,24 @@
-"""Attacks on a p2p process, each by many peers from a process of its own: `python -m tests.support.p2p.attackers`.
-A line on stdin, `ATTACK ADDRESS DISCOVERY_PORT`, kills the attack before and begins one; an empty line only kills. It
-prints UNDER_WAY once the attack has had its effect by each of its peers, STOPPED when it is killed, and FAILED when it
-ends by itself. With these words as arguments it runs that one attack."""
+"""Attacks on a p2p process, each by many peers from a process of its own: `python -m tests.support.p2p.attackers`, or
+with the words ATTACK ADDRESS DISCOVERY_PORT that one attack alone."""
 
 import asyncio
 import contextlib
 import itertools
 import os
-import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import protobuf, snappy, varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, MESHSUB_12
 from rollup_node.stages.p2p.gossipsub.rpc import (
-    ControlMessage,
-    IHave,
     PubsubMessage,
     Rpc,
     Subscription,
@@ -50,11 +45,16 @@ from tests.support.p2p.raw import (
     raw_peer,
     tcp_connection,
 )
+from tests.support.processes import forked_attacks
 
 PEERS = 60
-UNDER_WAY, STOPPED, FAILED = "attack is under way", "attack is stopped", "attack has failed"
 SYNC_PROTOCOL = payload_by_number.protocols(CHAIN_ID)[0]
-STREAMS = 128
+STREAMS, FULL = 128, 15
+"""Streams of a peer, and those whose windows together are a little less than what is held of a connection unread."""
+
+RESPONSE_HEAD, IDENTIFIER, CHUNK = 5, 10, 1 << 16
+"""Bytes of a response before its snappy stream, of the identifier at the start of that, and of its chunks."""
+
 _RETRY_SECONDS = 0.2
 _IDENTITIES = itertools.count(1)
 
@@ -77,7 +77,7 @@ class Target:
         """Counts one."""
         self._effects += 1
         if self._effects == self._wanted:
-            print(UNDER_WAY, flush=True)
+            print(forked_attacks.UNDER_WAY, flush=True)
 
 
 Attack = Callable[[Target], Coroutine[Any, Any, None]]
@@ -155,7 +155,7 @@ async def stalled_messages(target: Target) -> None:
                 target.effect()
             await stream.read()
 
-    await by_many(target, attempt, effects=PEERS // 2)
+    await by_many(target, attempt, 24, effects=12)
 
 
 async def trickled_messages(target: Target) -> None:
@@ -189,7 +189,7 @@ async def completed_messages(target: Target) -> None:
                 target.effect()
             await stream.read()
 
-    await by_many(target, attempt, effects=PEERS // 2)
+    await by_many(target, attempt, 24, effects=12)
 
 
 async def bombs(target: Target) -> None:
@@ -213,17 +213,34 @@ async def bombs(target: Target) -> None:
     await by_many(target, attempt, 20)
 
 
+def huge_blocks_of_numbers() -> Callable[[int], tuple[bytes, bytes]]:
+    """Makes a response with a block of the largest size for each number: its beginning, and the rest, which is the same
+    for all and is compressed once."""
+    rollup, number, block_hash = chain_since(int(time.time()) - 600), 0x0123456789ABCDEF, os.urandom(32)
+    transactions = tuple(os.urandom(1 << 16) for _ in range(159))
+    payload = block(4, number, timestamp=int(time.time()), transactions=transactions)
+    payload = msgspec.structs.replace(payload, block_hash=block_hash)
+    raw = block_message.encode_signed_part(payload, block_message.version_at(rollup, payload.timestamp))
+    head = payload_by_number.encode_block(rollup, payload)[:RESPONSE_HEAD]
+    rest = snappy.compress_framed(raw[CHUNK:])[IDENTIFIER:]
+
+    def response(wanted: int) -> tuple[bytes, bytes]:
+        # The hash, which no other block has, is not checked before the block's child is known.
+        first = raw[:CHUNK].replace(block_hash, os.urandom(32))
+        first = first.replace(number.to_bytes(8, "little"), wanted.to_bytes(8, "little"))
+        return head + snappy.compress_framed(first), rest
+
+    return response
+
+
 async def huge_blocks(target: Target) -> None:
     """Each peer answers our requests with blocks of the largest size, which are of no chain."""
-    rollup = chain_since(int(time.time()) - 600)
-    transactions = tuple(os.urandom(1 << 16) for _ in range(159))
+    response_to = huge_blocks_of_numbers()
 
     async def respond(stream: Stream) -> None:
         number = payload_by_number.decode_request(await stream.read_exactly(payload_by_number.REQUEST_SIZE))
-        # The hash, which no other block has, is not checked before the block's child is known.
-        payload = block(4, number or 0, timestamp=int(time.time()))
-        payload = msgspec.structs.replace(payload, transactions=transactions, block_hash=os.urandom(32))
-        await stream.write(payload_by_number.encode_block(rollup, payload))
+        for part in response_to(number or 0):
+            await stream.write(part)
         target.effect()
 
     async def attempt() -> None:
@@ -231,7 +248,7 @@ async def huge_blocks(target: Target) -> None:
             await open_gossip(host, target.peer)
             await asyncio.sleep(60)
 
-    await by_many(target, attempt, effects=12)
+    await by_many(target, attempt, 18, effects=16)
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -243,12 +260,15 @@ async def unread_streams(target: Target) -> None:
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
             size = (1 << 18) - 200
+            for number in range(1, 2 * FULL, 2):
+                await peer.send(proposal(number, SYNC_PROTOCOL) + frame(DATA, 0, number, size, bytes(size)))
+            await peer.ping()
             target.effect()
-            for number in range(1, 2 * STREAMS, 2):
+            for number in range(2 * FULL + 1, 4 * FULL, 2):
                 await peer.send(proposal(number, SYNC_PROTOCOL) + frame(DATA, 0, number, size, bytes(size)))
             await peer.is_disconnected(60)
 
-    await by_many(target, attempt)
+    await by_many(target, attempt, effects=PEERS // 2)
 
 
 async def idle_streams(target: Target) -> None:
@@ -267,15 +287,15 @@ async def idle_streams(target: Target) -> None:
 async def reset_streams(target: Target) -> None:
     """Each peer opens gossip streams and resets them at once, and never accepts one."""
     burst = b"".join(
-        proposal(number, MESHSUB_12) + frame(WINDOW_UPDATE, RST, number, 0) for number in range(1, 2 * 500, 2)
+        proposal(number, MESHSUB_12) + frame(WINDOW_UPDATE, RST, number, 0) for number in range(1, 2 * 150, 2)
     )
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
-            target.effect()
             reading = asyncio.create_task(peer.is_disconnected(60))
             while not reading.done():
                 await peer.send(burst)
+                target.effect()
                 await asyncio.sleep(1)
 
     await by_many(target, attempt)
@@ -284,7 +304,7 @@ async def reset_streams(target: Target) -> None:
 async def unanswered_negotiations(target: Target) -> None:
     """Each peer opens streams and never proposes a protocol, or proposes unknown ones only."""
     unknown = encode_line("/" + "x" * 1000)
-    lines = encode_line(HEADER) + unknown * 60
+    lines = encode_line(HEADER) + unknown * 20
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
@@ -301,16 +321,26 @@ async def unanswered_negotiations(target: Target) -> None:
 
 async def unread_replies(target: Target) -> None:
     """Each peer sends pings of yamux and does not read the replies."""
-    pings = frame(PING, SYN, 0, 7) * 4000
+    pings = frame(PING, SYN, 0, 7) * 2500
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
-            target.effect()
             while not peer.is_closing:
                 await peer.send(pings)
+                target.effect()
                 await asyncio.sleep(0.5)
 
     await by_many(target, attempt)
+
+
+def _new_ids() -> bytes:
+    """An announcement of 5,000 messages that nobody has. The ids are written into one encoding of many."""
+    size, count = protobuf.bytes_field(2, bytes(64)), 5000
+    ids = bytearray(os.urandom(len(size) * count))
+    for at in range(len(size) - 64):
+        ids[at :: len(size)] = size[at : at + 1] * count
+    rpc = protobuf.bytes_field(3, protobuf.bytes_field(1, protobuf.bytes_field(1, TOPIC) + bytes(ids)))
+    return varint.encode(len(rpc)) + rpc
 
 
 async def unread_requests(target: Target) -> None:
@@ -319,10 +349,9 @@ async def unread_requests(target: Target) -> None:
     async def attempt() -> None:
         async with connected_host(target, reads_gossip=False) as host:
             stream = await open_gossip(host, target.peer)
-            target.effect()
             while True:
-                ids = [os.urandom(64) for _ in range(5000)]
-                await stream.write(encode_frame(Rpc(control=ControlMessage(ihave=(IHave(TOPIC, ids),)))))
+                await stream.write(_new_ids())
+                target.effect()
                 await asyncio.sleep(0.5)
 
     await by_many(target, attempt)
@@ -346,7 +375,7 @@ async def unread_blocks(target: Target) -> None:
 
 
 async def half_open_connections(target: Target) -> None:
-    """A thousand connections stop within the handshake, after a part of the longest message it may have."""
+    """Hundreds of connections stop within the handshake, after a part of the longest message it may have."""
     opening = encode_line(HEADER) + encode_line("/noise") + b"\xff\xff" + bytes(60_000)
 
     async def attempt() -> None:
@@ -356,7 +385,7 @@ async def half_open_connections(target: Target) -> None:
             while await reader.read(1 << 16):
                 pass
 
-    await by_many(target, attempt, 300, effects=1000)
+    await by_many(target, attempt, 300, effects=500)
 
 
 def _identify_message(identity: NetworkIdentity) -> bytes:
@@ -389,7 +418,7 @@ async def garbage(target: Target) -> None:
             target.effect()
             await reader.read()
 
-    await by_many(target, attempt, 100, effects=1000)
+    await by_many(target, attempt, 100, effects=500)
 
 
 async def malformed_messages(target: Target) -> None:
@@ -413,7 +442,7 @@ async def malformed_messages(target: Target) -> None:
 
 async def datagrams(target: Target) -> None:
     """Datagrams to the discovery port: noise, and messages of unknown nodes from many ports."""
-    target.expect(1)
+    target.expect(50)
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(50)]
     for each in sockets:
         each.setblocking(False)
@@ -425,55 +454,21 @@ async def datagrams(target: Target) -> None:
         await asyncio.sleep(0.005)
 
 
-def _by_name(*attacks: Attack) -> dict[str, Attack]:
-    return {attack.__name__: attack for attack in attacks}
-
-
-MESSAGE_ATTACKS = _by_name(
-    *(stalled_messages, trickled_messages, completed_messages, bombs, huge_blocks),
-    *(unread_replies, unread_requests, unread_blocks),
-)
-CONNECTION_ATTACKS = _by_name(
-    *(unread_streams, idle_streams, reset_streams, unanswered_negotiations),
-    *(half_open_connections, new_identities, garbage, malformed_messages, datagrams),
-)
+ATTACKS: dict[str, Attack] = {
+    attack.__name__: attack
+    for attack in (
+        *(stalled_messages, trickled_messages, completed_messages, bombs, huge_blocks),
+        *(unread_replies, unread_requests, unread_blocks),
+        *(unread_streams, idle_streams, reset_streams, unanswered_negotiations),
+        *(half_open_connections, new_identities, garbage, malformed_messages, datagrams),
+    )
+}
 
 
 def attack_forever(attack: str, address: str, discovery_port: str) -> None:
     """Attacks until the process is killed."""
-    asyncio.run((MESSAGE_ATTACKS | CONNECTION_ATTACKS)[attack](Target(address, int(discovery_port))))
-
-
-def begin(*words: str) -> int:
-    """Forks a process that attacks; its id. What is imported is imported once for all attacks."""
-    if child := os.fork():
-        return child
-    try:
-        attack_forever(*words)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        print(FAILED, flush=True)
-        os._exit(1)
-
-
-def main() -> int:
-    """Runs one attack after the other until the end of stdin."""
-    child: int | None = None
-    while True:
-        line = sys.stdin.readline()
-        if child is not None:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            print(STOPPED, flush=True)
-            child = None
-        if not line:
-            return 0
-        if words := line.split():
-            child = begin(*words)
+    asyncio.run(ATTACKS[attack](Target(address, int(discovery_port))))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        attack_forever(*sys.argv[1:])
-    sys.exit(main())
+    sys.exit(forked_attacks.run(attack_forever))

@@ -45,6 +45,16 @@ class RawPeer:
             self._writer.writelines(self._sealed.encrypt(plain))
             await self._writer.drain()
 
+    async def ping(self) -> None:
+        """Waits until the other end has read what was sent before. Raises ConnectionError."""
+        await self.send(frame(PING, SYN, 0, 7))
+        found = b""
+        while frame(PING, ACK, 0, 7) not in found:
+            data = await self._reader.read(1 << 16)
+            if not data:
+                raise ConnectionError("the connection ended before the reply to a ping")
+            found += b"".join(self._sealed.receive_data(data))
+
     async def send_each(self, plains: Iterable[bytes]) -> None:
         """Sends each in its own noise message."""
         await self.send_raw(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))

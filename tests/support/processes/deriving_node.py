@@ -1,9 +1,9 @@
 """A node with the real derivation, compute and rpc processes:
-`python -m tests.support.processes.deriving_node FOLDER`. Its l1 process serves the L1 blocks in a file up to the head
-in another one; its engine process takes every block of the synthetic chain and refuses all others. The log goes to
-standard output."""
+`python -m tests.support.processes.deriving_node FOLDER`. Its l1 process serves the L1 blocks in files as they come; its
+engine process takes every block of the synthetic chain and refuses all others. The log goes to standard output."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -42,17 +42,16 @@ HONEST_TRANSACTIONS = 1 + synthetic_chain.TRANSACTIONS
 """Transactions of a block of the synthetic chain, the L1 info deposit included."""
 
 
-def write_chain(folder: Path, rollup: RollupConfig, blocks: tuple[L1Block, ...]) -> None:
-    """Writes what the node derives from; the L1 head is the first block."""
+def write_rollup(folder: Path, rollup: RollupConfig) -> None:
+    """Writes the configuration of the chain that the node derives."""
     (folder / "rollup").write_bytes(msgspec.msgpack.encode(rollup))
-    (folder / "blocks").write_bytes(msgspec.msgpack.encode(blocks))
-    write_l1_head(folder, blocks[0].header.number)
 
 
-def write_l1_head(folder: Path, number: int) -> None:
-    """Moves the L1 head that the node sees."""
+def write_l1_blocks(folder: Path, blocks: Sequence[L1Block]) -> None:
+    """Writes the next L1 blocks, and moves the L1 head that the node sees to the last of them."""
+    (folder / f"blocks-{blocks[0].header.number}").write_bytes(msgspec.msgpack.encode(blocks))
     new = folder / "l1_head.new"
-    new.write_text(str(number))
+    new.write_text(str(blocks[-1].header.number))
     new.rename(folder / "l1_head")
 
 
@@ -79,8 +78,8 @@ class L1Stage(NeighbourStage):
 
     def __init__(self, folder: Path, bus: Bus) -> None:
         self._folder = folder
-        chain = msgspec.msgpack.decode((folder / "blocks").read_bytes(), type=tuple[L1Block, ...])
-        self._blocks = {block.header.number: block for block in chain}
+        self._blocks: dict[int, L1Block] = {}
+        self._next = synthetic_chain.L1_GENESIS
         self._server = bus.serve("l1.blocks", self._on_request)
         self._publisher = bus.publish("status.l1")
         self._publisher.set(Health(()))
@@ -89,6 +88,11 @@ class L1Stage(NeighbourStage):
 
     def _head(self) -> int:
         head = int((self._folder / "l1_head").read_text())
+        while self._next <= head:
+            new = (self._folder / f"blocks-{self._next}").read_bytes()
+            for block in msgspec.msgpack.decode(new, type=tuple[L1Block, ...]):
+                self._blocks[block.header.number] = block
+                self._next = block.header.number + 1
         ref = self._blocks[head].ref
         self._publisher.set(L1Heads(ref, ref, ref))
         return head

@@ -6,6 +6,7 @@ Every line on stdin is the JSON list of requests to repeat from now on. What arr
 the log is on stderr."""
 
 import asyncio
+import importlib
 import os
 import signal
 import sys
@@ -56,8 +57,9 @@ def main() -> None:
     role, config = sys.argv[1], Path(sys.argv[2]).read_bytes()
     for name, value in orjson.loads(sys.argv[3]).items():
         module, _, constant = name.rpartition(".")
-        assert hasattr(sys.modules[module], constant), name
-        setattr(sys.modules[module], constant, value)
+        found = importlib.import_module(module)
+        assert hasattr(found, constant), name
+        setattr(found, constant, value)
     log.configure(role, log.Level.INFO, log.write_to_stderr)
     asyncio.run(_STAGES[role](config))
 

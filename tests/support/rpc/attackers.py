@@ -1,15 +1,18 @@
-"""Clients that attack an HTTP JSON-RPC server, run as a program of their own so that honest clients of the test do not
-wait for them: `python -m tests.support.rpc.attackers ATTACK PORT SOURCE`, until it is killed. It prints `attacking`
-after the first round. SOURCE is the address on the loopback interface that connections come from."""
+"""Clients that attack an HTTP JSON-RPC server, from a process of their own so that honest clients of the test do not
+wait for them: `python -m tests.support.rpc.attackers`, or with the words ATTACK PORT SOURCE that one attack alone.
+SOURCE is the address on the loopback interface that connections come from."""
 
 import asyncio
 import contextlib
 import resource
+import socket
 import sys
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import orjson
+
+from tests.support.processes import forked_attacks
 
 HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 ROUND_SECONDS = 20.0
@@ -17,32 +20,47 @@ MIB = 1 << 20
 
 
 class Target:
-    """Where the connections go to and come from."""
+    """Where the connections go to and come from, over plain sockets, which send without copying; and whether the attack
+    is under way."""
 
     def __init__(self, port: int, source: str) -> None:
-        self._port, self._source = port, source
+        self._address, self._source = ("127.0.0.1", port), (source, 0)
+        self._loop = asyncio.get_running_loop()
+        self._is_under_way = False
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A new connection that reads as little ahead as it can."""
-        return await asyncio.open_connection("127.0.0.1", self._port, limit=1024, local_addr=(self._source, 0))
+    def under_way(self) -> None:
+        """The attack has had its whole effect, as it says the first time."""
+        if not self._is_under_way:
+            self._is_under_way = True
+            print(forked_attacks.UNDER_WAY, flush=True)
 
-    async def send(self, data: bytes) -> asyncio.StreamWriter:
-        """Sends bytes over a new connection and leaves it open."""
-        _, writer = await self.connect()
-        writer.write(data)
-        await writer.drain()
-        return writer
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[socket.socket]:
+        """A new connection."""
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            connection.bind(self._source)
+            await self._loop.sock_connect(connection, self._address)
+            yield connection
+
+    async def send(self, connection: socket.socket, data: bytes) -> None:
+        """Sends as fast as the server reads."""
+        await self._loop.sock_sendall(connection, data)
+
+    async def receive(self, connection: socket.socket, size: int) -> bytes:
+        """At most so many bytes; none when the server has closed the connection."""
+        return await self._loop.sock_recv(connection, size)
+
+    async def drain(self, connection: socket.socket) -> None:
+        """Reads until the server closes the connection."""
+        while await self.receive(connection, MIB):
+            pass
 
     async def exchange(self, data: bytes) -> None:
         """Sends a request and reads until the server closes the connection, or for ROUND_SECONDS."""
-        reader, writer = await self.connect()
-        try:
-            writer.write(data)
-            async with asyncio.timeout(ROUND_SECONDS):
-                while await reader.read(MIB):
-                    pass
-        finally:
-            writer.close()
+        async with asyncio.timeout(ROUND_SECONDS), self.connection() as connection:
+            await self.send(connection, data)
+            await self.drain(connection)
 
 
 def post(body: bytes, *headers: str) -> bytes:
@@ -56,48 +74,47 @@ def call(method: str, *params: object) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
-async def _ignore_failures(*actions: Awaitable[object]) -> None:
-    await asyncio.gather(*actions, return_exceptions=True)
-
-
 async def _keep(target: Target, count: int, *parts: bytes, unread: bool = False) -> None:
     """Holds that many connections, on each of which one of the parts has been sent, and replaces those that are
-    closed. `unread`: what the server sends is not read."""
-    held: set[asyncio.Task[None]] = set()
+    closed. `unread`: of what the server sends the first byte alone is read. The attack is under way when every
+    connection, or its successor, has got so far or was closed."""
+    reached = 0
 
-    async def hold(number: int) -> None:
-        reader, writer = await target.connect()
-        try:
-            writer.write(parts[number % len(parts)])
+    async def attempt(part: bytes) -> None:
+        nonlocal reached
+        async with target.connection() as connection:
+            try:
+                await target.send(connection, part)
+                if unread:
+                    await target.receive(connection, 1)
+            finally:
+                reached += 1
+                if reached == count:
+                    target.under_way()
             if unread:
-                assert isinstance(writer.transport, asyncio.Transport)
-                writer.transport.pause_reading()
-            await reader.read()
-        finally:
-            writer.close()
+                await asyncio.Event().wait()
+            await target.drain(connection)
 
-    number = 0
-    while True:
-        while len(held) < count:
-            held.add(asyncio.create_task(hold(number)))
-            number += 1
-            if number % 50 == 0:
-                await asyncio.sleep(0.005)
-        done, held = await asyncio.wait(held, timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.exception()
-        if number >= count:
-            print("attacking", flush=True)
+    async def hold(part: bytes) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                await attempt(part)
+
+    await asyncio.gather(*(hold(parts[number % len(parts)]) for number in range(count)))
 
 
-async def _repeat(clients: int, action: Callable[[], Awaitable[object]]) -> None:
-    """Lets that many clients repeat an action."""
+async def _repeat(target: Target, clients: int, action: Callable[[], Awaitable[object]], times: int = 1) -> None:
+    """Lets that many clients repeat an action. The attack is under way when they have done it so many times in all."""
+    done = 0
 
     async def client() -> None:
+        nonlocal done
         while True:
             with contextlib.suppress(OSError, TimeoutError):
                 await action()
-            print("attacking", flush=True)
+            done += 1
+            if done == times:
+                target.under_way()
             await asyncio.sleep(0)
 
     await asyncio.gather(*(client() for _ in range(clients)))
@@ -108,50 +125,40 @@ async def _repeat(clients: int, action: Callable[[], Awaitable[object]]) -> None
 
 async def numbers(target: Target) -> None:
     """Batches of 300,000 items that are no requests."""
-    await _repeat(2, lambda: target.exchange(post(b"[" + b"1," * 299_999 + b"1]")))
+    request = post(b"[" + b"1," * 299_999 + b"1]")
+    await _repeat(target, 2, lambda: target.exchange(request), 8)
 
 
 async def empty_lists(target: Target) -> None:
     """Batches whose items take many times their size in memory."""
-    await _repeat(4, lambda: target.exchange(post(b"[" + b"[]," * 1_600_000 + b"[]]")))
+    request = post(b"[" + b"[]," * 1_600_000 + b"[]]")
+    await _repeat(target, 4, lambda: target.exchange(request), 4)
 
 
 async def many_calls(target: Target) -> None:
     """The largest batches of good calls that fit into a body."""
     item = call("optimism_syncStatus")
-    body = b"[" + b",".join([item] * (5 * MIB // (len(item) + 1) - 1)) + b"]"
-    await _repeat(4, lambda: target.exchange(post(body)))
+    request = post(b"[" + b",".join([item] * (5 * MIB // (len(item) + 1) - 1)) + b"]")
+    await _repeat(target, 4, lambda: target.exchange(request), 4)
 
 
 async def full_batches(target: Target) -> None:
     """Batches of 1,000 good calls over 64 connections, without pause."""
-    body = b"[" + b",".join([call("optimism_syncStatus")] * 1000) + b"]"
-    await _repeat(64, lambda: target.exchange(post(body)))
+    request = post(b"[" + b",".join([call("optimism_syncStatus")] * 1000) + b"]")
+    await _repeat(target, 64, lambda: target.exchange(request))
 
 
 async def nested_values(target: Target) -> None:
     """Calls with parameters that take many times their size in memory."""
     body = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version","params":[' + b'{"a":{}},' * 550_000 + b"1]}"
-    await _repeat(8, lambda: target.exchange(post(body)))
+    request = post(body)
+    await _repeat(target, 8, lambda: target.exchange(request), 8)
 
 
 async def unread_answers(target: Target) -> None:
     """Batches whose answers nobody reads."""
     body = b"[" + b",".join([call("optimism_rollupConfig")] * 1000) + b"]"
-    request = post(body, "Accept-Encoding: identity")
-    held: list[asyncio.StreamWriter] = []
-    while True:
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(5):
-                writer = await target.send(request)
-            assert isinstance(writer.transport, asyncio.Transport)
-            writer.transport.pause_reading()
-            held.append(writer)
-        if len(held) == 100:
-            print("attacking", flush=True)
-        if len(held) > 300:
-            held.pop(0).close()
-        await asyncio.sleep(0.01)
+    await _keep(target, 100, post(body, "Accept-Encoding: identity"), unread=True)
 
 
 # --- single requests -----------------------------------------------------------------------------------------------
@@ -159,18 +166,20 @@ async def unread_answers(target: Target) -> None:
 
 async def flood_of_calls(target: Target) -> None:
     """Calls over 200 connections, each sent as soon as the last is answered."""
-    await _repeat(200, lambda: target.exchange(post(call("optimism_syncStatus"))))
+    request = post(call("optimism_syncStatus"))
+    await _repeat(target, 200, lambda: target.exchange(request), 400)
 
 
 async def abandoned_calls(target: Target) -> None:
     """Calls that take long, of clients that go away."""
+    request = post(call("optimism_outputAtBlock", "0x1"))
 
     async def abandon() -> None:
-        writer = await target.send(post(call("optimism_outputAtBlock", "0x1")))
-        await asyncio.sleep(0.02)
-        writer.close()
+        async with target.connection() as connection:
+            await target.send(connection, request)
+            await asyncio.sleep(0.02)
 
-    await _repeat(20, abandon)
+    await _repeat(target, 20, abandon, 100)
 
 
 async def large_payloads(target: Target) -> None:
@@ -183,15 +192,17 @@ async def large_payloads(target: Target) -> None:
         "extraData": "0x",
         "transactions": ["0x02" + "00" * 50] * 45_000,
     }
-    body = call("admin_postUnsafePayload", {"executionPayload": payload})
-    await _repeat(2, lambda: target.exchange(post(body)))
+    request = post(call("admin_postUnsafePayload", {"executionPayload": payload}))
+    await _repeat(target, 2, lambda: target.exchange(request), 2)
 
 
 async def compressed_bodies(target: Target) -> None:
-    """Bodies that a server which honours Content-Encoding decompresses to a gigabyte."""
+    """Bodies that a server which honours Content-Encoding decompresses to a gigabyte; only their checksum is missing.
+    The repeated part is compressed once."""
     packer = zlib.compressobj(9, wbits=31)
-    body = b"".join(packer.compress(b" " * MIB) for _ in range(1000)) + packer.flush()
-    await _repeat(8, lambda: target.exchange(post(body, "Content-Encoding: gzip")))
+    first, repeated = (packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    request = post(first + repeated * 999, "Content-Encoding: gzip")
+    await _repeat(target, 8, lambda: target.exchange(request), 8)
 
 
 async def malformed_requests(target: Target) -> None:
@@ -202,21 +213,25 @@ async def malformed_requests(target: Target) -> None:
         f"{HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n".encode(),
         f"{HEAD}Content-Length: -1\r\n\r\n".encode(),
     )
-    await _repeat(8, lambda: _ignore_failures(*(target.exchange(request) for request in requests)))
+
+    async def send_all() -> None:
+        await asyncio.gather(*map(target.exchange, requests), return_exceptions=True)
+
+    await _repeat(target, 8, send_all, 16)
 
 
 # --- connections ---------------------------------------------------------------------------------------------------
 
 
 async def idle_connections(target: Target) -> None:
-    """1,500 connections that are silent, or stop within the header or the body."""
+    """800 connections that are silent, or stop within the header or the body."""
     half_body = f"{HEAD}Content-Length: 100\r\n\r\n[1".encode()
-    await _keep(target, 1500, b"", b"POST / HTTP/1.1\r\nHost: ", half_body)
+    await _keep(target, 800, b"", b"POST / HTTP/1.1\r\nHost: ", half_body)
 
 
 async def half_sent_bodies(target: Target) -> None:
-    """400 bodies that stop shortly before their end, each of almost the largest size."""
-    await _keep(target, 400, f"{HEAD}Content-Length: {5 * MIB}\r\n\r\n".encode() + b" " * (5 * MIB - 10))
+    """100 bodies that stop shortly before their end, each of almost the largest size."""
+    await _keep(target, 100, f"{HEAD}Content-Length: {5 * MIB}\r\n\r\n".encode() + b" " * (5 * MIB - 10))
 
 
 async def endless_headers(target: Target) -> None:
@@ -245,12 +260,16 @@ ATTACKS = {
 }
 
 
-def main(attack: str, port: str, source: str) -> None:
-    """Attacks until it is killed."""
+def attack_forever(attack: str, port: str, source: str) -> None:
+    """Attacks until the process is killed."""
+
+    async def main() -> None:
+        await ATTACKS[attack](Target(int(port), source))
+
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    asyncio.run(ATTACKS[attack](Target(int(port), source)))
+    asyncio.run(main())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    sys.exit(forked_attacks.run(attack_forever))
