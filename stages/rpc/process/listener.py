@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from rollup_node.ipc.bus.timers import until_aligned
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
@@ -212,7 +213,7 @@ class Listener:
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -1,5 +1,6 @@
 """Sealed shared memory."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -50,6 +51,7 @@ def test_another_process_sees_it(memory: SharedMemory) -> None:
 
 
 def test_close_leaves_no_descriptor_and_may_be_repeated() -> None:
+    gc.collect()
     before = set(os.listdir("/proc/self/fd"))
     held = SharedMemory("test", 4096)
     assert len(set(os.listdir("/proc/self/fd")) - before) == 1, "the mapping itself holds no descriptor"

@@ -1,11 +1,13 @@
 """The derivation process of a range: where it begins and ends, and a disk that refuses."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.node.history.derivation_stage import RESULT, RangeConfig, RangeDerivationStage, RangeResult, build
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -20,6 +22,14 @@ from tests.support.chains.chain_fixture import L1_CHAIN
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+OPEN: list[Bus] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_buses() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 def _stage(folder: Path, first: int, last: int, assume_parents: bool = False) -> RangeDerivationStage:
@@ -36,6 +46,7 @@ def _stage(folder: Path, first: int, last: int, assume_parents: bool = False) ->
         assume_parents,
     )
     buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
+    OPEN.extend(buses.values())
     stage = build(config, buses["derivation"], Meter("derivation"))
     system = PLAIN_ROLLUP.genesis.system_config
     safe = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, base.header.timestamp, base.ref.id, 0)

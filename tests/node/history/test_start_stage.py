@@ -1,12 +1,13 @@
 """Where a range starts: a block whose origin is surely not after the warm-up's first block."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.node.history import recent_blocks
 from rollup_node.node.history.manifest import Resume, genesis_resume
@@ -20,6 +21,14 @@ from rollup_node.stages.topology import CHANNELS
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLES = ("l1", "derivation", "engine", "rpc")
+OPEN: list[Bus] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_buses() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 class L1Refs:
@@ -34,6 +43,7 @@ def _stage(
 ) -> RangeStartStage:
     replay = ReplayConfig(PLAIN_ROLLUP, 0, 1 << 62, "http://127.0.0.1:9", None, None, RowFormat.JSON, 1, 2)
     buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
+    OPEN.extend(buses.values())
     stage = build(RangeStartConfig(replay, first, warmup, None, 0, resume, overlap), buses["engine"], Meter("engine"))
     stage._l1 = L1Refs()  # type: ignore[assignment]
     return stage

@@ -23,6 +23,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp, certificate
 from tests.support.servers.checked_endpoints import CheckedEndpoints
+from tests.support.servers.http_listener import listening
 
 ROLLUP = find_network("op-sepolia").config
 SECRET = b"\x07" * 32
@@ -97,13 +98,8 @@ class EndpointsServer:
         app = web.Application()
         app.router.add_post("/{layer}", self.rpc)
         app.router.add_get("/eth/v1/beacon/genesis", self.genesis)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            await use(f"http://127.0.0.1:{runner.addresses[0][1]}")
-        finally:
-            await runner.cleanup()
+        async with listening(app) as (url,):
+            await use(url)
 
 
 @pytest.fixture

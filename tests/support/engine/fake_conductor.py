@@ -9,6 +9,7 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.tools.devnet.serving.web_listener import Listener
 
 NOT_LEADER = "node is not the leader"
 NULL = {"result": None}
@@ -61,12 +62,11 @@ class FakeConductor:
         """Listens on loopback; `url` says where."""
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/", self._handle)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        listener = Listener(app, port)
+        await listener.start()
+        self.url = f"{listener.url}/"
         try:
             yield self
         finally:
             self.hold.set()
-            await runner.cleanup()
+            await listener.stop()

@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.tools.devnet.serving.web_listener import Listener
 from tests.support.p2p.blocks import SIGNER
 
 VERSION = "v1.2.3"
@@ -128,15 +129,14 @@ class SignerServer:
         """Serves on a port of its own, or on a given one."""
         app = web.Application()
         app.router.add_post("/{path:.*}", self._handle)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
-        self.endpoint = f"http{'s' if context else ''}://127.0.0.1:{runner.addresses[0][1]}"
+        listener = Listener(app, port, context=context)
+        await listener.start()
+        self.endpoint = listener.url
         try:
             yield self
         finally:
             self.is_open.set()
-            await runner.cleanup()
+            await listener.stop()
 
     def config(self, **changes: Any) -> SignerConfig:
         """The configuration of a node that uses it without TLS."""

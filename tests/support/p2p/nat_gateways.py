@@ -10,6 +10,7 @@ from aiohttp import web
 
 from rollup_node.stages.p2p.nat.io.gateways import GatewayAddress, LocalPort
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from tests.support.servers.http_listener import listening
 
 EXTERNAL_IP = ipaddress.ip_address("8.8.4.4")
 UDP_PORT, TCP_PORT = LocalPort(TransportProtocol.UDP, 9222), LocalPort(TransportProtocol.TCP, 9222)
@@ -99,13 +100,6 @@ async def serve_upnp(gateway: UpnpGatewayServer) -> AsyncIterator[GatewayAddress
     """Runs the gateway; yields where it responds to searches."""
     app = web.Application()
     app.add_routes([web.get("/desc.xml", gateway.description), web.post("/ctl", gateway.control)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    gateway.url = f"http://127.0.0.1:{runner.addresses[0][1]}/desc.xml"
-    try:
-        async with serve_datagrams(gateway.search_response) as (address, _):
-            yield address
-    finally:
-        await runner.cleanup()
+    async with listening(app) as (url,), serve_datagrams(gateway.search_response) as (address, _):
+        gateway.url = f"{url}/desc.xml"
+        yield address

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log import get_logger
 
 log = get_logger("http")
@@ -68,7 +69,7 @@ class HttpServer:
         """Closes the port and all connections, those that wait for an answer at most STOP_SECONDS later."""
         if self._server is None:
             return
-        self._server.close()
+        await stop_accepting(self._server)
         answering = [task for connection in self._connections if (task := connection.close_after_answers())]
         if answering:
             await asyncio.wait(answering, timeout=STOP_SECONDS)

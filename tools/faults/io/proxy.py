@@ -9,11 +9,11 @@ import aiohttp
 import orjson
 from aiohttp import web
 
+from rollup_node.tools.devnet.serving.web_listener import Listener
 from rollup_node.tools.faults.damage import PAGE, damaged, damaged_batch, garbage
 from rollup_node.tools.faults.plan import FaultPlan, Request, clipped_call, concerns, is_clipping
 from rollup_node.tools.faults.scenario import Action, Fault, Role
 
-LOOPBACK = "127.0.0.1"
 UPSTREAM_SECONDS = 30.0
 MAX_BODY = 64 << 20
 _HOP_BY_HOP = {"connection", "content-encoding", "content-length", "date", "host", "server", "transfer-encoding"}
@@ -31,7 +31,7 @@ class FaultProxy:
         self.url = ""
         self._stuck_at: int | None = None
         self._results: dict[str, Any] = {}
-        self._runner: web.AppRunner | None = None
+        self._listener: Listener | None = None
         self._client: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
@@ -41,15 +41,14 @@ class FaultProxy:
         )
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, LOOPBACK, 0).start()
-        self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}"
+        self._listener = Listener(app, 0)
+        await self._listener.start()
+        self.url = self._listener.url
 
     async def stop(self) -> None:
         """Closes all connections."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.stop()
         if self._client is not None:
             await self._client.close()
 

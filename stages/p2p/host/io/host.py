@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
@@ -106,7 +107,7 @@ class Host:
         """Closes all connections and ends all tasks, within two seconds. Handshakes that end later are denied."""
         self._is_stopping = True
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         for connections in list(self._connections.values()):
             for connection in list(connections):
                 connection.close(SHUTTING_DOWN)
