@@ -47,6 +47,7 @@ LONG_TESTS = (
     "tests/tools/bench/test_",
 )
 """Where the tests are that mostly wait for programs."""
+LONG_SHARE = 0.75
 
 RECURSION_LIMIT = sys.getrecursionlimit()
 
@@ -59,8 +60,20 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs the longest tests first, so that no core waits for one of them at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG_TESTS))
+    """Mixes the tests that mostly wait for programs with the others, so that all cores have work, and has them done
+    when LONG_SHARE of the others are, so that none of them runs alone at the end. The tests of a file stay together."""
+    firsts: dict[str, int] = {}
+    scopes: dict[bool, set[str]] = {True: set(), False: set()}
+    for item in items:
+        of_kind = scopes[item.nodeid.startswith(LONG_TESTS)]
+        firsts.setdefault(_file(item), len(of_kind))
+        of_kind.add(scope_of(item.nodeid))
+    shares = {kind: share / max(1, len(scopes[kind])) for kind, share in ((True, LONG_SHARE), (False, 1.0))}
+    items.sort(key=lambda item: firsts[_file(item)] * shares[item.nodeid.startswith(LONG_TESTS)])
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 TOGETHER = (
@@ -120,8 +133,8 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """More workers than cores: tests that run programs mostly wait for them."""
-    return 1 + len(os.sched_getaffinity(0)) * 3 // 2
+    """Three workers for each core: tests that run programs mostly wait for them."""
+    return 3 * len(os.sched_getaffinity(0))
 
 
 @pytest.hookimpl(optionalhook=True)
