@@ -65,6 +65,13 @@ class RunningProgram(Protocol):
         """Sends SIGKILL."""
 
 
+class Reaper(Protocol):
+    """A process whose children the programs are."""
+
+    def reap(self, pid: int) -> int:
+        """The exit code of a program that has ended."""
+
+
 class ForkServer:
     """The process that forks; see `fork_server`. It runs until `close`, or until the process that started it has ended;
     then its programs get SIGTERM."""
@@ -76,7 +83,7 @@ class ForkServer:
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _end(lambda: _serve(theirs, parent))
+            run_and_exit(lambda: _serve(theirs, parent))
         theirs.close()
         self._socket = ours
 
@@ -123,10 +130,10 @@ def fork_server() -> Iterator[ForkServer | None]:
 
 
 class ForkedProgram:
-    """A program that the fork server has started. Its process id is not given to another process before `poll` or
-    `wait` has seen its end."""
+    """A program that a fork server has started. Its process id is not given to another process before `poll` or `wait`
+    has seen its end."""
 
-    def __init__(self, server: ForkServer, pid: int) -> None:
+    def __init__(self, server: Reaper, pid: int) -> None:
         self._server = server
         self.pid = pid
         self.returncode: int | None = None
@@ -210,7 +217,7 @@ def _fork(given: Mapping[str, Any]) -> int:
     server = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _end(lambda: _run(given, log, server))
+        run_and_exit(lambda: _run(given, log, server))
     os.close(log)
     return pid
 
@@ -228,7 +235,7 @@ def _run(given: Mapping[str, Any], log: int, server: int) -> int:
     return main(given["arguments"])
 
 
-def _end(body: Callable[[], int]) -> NoReturn:
+def run_and_exit(body: Callable[[], int]) -> NoReturn:
     """Runs the body of a forked process and ends it; nothing of what it was forked from runs in it."""
     code = 1
     try:

@@ -7,21 +7,21 @@ import gc
 import importlib
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from setproctitle import setproctitle
 
+from rollup_node.tools.devnet import fork_server
+
 ROOT = Path(__file__).parents[3]
 MAX_MESSAGE = 1 << 18
-MAX_FD = 1 << 20
 
 
 class ForkServer:
@@ -42,13 +42,17 @@ class ForkServer:
         self._socket.close()
         self._process.wait()
 
+    def reap(self, pid: int) -> int:
+        """The exit code of a program that has ended."""
+        return self.ask({"reap": pid})
+
     def ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> int:
         """The number that the server answers."""
         socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
         return int(self._socket.recv(MAX_MESSAGE))
 
 
-class ForkedProgram:
+class ForkedProgram(fork_server.ForkedProgram):
     """A running call of `main` of a module with these words, in a session of its own; the server imports that module
     and `imports` before. Of Popen it has what tests use: standard output and error are pipes, or these descriptors."""
 
@@ -65,44 +69,13 @@ class ForkedProgram:
         stderr: int = subprocess.PIPE,
         ignored: Sequence[signal.Signals] = (),
     ) -> None:
-        self._server = server
-        self.returncode: int | None = None
         self.stdout, out = _stream(stdout)
         self.stderr, err = _stream(stderr)
         request = {"module": module, "words": words, "folder": str(folder), "ignored": ignored}
-        self.pid = server.ask({**request, "environment": dict(environment), "imports": imports}, (out, err))
+        pid = server.ask({**request, "environment": dict(environment), "imports": imports}, (out, err))
         os.close(out)
         os.close(err)
-        self._descriptor = os.pidfd_open(self.pid)
-
-    def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
-        return self._ended_within(0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Waits for the exit code. Raises subprocess.TimeoutExpired."""
-        code = self._ended_within(None if timeout is None else timeout * 1000)
-        if code is None:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-        return code
-
-    def send_signal(self, number: int) -> None:
-        """Sends a signal, unless it has ended."""
-        if self.poll() is None:
-            signal.pidfd_send_signal(self._descriptor, number)
-
-    def kill(self) -> None:
-        """Kills it, unless it has ended."""
-        self.send_signal(signal.SIGKILL)
-
-    def _ended_within(self, milliseconds: float | None) -> int | None:
-        if self.returncode is None:
-            ended = select.poll()
-            ended.register(self._descriptor, select.POLLIN)
-            if ended.poll(milliseconds):
-                self.returncode = self._server.ask({"reap": self.pid})
-                os.close(self._descriptor)
-        return self.returncode
+        super().__init__(server, pid)
 
 
 def _stream(wanted: int) -> tuple[IO[bytes] | None, int]:
@@ -134,36 +107,27 @@ def serve() -> None:
                 importlib.import_module(name)
             gc.freeze()
             if (number := os.fork()) == 0:
-                _run(request, *descriptors)
+                fork_server.run_and_exit(partial(_run, request, *descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
         connection.send(b"%d" % number)
 
 
-def _run(request: Mapping[str, Any], out: int, err: int) -> None:
+def _run(request: Mapping[str, Any], out: int, err: int) -> int:
     """The program, in its process."""
-    code = 1
-    try:
-        os.setsid()
-        null = os.open(os.devnull, os.O_RDONLY)
-        for number, descriptor in enumerate((null, out, err)):
-            os.dup2(descriptor, number)
-        os.closerange(3, MAX_FD)
-        os.chdir(request["folder"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        for number in request["ignored"]:
-            signal.signal(number, signal.SIG_IGN)
-        gc.enable()
-        code = importlib.import_module(request["module"]).main(request["words"])
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, descriptor in enumerate((null, out, err)):
+        os.dup2(descriptor, number)
+    os.closerange(3, fork_server.MAX_FD)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number in request["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
+    gc.enable()
+    main: Callable[[Sequence[str]], int] = importlib.import_module(request["module"]).main
+    return main(request["words"])
 
 
 if __name__ == "__main__":
