@@ -1,8 +1,9 @@
 """Measures `history run` over a prepared course: one worker against `replay`, W workers on W cores against one on one
-core, Parquet against JSON lines, and the memory of a worker. All but the first two read L1 from an archive folder, so
-that no server takes a part of the cores. The cores of a virtual machine may share one physical core: what W plain loops
-on W cores do of one stands beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1
-blocks before it, so that short courses miss the targets.
+core, Parquet against JSON lines, and the memory of a worker. All but the first two read L1 from an archive folder. The
+server, which still has L2 blocks to send, runs on the same cores as the workers: a core of its own would help only one
+worker. The cores of a virtual machine may share one physical core: what W plain loops on W cores do of one stands
+beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1 blocks before it, so that
+short courses miss the targets.
 
     python -m rollup_node.tools.bench.race.history --workers 2
     python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200
@@ -40,10 +41,11 @@ PER_L1_BLOCK = CourseSize().l2_blocks / CourseSize().l1_blocks
 
 
 class Course(NamedTuple):
-    """A course that is served."""
+    """A course that is served by a process."""
 
     facts: CourseFacts
     options: tuple[str, ...]
+    server: int
 
 
 class Run(NamedTuple):
@@ -76,7 +78,7 @@ def served(folder: Path, size: CourseSize) -> Iterator[Course]:
     with ServerProcess(folder, ["--complete"]) as server:
         urls = server.urls
         options = ("--l1", urls.l1, "--l1.beacon", urls.beacon, "--l2", urls.engine)
-        yield Course(facts, (*options, "--rollup.config", str(folder / "rollup.json"), "--timeout", "60s"))
+        yield Course(facts, (*options, "--rollup.config", str(folder / "rollup.json"), "--timeout", "60s"), server.pid)
 
 
 def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[Figure]:
@@ -92,10 +94,10 @@ def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[F
     for turn in range(repeats):
         lines = history(course, folder / f"lines-{turn}", whole, 1, "--jsonl", *archive)
         parquet = history(course, folder / f"parquet-{turn}", whole, 1, *archive)
-        with on_cores(1):
+        with on_cores(1, course.server):
             one = history(course, folder / f"one-{turn}", part, 1, *archive)
             loop = plain_loops(1)
-        with on_cores(workers):
+        with on_cores(workers, course.server):
             many = history(course, folder / f"many-{turn}", part, workers, *archive)
             loops = plain_loops(workers)
         overheads.append(parquet.seconds / lines.seconds - 1)
@@ -133,14 +135,18 @@ def plain_loops(count: int) -> float:
 
 
 @contextmanager
-def on_cores(count: int) -> Iterator[None]:
-    """What is started within runs on so many cores, or on all that there are: a worker's processes would use more."""
+def on_cores(count: int, server: int) -> Iterator[None]:
+    """What is started within runs on so many cores, or on all that there are, and so does the server: a worker's
+    processes would use more."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[:count])
+    processes = (0, server)
     try:
+        for process in processes:
+            os.sched_setaffinity(process, sorted(before)[:count])
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        for process in processes:
+            os.sched_setaffinity(process, before)
 
 
 def history(course: Course, out: Path, size: int, workers: int, *more: str) -> Run:

@@ -60,6 +60,11 @@ class ServerProcess:
         found: Message | None = msgspec.json.decode(last[0], type=Message) if last else None
         self.served = found if isinstance(found, Served) else None
 
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
     def wait(self, seconds: float) -> Message | None:
         """The next message, None when there is none for so long. Raises RaceError when the process has ended."""
         # Read without a buffered reader, which would hold lines that the selector no longer sees.

@@ -30,7 +30,7 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(history, "run_command", run)
     monkeypatch.setattr(history, "plain_loops", {1: 4.0, 2: 5.0}.__getitem__)
-    figures = {figure.name: figure for figure in measured(Course(FACTS, ("--l1", "x")), tmp_path, 2, 2)}
+    figures = {figure.name: figure for figure in measured(Course(FACTS, ("--l1", "x"), os.getpid()), tmp_path, 2, 2)}
     assert {name: round(figure.median, 3) for name, figure in figures.items()} == {
         "replay": 60.0,
         "one worker, one range": 57.692,
@@ -70,6 +70,8 @@ def test_a_command_that_fails_ends_it() -> None:
 
 def test_what_is_started_runs_on_so_many_cores() -> None:
     before = os.sched_getaffinity(0)
-    with on_cores(1):
-        assert os.sched_getaffinity(0) == {min(before)}
-    assert os.sched_getaffinity(0) == before
+    with subprocess.Popen(["sleep", "60"]) as server:
+        with on_cores(1, server.pid):
+            assert os.sched_getaffinity(0) == os.sched_getaffinity(server.pid) == {min(before)}
+        assert os.sched_getaffinity(0) == os.sched_getaffinity(server.pid) == before
+        server.kill()
