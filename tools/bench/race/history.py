@@ -1,5 +1,5 @@
 """Measures `history run` over a prepared course: one worker against `replay`, W workers on W cores against one on one
-core, Parquet against JSON lines, and the memory of a worker. All but the first two read L1 from an archive folder. The
+core, Parquet against JSON lines, and the memory of a worker. All but the first two kinds read L1 from an archive. The
 server, which still has L2 blocks to send, runs on the same cores as the workers: a core of its own would help only one
 worker. The cores of a virtual machine may share one physical core: what W plain loops on W cores do of one stands
 beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1 blocks before it, so that
@@ -87,11 +87,11 @@ def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[F
     blocks = len(course.facts.l2_hashes) - 1
     whole = course.facts.l1_head - course.facts.l1_genesis
     part = -(-whole // workers)
-    archive = ("--archive", str(folder / "archive"))
-    replay = run_command("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json")
-    first = history(course, folder / "first", whole, 1, *archive)
-    overheads, outside, speedups, ceilings = [], [], [], []
+    replays, firsts, overheads, outside, speedups, ceilings = [], [], [], [], [], []
     for turn in range(repeats):
+        replays.append(run_command("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json"))
+        archive = ("--archive", str(folder / f"archive-{turn}"))
+        firsts.append(history(course, folder / f"first-{turn}", whole, 1, *archive))
         lines = history(course, folder / f"lines-{turn}", whole, 1, "--jsonl", *archive)
         parquet = history(course, folder / f"parquet-{turn}", whole, 1, *archive)
         with on_cores(1, course.server):
@@ -105,17 +105,18 @@ def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[F
         speedups.append(one.seconds / many.seconds)
         ceilings.append(workers * loop / loops)
     of_ceiling = tuple(speedup / ceiling for speedup, ceiling in zip(speedups, ceilings, strict=True))
+    of_replay = tuple(replay.seconds / first.seconds for replay, first in zip(replays, firsts, strict=True))
     cores = f"{workers} workers on {workers} cores over one on one"
     return [
-        Figure("replay", "L2 blocks/s", (blocks / replay.seconds,)),
-        Figure("one worker, one range", "L2 blocks/s", (blocks / first.seconds,)),
-        Figure("of replay's rate", "", (replay.seconds / first.seconds,), floor=REPLAY_SHARE),
+        Figure("replay", "L2 blocks/s", tuple(blocks / replay.seconds for replay in replays)),
+        Figure("one worker, one range", "L2 blocks/s", tuple(blocks / first.seconds for first in firsts)),
+        Figure("of replay's rate", "", of_replay, floor=REPLAY_SHARE),
         Figure("Parquet over JSON lines", "of the time", tuple(overheads), bound=OVERHEAD),
         Figure("outside of ranges", "of the time", tuple(outside)),
         Figure(cores, "times", tuple(speedups), floor=WORKER_SHARE * workers),
         Figure(f"{workers} plain loops on {workers} cores over one on one", "times", tuple(ceilings)),
         Figure("the first of the second", "", of_ceiling, floor=WORKER_SHARE),
-        Figure("memory of one worker", "MiB", (first.memory,), bound=WORKER_MB),
+        Figure("memory of one worker", "MiB", tuple(first.memory for first in firsts), bound=WORKER_MB),
     ]
 
 

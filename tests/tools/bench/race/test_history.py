@@ -44,11 +44,12 @@ def test_figures_are_ratios_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monk
     }
     assert [name for name, figure in figures.items() if figure.is_missed] == ["2 workers on 2 cores over one on one"]
     assert {len(figures[name].runs) for name in ("Parquet over JSON lines", "the first of the second")} == {2}
-    sizes = [words[words.index("--range-size") + 1] for words in runs[1:]]
-    workers = [words[words.index("--workers") + 1] for words in runs[1:]]
-    assert sizes == ["100", *(("100", "100", "50", "50") * 2)]
-    assert workers == ["1", *(("1", "1", "1", "2") * 2)]
-    assert len({words[words.index("--archive") + 1] for words in runs[1:]}) == 1
+    histories = [words for words in runs if words[0] == "history"]
+    assert [words[0] for words in runs] == ["replay", *["history"] * 5] * 2
+    assert [words[words.index("--range-size") + 1] for words in histories] == ["100", "100", "100", "50", "50"] * 2
+    assert [words[words.index("--workers") + 1] for words in histories] == ["1", "1", "1", "1", "2"] * 2
+    archives = [words[words.index("--archive") + 1] for words in histories]
+    assert len({*archives[:5]}) == len({*archives[5:]}) == 1 and archives[0] != archives[5]
 
 
 def test_plain_loops_run_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
