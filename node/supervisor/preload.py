@@ -9,9 +9,11 @@ from rollup_node.node.system.process_table import ProcessSpec
 def preload(spec: ProcessSpec) -> None:
     """Imports the modules of a process; repeating it is cheap."""
     gc.disable()
-    for module in (*spec.preload, spec.build.partition(":")[0]):
-        importlib.import_module(module)
-    freeze_heap()
+    try:
+        for module in (*spec.preload, spec.build.partition(":")[0]):
+            importlib.import_module(module)
+    finally:
+        freeze_heap()
 
 
 def freeze_heap() -> None:

@@ -81,6 +81,8 @@ class HttpConnection(asyncio.Protocol):
             return response
         finally:
             self._answer = None
+            # An idle connection holds no answer.
+            self._body = bytearray()
             if not self._complete:
                 self.abort()
 

@@ -148,6 +148,8 @@ class PlainHttp:
                     _, connection = await loop.create_connection(HttpConnection, sock=found)
                 except OSError as error:
                     raise EndpointError(self.name, f"cannot connect ({why_not_connected(error)})") from None
+                except UnicodeError:
+                    raise EndpointError(self.name, "cannot connect (the host name is invalid)") from None
         except TimeoutError:
             raise DeadlineError from None
         self._open.add(connection)

@@ -23,8 +23,8 @@ from tests.support.servers.http_listener import app_for_every_path, listening
 HEAL_SECONDS = 35
 TIME = GENESIS + 12 * SLOT
 NUMBERS = itertools.count(1)
-INFINITY = b"\xc0" + bytes(47)
 """L1 blocks and blobs that no other test has."""
+INFINITY = b"\xc0" + bytes(47)
 
 ROUTES = frozenset({"genesis", "spec", "blobs"})
 FAST = {

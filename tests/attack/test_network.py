@@ -22,7 +22,8 @@ MEMORY_MB = {"rpc": 200, "derivation": 300, "compute": 300, "l1": 300, "blobs": 
 """Bounds of docs/security.md."""
 
 ATTACKS = {"sequencer": ("many_calls", "reset_streams"), "verifier": ("half_sent_bodies", "stalled_messages")}
-"""The attack on the RPC server of each node, and that on its P2P listener."""
+"""The attack on the RPC server of each node, and that on its P2P listener, which has too few connections for two."""
+METRICS_ATTACK = "idle_connections"
 BLOCKS = 2
 WARNINGS_BYTES = 1_000_000 // 60
 """What warnings and errors may take in a minute."""
@@ -88,10 +89,12 @@ def incarnations(devnet: Devnet) -> dict[str, dict[str, int]]:
 
 def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
     """The programs that attack both nodes."""
-    for name, (rpc, p2p) in ATTACKS.items():
+    for name, (rpc_attack, p2p_attack) in ATTACKS.items():
         node = net.node(name)
-        for words in (("rpc", rpc, str(port_of(node["rpc"])), "127.0.0.2"), ("p2p", p2p, node["p2p"], "0")):
-            yield Program(leftovers, f"tests.support.{words[0]}.attackers", *words[1:], PYTHONPATH=str(ROOT))
+        for attack, server in ((rpc_attack, "rpc"), (METRICS_ATTACK, "metrics")):
+            words = (attack, str(port_of(node[server])), "127.0.0.2")
+            yield Program(leftovers, "tests.support.rpc.attackers", *words, PYTHONPATH=str(ROOT))
+        yield Program(leftovers, "tests.support.p2p.attackers", p2p_attack, node["p2p"], "0", PYTHONPATH=str(ROOT))
 
 
 def warnings(net: Devnet, name: str) -> list[str]:

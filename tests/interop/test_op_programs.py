@@ -192,6 +192,10 @@ def test_the_network_crosses_every_fork(net: Devnet, foreign: OpNode) -> None:
 def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
     module_leftovers: Leftovers, net: Devnet, foreign: OpNode
 ) -> None:
+    """While our sequencer, which another may have taken over from, makes more."""
+    sequencer = net.node("sequencer")["rpc"]
+    if not call(sequencer, "admin_sequencerActive"):
+        call(sequencer, "admin_startSequencer", net.sync_status("sequencer")["unsafe_l2"]["hash"])
     net.wait_for_safe(BLOCKS)
     with extra_engine(module_leftovers, net) as engine:
         port = free_port()
@@ -202,7 +206,7 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
                 assert op_node.running, op_node.out + op_node.err
                 return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
 
-            last = net.safe_number()
+            last = net.safe_number() + BLOCKS
             net.wait(lambda: safe_number() >= last, f"op-node's safe head is {last}")
             theirs = call(url, "optimism_syncStatus")["safe_l2"]
             net.wait_for_safe(theirs["number"])

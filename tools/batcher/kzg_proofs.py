@@ -55,6 +55,9 @@ def verify_opening(commitment: bytes, point: int, value: int, proof: bytes) -> b
         committed, quotient = (G1Point.from_compressed_bytes(each) for each in (commitment, proof))
     except (ValueError, TypeError):
         return False
+    # The library takes any coordinate with the flag of the point at infinity.
+    if bytes(committed.to_compressed_bytes()) != commitment or bytes(quotient.to_compressed_bytes()) != proof:
+        return False
     remainder = committed - G1Point() * _scalar(value)
     divisor = _tau() - G2Point() * _scalar(point)
     return bool(GT.multi_pairing([remainder, quotient], [-G2Point(), divisor]) == GT.one())

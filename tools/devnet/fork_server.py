@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,6 +87,8 @@ class ForkServer:
             run_and_exit(lambda: _serve(theirs, parent))
         theirs.close()
         self._socket = ours
+        # At the end of a network a thread stops the programs while a fault may still start one.
+        self._lock = threading.Lock()
 
     def start(self, name: str, module: str, arguments: Sequence[str], log: Path) -> "ForkedProgram":
         """Starts a program of PROGRAMS, whose output is appended to `log`. Raises OSError if the fork fails."""
@@ -105,8 +108,9 @@ class ForkServer:
         os.waitpid(self.pid, 0)
 
     def _ask(self, request: Mapping[str, Any]) -> int:
-        self._socket.send(json.dumps(request).encode())
-        answer = self._socket.recv(MAX_MESSAGE)
+        with self._lock:
+            self._socket.send(json.dumps(request).encode())
+            answer = self._socket.recv(MAX_MESSAGE)
         if not answer:
             raise OSError("the process that forks programs has ended")
         found = json.loads(answer)
@@ -241,15 +245,19 @@ def run_and_exit(body: Callable[[], int]) -> NoReturn:
     try:
         code = body()
     except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except KeyboardInterrupt:
         code = 130
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:  # the disk of the log is full
+            code = code or 1
+        finally:
+            os._exit(code)
 
 
 def _close_all_but(*kept: int) -> None:

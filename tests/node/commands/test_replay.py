@@ -13,7 +13,7 @@ from tests.node.commands.test_batches import batcher_transactions
 from tests.support.processes.forked_commands import ForkedCommand
 from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import FinishedProgram
+from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server
 
 RANGE = ("16491244", "16491249")
@@ -46,9 +46,11 @@ def _words(url: str, blocks: Path, first: str, last: str, *more: str) -> tuple[s
     return ("replay", *flags, "--from-l2", first, "--to-l2", last, *more)
 
 
-def test_real_blocks_come_out_as_they_were_built(replay: Replay, shared_data: Path) -> None:
+def test_real_blocks_come_out_as_they_were_built(recorded: str, leftovers: Leftovers, shared_data: Path) -> None:
     folder = shared_data / "op_sepolia_replay"
-    done = replay(folder / "l2_blocks.json", *RANGE, *FROM_L1)
+    words = _words(recorded, folder / "l2_blocks.json", *RANGE, *FROM_L1)
+    with Program(leftovers, "rollup_node.node", *words) as program:
+        done = program.wait_for_exit()
     assert done.code == 0, done.err
     assert "warning: reading begins at L1 block 6582944" in done.err
     lines = [json.loads(line) for line in done.out.splitlines()]

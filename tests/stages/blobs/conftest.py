@@ -35,5 +35,7 @@ def sidecars_json(shared_data: Path) -> bytes:
 
 @pytest.fixture(params=(False, True), ids=("py_arkworks", "ckzg"))
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commitments are computed as by a process that has just started, and as later."""
+    """Commitments are computed as by a process that has just started, and as later; those of few elements, too."""
     monkeypatch.setattr(kzg, "setup_pays", lambda: request.param)
+    if request.param:
+        monkeypatch.setattr(kzg, "_FEW_ELEMENTS", 0)

@@ -61,11 +61,11 @@ def test_both_libraries_compute_the_same_commitment(content: bytes, at: int) -> 
     for number, element in enumerate(elements):
         whole[(at + number) % kzg.ELEMENTS] = element
     blob = b"".join(whole)
-    found = set()
-    for pays in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kzg, "setup_pays", lambda pays=pays: pays)
-            found.add(kzg.blob_to_commitment(blob))
+    found = {kzg.blob_to_commitment(blob)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kzg, "setup_pays", lambda: True)
+        patch.setattr(kzg, "_FEW_ELEMENTS", 0)
+        found.add(kzg.blob_to_commitment(blob))
     assert len(found) == 1
 
 

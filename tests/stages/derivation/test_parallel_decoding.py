@@ -102,8 +102,8 @@ def _run(leftovers: Leftovers, bodies: list[bytes], scenario: Scenario) -> Decod
 
 
 GENERATED = 27
-SCENARIOS = (Scenario(1, (2, 60)), Scenario(3, (0, 7, 20, 70)))
-"""The first kills are at generated channels, the last at real ones."""
+SCENARIOS = (Scenario(2), Scenario(1, (2, 60)), Scenario(3, (0, 7, 20, 70)))
+"""Without kills; the first kills are at generated channels, the last at real ones."""
 
 
 @pytest.fixture(scope="module")

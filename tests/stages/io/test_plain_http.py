@@ -347,6 +347,15 @@ def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     run_within(30, main)
 
 
+def test_a_host_name_that_no_host_can_have() -> None:
+    async def main() -> None:
+        client = PlainHttpTransport("http://a..b:1", "name", None)
+        with pytest.raises(EndpointError, match=r"^name: cannot connect \(the host name is invalid\)$"):
+            await client.exchange(b"{}", 20, LIMIT)
+
+    run_within(30, main)
+
+
 def test_a_host_whose_addresses_all_refuse() -> None:
     """localhost has two addresses; there is one reason."""
 

@@ -27,7 +27,7 @@ MEMORY = 250 << 20
 DESCRIPTORS = 400
 BLOCK_SECONDS = 5.0
 BLOCKS = 2
-"""Blocks that the honest peer publishes at least, the last one when the attack is under way."""
+"""Blocks that the honest peer publishes once the attack is under way."""
 
 SCENARIO_SECONDS = 55.0
 
@@ -179,11 +179,10 @@ def attack_within_bounds(
         reset_peak_memory(process.pid)
         process.peak_descriptors, honest.slowest = 0, 0.0
         async with attacking(attackers, attack, process), process.counting_descriptors():
-            published, is_under_way = 0, False
-            while published < BLOCKS or not is_under_way:
-                is_under_way = attackers.is_under_way
+            published = 0
+            while published < BLOCKS:
+                published += attackers.is_under_way
                 await honest.publish()
-                published += 1
             if meanwhile is not None:
                 await meanwhile(process, honest)
         written = len(process.err) - log

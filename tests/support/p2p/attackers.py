@@ -52,6 +52,8 @@ SYNC_PROTOCOL = payload_by_number.protocols(CHAIN_ID)[0]
 STREAMS, FULL = 128, 15
 """Streams of a peer, and those whose windows together are a little less than what is held of a connection unread."""
 
+TRICKLED = 8
+"""Pieces after which the messages of all peers together are more than is held."""
 RESPONSE_HEAD, IDENTIFIER, CHUNK = 5, 10, 1 << 16
 """Bytes of a response before its snappy stream, of the identifier at the start of that, and of its chunks."""
 
@@ -166,8 +168,9 @@ async def trickled_messages(target: Target) -> None:
             while True:
                 stream = await open_gossip(host, target.peer)
                 await stream.write(varint.encode(MAX_RPC_BYTES) + bytes(1 << 19))
-                target.effect()
-                for _ in range(60):
+                for number in range(60):
+                    if number == TRICKLED:
+                        target.effect()
                     await stream.write(bytes(1 << 16))
                     await asyncio.sleep(0.1)
                 stream.reset()
@@ -304,7 +307,7 @@ async def reset_streams(target: Target) -> None:
 async def unanswered_negotiations(target: Target) -> None:
     """Each peer opens streams and never proposes a protocol, or proposes unknown ones only."""
     unknown = encode_line("/" + "x" * 1000)
-    lines = encode_line(HEADER) + unknown * 20
+    lines = encode_line(HEADER) + unknown * 60
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
@@ -327,8 +330,9 @@ async def unread_replies(target: Target) -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
             while not peer.is_closing:
                 await peer.send(pings)
+                await asyncio.sleep(0.3)
+                await peer.send(pings)
                 target.effect()
-                await asyncio.sleep(0.5)
 
     await by_many(target, attempt)
 

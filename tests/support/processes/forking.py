@@ -118,6 +118,13 @@ class Case:
             ended.set()
             thread.join()
 
+    def full(self) -> None:
+        """The disk of a log is full: nothing but that program runs in its process."""
+        log, self.log = self.log, Path("/dev/full")
+        assert self.start("about").wait(SECONDS) == 1
+        self.log = log
+        assert self.start("7").wait(SECONDS) == 7
+
     def killed(self) -> None:
         """The server is killed, and its programs end with it."""
         program = self.running()

@@ -92,10 +92,14 @@ class ToyStage:
 
     async def take_order(self) -> float:
         order = self.folder / f"do-{self.config.role}"
-        if not order.exists():
+        # Of several copies of a process one takes it.
+        taken = order.with_name(f"{order.name}-{os.getpid()}")
+        try:
+            order.rename(taken)
+        except FileNotFoundError:
             return ORDER_SECONDS
-        action = order.read_text()
-        order.unlink()
+        action = taken.read_text()
+        taken.unlink()
         self.log.info("toy acts", action=action)
         await self.act(action)
         return ORDER_SECONDS

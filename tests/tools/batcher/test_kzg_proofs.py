@@ -1,5 +1,4 @@
-"""Proofs made without the set-up of ckzg are those that ckzg makes; here are some of it, as its set-up takes 2 s of CPU
-to load."""
+"""Proofs made without the set-up of ckzg are those that ckzg makes."""
 
 from types import SimpleNamespace
 
@@ -92,6 +91,19 @@ def test_by_ckzg_where_its_setup_is_loaded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(kzg_proofs, "ckzg", SimpleNamespace(compute_blob_kzg_proof=compute))
     assert compute_proof(b"blob", b"commitment") == b"proof"
     assert asked == [(b"blob", b"commitment", "set-up")]
+
+
+def test_by_ckzg_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kzg_proofs, "setup_pays", lambda: True)
+    elements, commitment, proof = OF_CKZG[1]
+    assert compute_proof(blob_of(elements), bytes.fromhex(commitment)).hex() == proof
+
+
+@pytest.mark.parametrize("infinity", [b"\xc0" + b"\x01" * 47, b"\xe0" + bytes(47), b"\xdf" + b"\xff" * 47])
+def test_the_point_at_infinity_has_one_encoding(infinity: bytes) -> None:
+    assert verify_opening(INFINITY, 7, 0, INFINITY)
+    assert not verify_opening(infinity, 7, 0, INFINITY)
+    assert not verify_opening(INFINITY, 7, 0, infinity)
 
 
 def test_malformed_input() -> None:

@@ -16,7 +16,7 @@ def forking(leftovers: Leftovers, case: str) -> Program:
     return Program(leftovers, "tests.support.processes.forking", *words, PYTHONPATH=str(ROOT))
 
 
-@pytest.mark.parametrize("case", ["ends", "signals", "refuses", "killed"])
+@pytest.mark.parametrize("case", ["ends", "signals", "refuses", "full", "killed"])
 def test_programs_are_forked(leftovers: Leftovers, case: str) -> None:
     with forking(leftovers, case) as program:
         ended = program.wait_for_exit()

@@ -167,7 +167,7 @@ STEP = st.one_of(
 @given(st.lists(STEP, max_size=25))
 def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int]]) -> None:
     """The model keeps blocks in a list and applies the rules one by one."""
-    queue = UnsafeQueue(5000)
+    queue = UnsafeQueue(3000)
     model: list[ExecutionPayload] = []
     for what, number, branch, other, size in steps:
         if what == "add":
@@ -176,7 +176,7 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
             if fresh:
                 model.append(payload)
                 model.sort(key=lambda each: each.block_number)
-                while sum(map(size_of, model)) > 5000:
+                while sum(map(size_of, model)) > 3000:
                     del model[0]
             assert queue.add(payload) == (fresh and payload in model)
         elif what == "drop":
@@ -197,4 +197,4 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
                 del model[0]
             assert queue.next(at) == expected
         assert queue.lowest == (model[0] if model else None)
-        assert len(queue) == len(model) and queue.bytes == sum(map(size_of, model)) <= 5000
+        assert len(queue) == len(model) and queue.bytes == sum(map(size_of, model)) <= 3000

@@ -73,12 +73,16 @@ def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None
     everyone = list(network.nodes.values())
     for node in everyone:
         node.node.peers_wanted = False
-    for number, node in enumerate(everyone[1::4]):
+    fresh = network.add("fresh", TWO, peers_wanted=False)
+    fresh.node.add_bootnodes([everyone[0].contact])
+    network.run(5, until=lambda: bool(fresh.live_ids))
+    # The last knows the bootnode alone.
+    for number, node in enumerate([*everyone[1::4], fresh]):
         target = seeded(number)(32)
         lookup = node.node.start_lookup(target, network.now)
         assert lookup is not None
         network.run(10, until=partial(getattr, lookup, "is_done"))
-        nearest = sorted(everyone, key=lambda other: xor_distance(other.record.node_id, target))
+        nearest = sorted([*everyone, fresh], key=lambda other: xor_distance(other.record.node_id, target))
         expected = [other.record.node_id for other in nearest if other is not node][:5]
         assert [contact.node_id for contact in lookup.result][:5] == expected
 
