@@ -27,9 +27,9 @@ from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 DESCRIPTION = """Decodes the batches in files of bytes or hex text and writes one line for each. Frames of several files
-are joined by channel, in the order given. What does not decode is reported on standard error with file, offset and
-rule; the exit code is 1 if nothing was decoded. Rules that depend on time are taken in their widest form unless
---network or --fork-time is given; then by the time of --l1-time, or else of each channel's first batch."""
+are joined by channel; the order of the files means nothing. What does not decode is reported on standard error with
+file, offset and rule; the exit code is 1 if nothing was decoded. Rules that depend on time are taken in their widest
+form unless --network or --fork-time is given; then by the time of --l1-time, or else of each channel's first batch."""
 
 MAX_BYTES = {
     "transaction": 8_000_000,

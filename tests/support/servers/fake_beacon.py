@@ -61,7 +61,7 @@ class FakeBeacon:
         if name in self.status:
             return web.Response(status=self.status[name], text=self.words)
         if slot != SLOT:
-            return web.json_response({"code": 404}, status=404)
+            return web.json_response({"code": 404, "message": f"no block in slot {slot}"}, status=404)
         return web.json_response({"data": data[name](request)})
 
     def _genesis(self, request: web.Request) -> Any:
