@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -28,13 +29,12 @@ class Leftovers:
 
     def processes(self) -> list[str]:
         """The running processes of the test: pid and command line of each."""
-        found, folder = [], str(self.folder)
-        for name in os.listdir("/proc"):
-            if name.isdigit() and int(name) != os.getpid():
-                with contextlib.suppress(OSError):
-                    if f"{os.readlink(f'/proc/{name}/cwd')}/".startswith(f"{folder}/"):
-                        title = Path(f"/proc/{name}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
-                        found.append(f"{name} {title.decode(errors='replace')}")
+        found = []
+        for process in _other_processes():
+            with contextlib.suppress(OSError):
+                if self._is_of_test(process):
+                    title = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                    found.append(f"{process.name} {title.decode(errors='replace')}")
         return found
 
     def sockets(self) -> list[str]:
@@ -46,7 +46,7 @@ class Leftovers:
 
     def all(self) -> list[str]:
         """Everything that must not exist after the test."""
-        memory = [f"/dev/shm/{name}" for name in sorted(self._in_shared_memory() - self._shared_memory)]
+        memory = [str(path) for path in self._new_shared_memory()]
         temporary = [str(path) for path in self.temporary.iterdir()]
         return [*self.processes(), *self.sockets(), *memory, *temporary]
 
@@ -63,6 +63,21 @@ class Leftovers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(line.split()[0]), signal.SIGKILL)
 
+    def _is_of_test(self, process: Path) -> bool:
+        return f"{os.readlink(process / 'cwd')}/".startswith(f"{self.folder}/")
+
+    def _new_shared_memory(self) -> list[Path]:
+        """What is new of named shared memory, but for what processes of other tests have mapped, which run at the same
+        time. A semaphore is mapped under the name that it had before its own: inodes are compared."""
+        new = [Path("/dev/shm", name) for name in sorted(self._in_shared_memory() - self._shared_memory)]
+        elsewhere = set()
+        for process in _other_processes() if new else ():
+            with contextlib.suppress(OSError):
+                if not self._is_of_test(process):
+                    mapped = re.findall(r" (\d+) +/dev/shm/", (process / "maps").read_text())
+                    elsewhere |= {int(inode) for inode in mapped}
+        return [path for path in new if _inode(path) not in elsewhere | {None}]
+
     @staticmethod
     def _in_shared_memory() -> set[str]:
         """Named shared memory of the kinds that Python programs create; that of other programs is ignored."""
@@ -70,6 +85,17 @@ class Leftovers:
         return (
             {name for name in os.listdir("/dev/shm") if name.startswith(kinds)} if os.path.isdir("/dev/shm") else set()
         )
+
+
+def _other_processes() -> Iterator[Path]:
+    """The folders in /proc of all processes but this one."""
+    return (Path("/proc", name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
+
+
+def _inode(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return path.stat().st_ino
+    return None
 
 
 @contextlib.contextmanager
