@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.tools.devnet.serving.web_listener import web_handler
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage
@@ -49,12 +48,11 @@ class HostileEngine:
         self.honest, self.attack, self.attacks = FakeExecutionEngine(CHAIN), attack, 0
         self.honest.head = CHAIN.genesis.hash
         self.is_hostile = True
-        self._answer = web_handler(self.honest.handle)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """One HTTP request."""
         if not self.is_hostile:
-            return await self._answer(request)
+            return await self.honest.handle(request)
         self.attacks += 1
         return await self.attack(request)
 

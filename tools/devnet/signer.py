@@ -17,8 +17,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.client.keys import private_key
-from rollup_node.tools.devnet.serving.http_server import HttpServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Method, rpc_answer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 VERSION = "rollup-node-development-signer"
 
@@ -60,7 +59,7 @@ class SignerMethods:
 
 async def serve(key: PrivateKey, port: int) -> None:
     """Serves until it is cancelled; prints URL and address once it listens."""
-    listener = HttpServer(rpc_answer(JsonRpc(SignerMethods(key).methods())), port)
+    listener = Listener(application(JsonRpc(SignerMethods(key).methods())), port)
     await listener.start()
     print(f"signer {listener.url} address {to_hex(key.public_key.to_canonical_address())}", flush=True)
     try:

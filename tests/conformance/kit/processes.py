@@ -25,13 +25,10 @@ from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
-from rollup_node.tools.devnet.l1.beacon import beacon_answer
+from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.sidecars import Blob
-from rollup_node.tools.devnet.serving.http_server import HttpRequest, HttpResponse
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Method
-from rollup_node.tools.devnet.serving.web_listener import Listener, application, web_handler
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
-from tests.support.servers.http_listener import app_for_every_path
 
 ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
 ROLLUP = rollup(forks_until("ecotone"))
@@ -176,14 +173,16 @@ class FaultyBeacon:
 
     def app(self) -> web.Application:
         """The API with its delays."""
-        answer = beacon_answer(self)
 
-        async def late(request: HttpRequest) -> HttpResponse:
+        @web.middleware
+        async def late(request: web.Request, handler: Any) -> Any:
             if "/blob" in request.path and self.delays:
                 await asyncio.sleep(self.delays.pop(0))
-            return await answer(request)
+            return await handler(request)
 
-        return app_for_every_path(web_handler(late))
+        app = beacon.application(self)
+        app.middlewares.append(late)
+        return app
 
 
 @cache

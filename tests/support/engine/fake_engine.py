@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import jwt
-import orjson
+from aiohttp import web
 
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, Label
 from rollup_node.stages.engine.api.heads import Forkchoice
@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.engine_json import attributes_from_json, envelo
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.transactions import decode_transaction
-from rollup_node.tools.devnet.serving.http_server import HttpRequest, HttpResponse, HttpServer
+from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.model_engine import ModelEngine
 
@@ -156,18 +156,18 @@ class FakeExecutionEngine(ModelEngine):
         latest = None if answer.latest_valid is None else to_hex(answer.latest_valid)
         return {"status": answer.status, "latestValidHash": latest}
 
-    async def handle(self, request: HttpRequest) -> HttpResponse:
+    async def handle(self, request: web.Request) -> web.Response:
         """The answer to an HTTP request."""
-        token = request.headers.get("authorization", "")
+        token = request.headers.get("Authorization", "")
         self.tokens.add(token)
         try:
             jwt.decode(token.removeprefix("Bearer "), SECRET, algorithms=["HS256"])
         except jwt.InvalidTokenError as error:
-            return HttpResponse(str(error).encode(), 401, "text/plain")
-        body = orjson.loads(request.body)
+            return web.Response(status=401, text=str(error))
+        body = await request.json()
         await asyncio.sleep(self.delay)
         replies = [self.reply(each) for each in body] if isinstance(body, list) else self.reply(body)
-        return HttpResponse(orjson.dumps(replies))
+        return web.json_response(replies)
 
     def reply(self, request: Mapping[str, Any]) -> Any:
         found = {"jsonrpc": "2.0", "id": request["id"]}
@@ -179,7 +179,9 @@ class FakeExecutionEngine(ModelEngine):
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeExecutionEngine"]:
         """Listens on loopback; `url` says where."""
-        server = HttpServer(self.handle, port)
+        app = web.Application()
+        app.router.add_post("/", self.handle)
+        server = Listener(app, port)
         await server.start()
         self.url = f"{server.url}/"
         try:
@@ -197,8 +199,8 @@ class SlowEngine(FakeExecutionEngine):
         self.ready.set()
         self.slow: list[str] = []
 
-    async def handle(self, request: HttpRequest) -> HttpResponse:
-        body = orjson.loads(request.body)
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.json()
         if isinstance(body, dict) and body["method"] in ("eth_getBlockReceipts", "eth_getBlockByHash"):
             self.slow.append(body["method"])
             await self.ready.wait()

@@ -47,8 +47,7 @@ from rollup_node.stages.protocol.transactions import Transaction, encode_transac
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.conductor.cluster import Cluster, CommitRefused
-from rollup_node.tools.devnet.serving.http_server import HttpServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, rpc_answer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
@@ -162,7 +161,7 @@ async def serve(record: Recorder, urls: int) -> None:
             "test_missing": missing,
             "test_restart": engine.restart,
         }
-        conductor = HttpServer(rpc_answer(JsonRpc(methods)), 0)
+        conductor = Listener(application(JsonRpc(methods)), 0)
         await conductor.start()
         os.write(urls, f"{engine.url} {conductor.url}\n".encode())
         await asyncio.Event().wait()

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.tools.devnet.serving.web_listener import Listener
+from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 from tests.support.p2p.blocks import SIGNER
 
 VERSION = "v1.2.3"

@@ -11,8 +11,7 @@ import pytest
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
-from rollup_node.tools.devnet.serving.web_listener import Listener, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
 from tests.support.chains.recordings import BLOB, FIRST, blob_hash, slot_of

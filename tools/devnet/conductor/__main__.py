@@ -15,8 +15,7 @@ from rollup_node.tools.devnet.conductor.cluster import Cluster
 from rollup_node.tools.devnet.conductor.control import Control
 from rollup_node.tools.devnet.conductor.health import HealthChecks
 from rollup_node.tools.devnet.conductor.methods import ConductorMethods, OverviewMethods, ReplacedBlocks
-from rollup_node.tools.devnet.serving.http_server import HttpServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, rpc_answer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 L1_SECONDS = 2.0
 
@@ -30,7 +29,7 @@ async def serve(
     control = Control(Cluster(tuple(sequencers)), sequencers, checks, replaced.check, interval)
     paths = {f"/{name}": JsonRpc(ConductorMethods(name, control, replaced).methods()) for name in sequencers}
     overview = JsonRpc(OverviewMethods(control.cluster, control).methods())
-    listener = HttpServer(rpc_answer(overview, others=paths), port)
+    listener = Listener(application(overview, others=paths), port)
     await listener.start()
     print(f"conductor {listener.url} of {', '.join(sequencers)}", flush=True)
     try:

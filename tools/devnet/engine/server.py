@@ -15,8 +15,7 @@ from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.engine.journal import Journal
-from rollup_node.tools.devnet.serving.http_server import HttpServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, rpc_answer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
 
@@ -47,8 +46,8 @@ class EngineServer:
         if self._sync is not None:
             public["eth_syncing"] = self._sync.progress
         private = public | EngineApi(self.backend, self._journal, self._sync).methods()
-        self.http = HttpServer(rpc_answer(JsonRpc(public)), http_port)
-        self.auth = HttpServer(rpc_answer(JsonRpc(private), jwt_secret), auth_port)
+        self.http = Listener(application(JsonRpc(public)), http_port)
+        self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 
     def set_max_da_size(self, transaction: Any, block: Any) -> bool:
         """miner_setMaxDASize, by which a batcher slows the chain down: the limits of a transaction and of a block that

@@ -13,10 +13,9 @@ from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
-from rollup_node.tools.devnet.l1.beacon import beacon_answer
-from rollup_node.tools.devnet.serving.http_server import HttpServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Method, rpc_answer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 CLIENT_VERSION = "rollup-node-development-l1"
 MAX_REORG = 64
@@ -71,8 +70,8 @@ async def mine_in_slots(backend: L1Backend) -> None:
 async def serve(backend: L1Backend, port: int, beacon_port: int) -> None:
     """Serves and mines until cancelled; prints URLs and genesis hash once it listens."""
     listeners = [
-        HttpServer(rpc_answer(JsonRpc(L1Methods(backend).methods())), port),
-        HttpServer(beacon_answer(backend), beacon_port),
+        Listener(application(JsonRpc(L1Methods(backend).methods())), port),
+        Listener(beacon.application(backend), beacon_port),
     ]
     for listener in listeners:
         await listener.start()

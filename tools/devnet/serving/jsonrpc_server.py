@@ -1,12 +1,16 @@
 """A JSON-RPC 2.0 server over HTTP POST for a method table, with batches and an optional JWT check."""
 
+import asyncio
 import inspect
+import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
+from aiohttp import web
 
+from rollup_node.stages.io.accepting import stop_accepting
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS
@@ -20,9 +24,12 @@ from rollup_node.stages.rpc.jsonrpc import (
     parse_body,
     success_response,
 )
-from rollup_node.tools.devnet.serving.http_server import Answer, HttpRequest, HttpResponse
 
 log = get_logger("jsonrpc")
+
+MAX_BODY = 128 << 20
+STOP_SECONDS = 0.1
+"""How long a server waits for what it answers when it stops."""
 
 Method = Callable[..., Any]
 
@@ -82,21 +89,58 @@ class JsonRpc:
         return await result if inspect.isawaitable(result) else result
 
 
-def rpc_answer(rpc: JsonRpc, jwt_secret: bytes | None = None, others: Mapping[str, JsonRpc] | None = None) -> Answer:
-    """Answers to POST requests by `rpc` at `/` and by `others` at their paths, with a secret only to those with a fresh
-    HS256 token."""
-    served = {"/": rpc, **(others or {})}
+def application(
+    rpc: JsonRpc, jwt_secret: bytes | None = None, others: Mapping[str, JsonRpc] | None = None
+) -> web.Application:
+    """A web application that serves `rpc` at `/` and `others` at their paths, with a secret only for requests with a
+    fresh HS256 token.
 
-    async def answer(request: HttpRequest) -> HttpResponse:
-        found = served.get(request.path)
-        if found is None:
-            return HttpResponse(status=404)
-        if request.method != "POST":
-            return HttpResponse(status=405)
-        if jwt_secret is not None:
-            reason = token_error(request.headers.get("authorization", ""), jwt_secret, time.time())
-            if reason is not None:
-                return HttpResponse(reason.encode(), 401, "text/plain")
-        return HttpResponse(await found.respond(request.body))
+    Routes may be added before it starts."""
 
-    return answer
+    def handler(served: JsonRpc) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            if jwt_secret is not None:
+                reason = token_error(request.headers.get("Authorization", ""), jwt_secret, time.time())
+                if reason is not None:
+                    return web.Response(status=401, text=reason)
+            return web.Response(body=await served.respond(await request.read()), content_type="application/json")
+
+        return handle
+
+    app = web.Application(client_max_size=MAX_BODY)
+    for path, served in {"/": rpc, **(others or {})}.items():
+        app.router.add_post(path, handler(served))
+    return app
+
+
+class Listener:
+    """An application that listens on a port. For port 0 a free one is chosen, and `url` and `port` have it once
+    started."""
+
+    def __init__(
+        self, app: web.Application, port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
+    ) -> None:
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
+        self._context = context
+        self.host = host
+        self.port = port
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """The HTTP URL."""
+        return f"http{'s' if self._context else ''}://{self.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Binds the port. Raises OSError where it is in use."""
+        await self._runner.setup()
+        assert self._runner.server is not None
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._runner.server, self.host, self.port, ssl=self._context)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Closes the port and all connections."""
+        if self._server is not None:
+            await stop_accepting(self._server)
+        await self._runner.cleanup()

@@ -20,8 +20,7 @@ from rollup_node.tools.devnet.conductor.cluster import Cluster
 from rollup_node.tools.devnet.conductor.control import Control
 from rollup_node.tools.devnet.conductor.health import HealthChecks, SequencerReport
 from rollup_node.tools.devnet.conductor.methods import ConductorMethods, OverviewMethods, ReplacedBlocks
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
-from rollup_node.tools.devnet.serving.web_listener import application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, application
 from tests.support.p2p.blocks import block, chain, chain_config, l1_info_transaction
 from tests.support.servers.http_listener import json_rpc_app, listening
 

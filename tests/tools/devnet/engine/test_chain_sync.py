@@ -22,8 +22,7 @@ from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import BATCH
 from rollup_node.tools.devnet.engine.server import EngineServer
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
-from rollup_node.tools.devnet.serving.web_listener import Listener, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from tests.support.chains.l2_test_chain import L2TestChain
 
 SECRET = bytes(range(32))

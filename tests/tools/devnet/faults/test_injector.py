@@ -15,8 +15,7 @@ import pytest
 from rollup_node.tools.devnet.engine.journal import FILE_NAME
 from rollup_node.tools.devnet.faults import injector as injectors
 from rollup_node.tools.devnet.faults.injector import FaultInjector, NoRecovery
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
-from rollup_node.tools.devnet.serving.web_listener import application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, application
 from tests.support.engine.sequencer_servers import SequencerServer
 from tests.support.p2p.blocks import block
 from tests.support.servers.http_listener import listening

@@ -9,9 +9,9 @@ import pytest
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.l1.beacon import beacon_answer
+from rollup_node.tools.devnet.l1.beacon import application
 from rollup_node.tools.devnet.l1.sidecars import Blob
-from rollup_node.tools.devnet.serving.http_server import HttpServer
+from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
 
@@ -30,7 +30,7 @@ def get(path: str) -> tuple[int, Any]:
     """Status and JSON of a GET request."""
 
     async def run() -> tuple[int, Any]:
-        listener = HttpServer(beacon_answer(TwoBlobs()), 0)
+        listener = Listener(application(TwoBlobs()), 0)
         await listener.start()
         try:
             async with aiohttp.ClientSession(listener.url) as session, session.get(path) as response:
@@ -49,7 +49,7 @@ def test_constants() -> None:
 
 def test_blobs_in_ssz() -> None:
     async def run() -> tuple[str, bytes]:
-        listener = HttpServer(beacon_answer(TwoBlobs()), 0)
+        listener = Listener(application(TwoBlobs()), 0)
         await listener.start()
         try:
             headers = {"Accept": "application/octet-stream;q=1.0,application/json;q=0.9"}

@@ -4,14 +4,15 @@ import asyncio
 import time
 from typing import Any
 
+import aiohttp
 import jwt
 import orjson
 import pytest
+from aiohttp import web
 
 from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.serving.http_server import HttpRequest, HttpResponse
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, rpc_answer
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 SECRET = bytes(range(32))
 
@@ -80,26 +81,42 @@ def token(secret: bytes = SECRET, algorithm: str = "HS256", **claims: object) ->
     return "Bearer " + jwt.encode(claims, secret, algorithm=algorithm)
 
 
-def answered(method: str, path: str, body: object = None, secret: bytes | None = None, **headers: str) -> HttpResponse:
-    """The answer to a request by two tables of methods."""
-    answer = rpc_answer(RPC, secret, {"/other": JsonRpc({"add": lambda: "other"})})
-    request = HttpRequest(method, path, "", headers, orjson.dumps(body))
+async def own_route(request: web.Request) -> web.Response:
+    return web.Response(text="of its own")
 
-    async def run() -> HttpResponse:
-        return await answer(request)
+
+def asked(
+    method: str, path: str, body: object = None, secret: bytes | None = None, **headers: str
+) -> tuple[int, bytes]:
+    """Status and body of a response to a request, over a socket, by two tables of methods and a route of its own."""
+    app = application(RPC, secret, {"/other": JsonRpc({"add": lambda: "other"})})
+    app.router.add_get("/own", own_route)
+
+    async def run() -> tuple[int, bytes]:
+        listener = Listener(app, port=0)
+        await listener.start()
+        try:
+            async with (
+                aiohttp.ClientSession(listener.url) as session,
+                session.request(method, path, json=body, headers=headers) as response,
+            ):
+                return response.status, await response.read()
+        finally:
+            await listener.stop()
 
     return asyncio.run(run())
 
 
 def test_methods_by_path() -> None:
-    assert orjson.loads(answered("POST", "/", call("add", 1, 1)).body)["result"] == 2
-    assert orjson.loads(answered("POST", "/other", call("add")).body)["result"] == "other"
-    assert answered("POST", "/elsewhere").status == 404
-    assert answered("GET", "/").status == 405
+    assert orjson.loads(asked("POST", "/", call("add", 1, 1))[1])["result"] == 2
+    assert orjson.loads(asked("POST", "/other", call("add"))[1])["result"] == "other"
+    assert asked("POST", "/elsewhere")[0] == 404
+    assert asked("GET", "/")[0] == 405
+    assert asked("GET", "/own") == (200, b"of its own")
 
 
 def test_a_token_is_needed_where_there_is_a_secret() -> None:
-    assert answered("POST", "/", {}, SECRET).status == 401
-    assert answered("POST", "/", {}, SECRET, authorization=token(b"0" * 32, iat=int(time.time()))).status == 401
-    known = answered("POST", "/", call("add", 1, 1), SECRET, authorization=token(iat=int(time.time())))
-    assert (known.status, orjson.loads(known.body)["result"]) == (200, 2)
+    assert asked("POST", "/", {}, SECRET)[0] == 401
+    assert asked("POST", "/", {}, SECRET, Authorization=token(b"0" * 32, iat=int(time.time())))[0] == 401
+    status, body = asked("POST", "/", call("add", 1, 1), SECRET, Authorization=token(iat=int(time.time())))
+    assert (status, orjson.loads(body)["result"]) == (200, 2)

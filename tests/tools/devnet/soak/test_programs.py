@@ -17,8 +17,7 @@ from rollup_node.tools.devnet.child_programs import ChildPrograms
 from rollup_node.tools.devnet.engine.journal import FILE_NAME
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.network import NetworkPrograms
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc
-from rollup_node.tools.devnet.serving.web_listener import application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, application
 from rollup_node.tools.devnet.soak.cli import SCENARIOS
 from rollup_node.tools.devnet.soak.lanes import Process
 from rollup_node.tools.devnet.soak.programs import TRANSPORT, SoakPrograms, faults_of, kept_files, usable_faults
