@@ -18,8 +18,8 @@ says what stays trusted."""
 TRUSTED_SOURCE = """trusted: that the L2 source executed its blocks rightly (their hashes are its own; their contents
 were derived here)"""
 TRUSTED = """trusted: that L1's headers are those of the canonical chain (their transactions and receipts were checked
-against them unless --l1.trustrpc was given), the state before the first range, and that nobody has written tables and
-manifests anew, which another run's SHA-256 shows"""
+against them unless --l1.trustrpc was given), the state before the first range, and that nobody has rewritten tables and
+manifests, which a comparison with the SHA-256 of another run shows"""
 MOST = 50
 """Lines of problems and of missing ranges that are printed."""
 

@@ -53,7 +53,7 @@ SLICE_SECONDS = 0.05
 """How long derivation runs before the process looks at its messages again."""
 IDLE_SECONDS = 1.0
 """Between two requests for an L1 block that does not exist yet: the l1 process sends it as soon as it does, unless it
-has been started anew."""
+has restarted."""
 BLOBS_NOT_FOUND_SECONDS = 12.0
 
 

@@ -137,7 +137,7 @@ class Recoveries:
 @dataclass
 class Totals:
     """The sums of all runs. `kills` counts by role, `kinds` the other actions; `recoveries` are those of all actions,
-    `by_action` of each kind, where kills are told apart by role."""
+    `by_action` of each kind, where kills count by role."""
 
     runs: dict[str, RunSums] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)

@@ -122,19 +122,19 @@ def status(data: bytes) -> object:
 
 
 def diagnosis(data: bytes) -> object:
-    """What `rollup-node p2p doctor` is told by a node: findings, or another version; its lines are printable."""
-    told = msgspec.convert(decode_answer(data, 1, "opp2p_diagnosis", Any, OTHER), Diagnosis)
+    """A node's answer to `rollup-node p2p doctor`: findings, or another version; its lines are printable."""
+    answer = msgspec.convert(decode_answer(data, 1, "opp2p_diagnosis", Any, OTHER), Diagnosis)
     try:
-        findings = examine(told, None)
+        findings = examine(answer, None)
     except KeyError:
         return "another version"
-    lines = list(report_lines(told, findings))
+    lines = list(report_lines(answer, findings))
     assert all(line.isprintable() for line in lines)
     return min(20, len(lines))
 
 
 def drops(data: bytes) -> object:
-    """What `rollup-node explain` is told by a node."""
+    """A node's answer to `rollup-node explain`."""
     try:
         total, found = drops_of(decode_answer(data, 1, "explain_drops", Any, OTHER))
     except (KeyError, TypeError, ValueError) as error:
