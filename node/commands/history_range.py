@@ -1,6 +1,5 @@
 """`rollup-node history range`: derives one range of L1 blocks and writes its rows; `history run` starts it."""
 
-import ctypes
 import os
 import signal
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from rollup_node.node.inspect.row_formats import RowFormat
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.forked import signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
 
@@ -28,7 +28,6 @@ DESCRIPTION = """Derives one range of L1 blocks and writes its rows as files of 
 starts for each range."""
 MAX_RESUME_BYTES = 1 << 20
 UNBOUNDED = (1 << 63) - 1
-_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         if flags.safe_head is None and flags.l2 is None:
             raise SetupError("--l2-blocks needs the block to begin with: --safe-head N")
     # The processes end with the worker that started them, however it ends.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal_when_parent_ends(signal.SIGTERM)
     # It may have ended before, while this one was starting.
     if flags.parent is not None and os.getppid() != flags.parent:
         raise SetupError(f"--parent: process {flags.parent}, which started this one, has ended")

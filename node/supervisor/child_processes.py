@@ -3,7 +3,6 @@
 Only a single-threaded process may fork: locks held by other threads would stay locked for ever in the child, and the
 kernel ties PR_SET_PDEATHSIG to the forking thread."""
 
-import ctypes
 import os
 import selectors
 import signal
@@ -14,13 +13,11 @@ from functools import partial
 import multiprocess
 
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.forked import close_all_but, signal_when_parent_ends
 from rollup_node.node.system.log_pipes import LineReader, Output
 from rollup_node.node.system.procfs import read_stat, thread_count
 from rollup_node.node.system.signals import STOP_SIGNALS
 
-_PR_SET_PDEATHSIG = 1
-_MAX_FD = 1 << 20
-_libc = ctypes.CDLL(None, use_errno=True)
 _context = multiprocess.get_context("fork")
 
 
@@ -146,8 +143,8 @@ def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_w
     and 2, and closes every descriptor but 0 to 2 and `keep_fds`. The stop signals stay blocked until the process
     handles them."""
     if dies_with_parent:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # The supervisor may have died before prctl.
+        signal_when_parent_ends(signal.SIGKILL)
+        # The supervisor may have died before.
         if os.getppid() != parent:
             os._exit(ExitCode.SETUP)
     signal.set_wakeup_fd(-1)
@@ -159,16 +156,6 @@ def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_w
     for fd in (1, 2):
         os.dup2(null if log is None else log, fd)
     close_all_but({0, 1, 2, *keep_fds})
-
-
-def close_all_but(keep_fds: Collection[int]) -> None:
-    """Closes every other descriptor of this process."""
-    low = 0
-    for fd in sorted(keep_fds):
-        if low < fd:
-            os.closerange(low, fd)
-        low = fd + 1
-    os.closerange(low, _MAX_FD)
 
 
 def exit_text(code: int) -> str:

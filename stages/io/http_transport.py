@@ -7,13 +7,9 @@ from io import BytesIO
 
 import aiohttp
 
-from rollup_node.stages.io.endpoint_errors import (
-    AnswerTooLargeError,
-    EndpointError,
-    why_broken,
-    why_not_connected,
-)
-from rollup_node.stages.io.http_body import BodyEncodingError, BodyTooLargeError, read_body
+from rollup_node.stages.io.aiohttp_errors import endpoint_errors
+from rollup_node.stages.io.endpoint_errors import EndpointError
+from rollup_node.stages.io.http_body import read_body
 from rollup_node.stages.io.http_status import raise_for_status
 
 LARGE_BODY = 64 << 10
@@ -53,20 +49,12 @@ class HttpTransport:
 
     async def _exchange(self, body: bytes, max_answer: int) -> bytes:
         """One request, sent again if its idle connection turns out to be closed by the server."""
-        try:
+        with endpoint_errors(self.name):
             try:
                 return await self._send(body, max_answer)
             # The server closed the idle connection while the request was on its way.
             except aiohttp.ServerDisconnectedError:
                 return await self._send(body, max_answer)
-        except BodyTooLargeError as error:
-            raise AnswerTooLargeError(self.name, str(error)) from None
-        except BodyEncodingError as error:
-            raise EndpointError(self.name, str(error)) from None
-        except aiohttp.ClientConnectorError as error:
-            raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise EndpointError(self.name, f"the connection failed ({why_broken(error)})") from None
 
     async def _send(self, body: bytes, max_answer: int) -> bytes:
         headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}

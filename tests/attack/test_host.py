@@ -16,15 +16,13 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.procfs import read_stat
+from tests.support.foreign_user import FOREIGN_USER, needs_root
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import wait_for
 from tests.support.processes.toy_harness import PROCESSES, StartNode, toy_nodes
 
-FOREIGN_USER = 65534
 STOP_SECONDS = 10.0
 HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 
 
 @contextlib.contextmanager

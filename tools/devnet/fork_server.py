@@ -1,7 +1,6 @@
 """Starts programs of a local network by a fork of one process that has imported them all: each runs within
 milliseconds, instead of importing the same modules for a fifth of a second, and they share that memory."""
 
-import ctypes
 import gc
 import importlib
 import json
@@ -21,6 +20,7 @@ from typing import Any, NoReturn, Protocol
 
 import setproctitle
 
+from rollup_node.node.system.forked import close_all_but, signal_when_parent_ends
 from rollup_node.node.system.procfs import thread_count
 
 PROGRAMS: Mapping[str, str] = MappingProxyType(
@@ -39,9 +39,6 @@ COMMON: Sequence[str] = ("rollup_node.tools.devnet.l1", "rollup_node.tools.devne
 """The programs that every network has, which are imported before the first fork."""
 
 MAX_MESSAGE = 1 << 16
-MAX_FD = 1 << 20
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RunningProgram(Protocol):
@@ -179,8 +176,8 @@ class ForkedProgram:
 
 def die_with_parent(parent: int) -> None:
     """Has the kernel send SIGTERM to this process, which has just been forked, when its parent ends."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    # The parent may have died between fork and prctl; then no signal ever comes.
+    signal_when_parent_ends(signal.SIGTERM)
+    # It may have ended between the fork and this.
     if os.getppid() != parent:
         os._exit(1)
 
@@ -195,7 +192,7 @@ def _serve(connection: socket.socket, parent: int) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(null, number)
-    _close_all_but(0, 1, 2, connection.fileno())
+    close_all_but({0, 1, 2, connection.fileno()})
     setproctitle.setproctitle("rollup-node devnet: fork server")
     gc.disable()
     for name in COMMON:
@@ -232,7 +229,7 @@ def _run(given: Mapping[str, Any], log: int, server: int) -> int:
     die_with_parent(server)
     for number in (1, 2):
         os.dup2(log, number)
-    _close_all_but(0, 1, 2)
+    close_all_but({0, 1, 2})
     setproctitle.setproctitle(f"rollup-node devnet: {given['start']}")
     gc.enable()
     main: Callable[[Sequence[str]], int] = importlib.import_module(PROGRAMS[given["module"]]).main
@@ -258,12 +255,3 @@ def run_and_exit(body: Callable[[], int]) -> NoReturn:
             code = code or 1
         finally:
             os._exit(code)
-
-
-def _close_all_but(*kept: int) -> None:
-    low = 0
-    for number in sorted(kept):
-        if low < number:
-            os.closerange(low, number)
-        low = number + 1
-    os.closerange(low, MAX_FD)

@@ -1,14 +1,11 @@
 """The derivation process of a range: where it begins and ends, and a disk that refuses."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.node.history.derivation_stage import RESULT, RangeConfig, RangeDerivationStage, RangeResult, build
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.io.metrics import Meter
@@ -16,23 +13,17 @@ from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.messages.l1 import L1BlockResponse
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from rollup_node.stages.topology import CHANNELS
 from tests.conformance.kit.chain import L1Blocks
+from tests.node.history.conftest import NewBuses
 from tests.support.chains.chain_fixture import L1_CHAIN
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
-OPEN: list[Bus] = []
 
 
-@pytest.fixture(autouse=True)
-def _close_buses() -> Iterator[None]:
-    yield
-    while OPEN:
-        OPEN.pop().close()
-
-
-def _stage(folder: Path, first: int, last: int, assume_parents: bool = False) -> RangeDerivationStage:
+def _stage(
+    new_buses: NewBuses, folder: Path, first: int, last: int, assume_parents: bool = False
+) -> RangeDerivationStage:
     """The stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
     chain = L1Blocks()
     for _ in range(6):
@@ -45,8 +36,7 @@ def _stage(folder: Path, first: int, last: int, assume_parents: bool = False) ->
         str(folder),
         assume_parents,
     )
-    buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
-    OPEN.extend(buses.values())
+    buses = new_buses(folder, ROLES)
     stage = build(config, buses["derivation"], Meter("derivation"))
     system = PLAIN_ROLLUP.genesis.system_config
     safe = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, base.header.timestamp, base.ref.id, 0)
@@ -68,8 +58,8 @@ def _steps(stage: RangeDerivationStage) -> int:
     return end.value.code
 
 
-def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(tmp_path: Path) -> None:
-    stage = _stage(tmp_path, 2, 4)
+def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(new_buses: NewBuses, tmp_path: Path) -> None:
+    stage = _stage(new_buses, tmp_path, 2, 4)
     assert _steps(stage) == 0
     result = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult)
     chain = L1Blocks()
@@ -81,11 +71,11 @@ def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(tmp_path:
     assert stage.deriver.origin == chain.blocks[4].ref
 
 
-def test_without_an_l2_source_it_says_where_the_next_range_continues(tmp_path: Path) -> None:
+def test_without_an_l2_source_it_says_where_the_next_range_continues(new_buses: NewBuses, tmp_path: Path) -> None:
     """From the base of this range on, as the safe head's origin is that block; with an L2 source it says nothing."""
     for assume, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
         folder.mkdir()
-        stage = _stage(folder, 2, 4, assume)
+        stage = _stage(new_buses, folder, 2, 4, assume)
         assert _steps(stage) == 0
         resume = msgspec.json.decode((folder / RESULT).read_bytes(), type=RangeResult).resume
         assert (resume is not None) == assume == stage.deriver.assume_parents
@@ -95,8 +85,10 @@ def test_without_an_l2_source_it_says_where_the_next_range_continues(tmp_path: P
             assert resume.base == L1Blocks().blocks[0].header.number
 
 
-def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_there(tmp_path: Path) -> None:
-    stage = _stage(tmp_path, 2, 4, True)
+def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_there(
+    new_buses: NewBuses, tmp_path: Path
+) -> None:
+    stage = _stage(new_buses, tmp_path, 2, 4, True)
     assert stage._safe is not None
     safe, system = stage._safe
     timeout = PLAIN_ROLLUP.schedule().l1(safe.timestamp).channel_timeout
@@ -107,8 +99,10 @@ def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_ther
     assert (resume.base, resume.base_config, resume.config) == (2000 - timeout, later, system)
 
 
-def test_a_disk_that_refuses_ends_it_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stage = _stage(tmp_path, 2, 4)
+def test_a_disk_that_refuses_ends_it_with_a_line(
+    new_buses: NewBuses, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = _stage(new_buses, tmp_path, 2, 4)
     (tmp_path / RESULT).mkdir()
     assert _steps(stage) == EXIT_REPORTED
     assert "cannot write the rows of L1 blocks" in capsys.readouterr().err

@@ -1,14 +1,12 @@
 """Where a range starts: a block whose origin is surely not after the warm-up's first block."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.in_process import in_process_buses
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.node.history import recent_blocks
 from rollup_node.node.history.manifest import Resume, genesis_resume
 from rollup_node.node.history.start_stage import RangeStartConfig, RangeStartStage, build
@@ -17,18 +15,10 @@ from rollup_node.node.inspect.row_formats import RowFormat
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockContent
-from rollup_node.stages.topology import CHANNELS
+from tests.node.history.conftest import NewBuses
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 ROLES = ("l1", "derivation", "engine", "rpc")
-OPEN: list[Bus] = []
-
-
-@pytest.fixture(autouse=True)
-def _close_buses() -> Iterator[None]:
-    yield
-    while OPEN:
-        OPEN.pop().close()
 
 
 class L1Refs:
@@ -39,11 +29,10 @@ class L1Refs:
 
 
 def _stage(
-    folder: Path, first: int, warmup: int, resume: Resume | None = None, overlap: str | None = None
+    new_buses: NewBuses, folder: Path, first: int, warmup: int, resume: Resume | None = None, overlap: str | None = None
 ) -> RangeStartStage:
     replay = ReplayConfig(PLAIN_ROLLUP, 0, 1 << 62, "http://127.0.0.1:9", None, None, RowFormat.JSON, 1, 2)
-    buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
-    OPEN.extend(buses.values())
+    buses = new_buses(folder, ROLES)
     stage = build(RangeStartConfig(replay, first, warmup, None, 0, resume, overlap), buses["engine"], Meter("engine"))
     stage._l1 = L1Refs()  # type: ignore[assignment]
     return stage
@@ -51,31 +40,31 @@ def _stage(
 
 @pytest.mark.parametrize(("first", "warmup", "number"), [(100, 50, 300), (100, 99, 6), (20, 50, 0)])
 def test_the_newest_block_of_the_time_at_which_the_warm_up_begins(
-    first: int, warmup: int, number: int, tmp_path: Path
+    new_buses: NewBuses, first: int, warmup: int, number: int, tmp_path: Path
 ) -> None:
-    assert asyncio.run(_stage(tmp_path, first, warmup)._warm_head()) == number
+    assert asyncio.run(_stage(new_buses, tmp_path, first, warmup)._warm_head()) == number
 
 
-def test_a_warm_up_beyond_l1(tmp_path: Path) -> None:
+def test_a_warm_up_beyond_l1(new_buses: NewBuses, tmp_path: Path) -> None:
     with pytest.raises(ReplayFailed, match="L1 block 150, where the warm-up begins, does not exist"):
-        asyncio.run(_stage(tmp_path, 200, 50)._warm_head())
+        asyncio.run(_stage(new_buses, tmp_path, 200, 50)._warm_head())
 
 
-def test_without_an_l2_source_it_continues_where_the_range_before_ended(tmp_path: Path) -> None:
+def test_without_an_l2_source_it_continues_where_the_range_before_ended(new_buses: NewBuses, tmp_path: Path) -> None:
     resume = msgspec.structs.replace(genesis_resume(PLAIN_ROLLUP), base=7)
-    start = asyncio.run(_stage(tmp_path, 100, 50, resume)._find_start())
+    start = asyncio.run(_stage(new_buses, tmp_path, 100, 50, resume)._find_start())
     assert (start.safe_head, start.base) == (resume.safe, start.base) and start.base.number == 7
     assert start.safe_head.hash == PLAIN_ROLLUP.genesis.l2.hash
     with pytest.raises(ReplayFailed, match="L1 block 101, the first to read, does not exist"):
-        asyncio.run(_stage(tmp_path, 100, 50, msgspec.structs.replace(resume, base=101))._find_start())
+        asyncio.run(_stage(new_buses, tmp_path, 100, 50, msgspec.structs.replace(resume, base=101))._find_start())
 
 
 def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recent_blocks, "MAX_BYTES", 25)
     resume = genesis_resume(PLAIN_ROLLUP)
-    stage, sent = _stage(tmp_path, 100, 50, resume), []
+    stage, sent = _stage(new_buses, tmp_path, 100, 50, resume), []
     monkeypatch.setattr(stage._server, "send", lambda peer, message: sent.append(message))
     contents = [
         L2BlockContent(msgspec.structs.replace(resume.safe, number=number, hash=UNKNOWN_HASH), (bytes(10),))
@@ -94,13 +83,15 @@ def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones
     assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"
 
 
-def test_the_blocks_of_the_range_before_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_the_range_before_are_known(
+    new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     resume = genesis_resume(PLAIN_ROLLUP)
     safe = msgspec.structs.replace(resume.safe, number=7, hash=UNKNOWN_HASH)
     content = L2BlockContent(safe, (b"\x7e",))
     recent_blocks.RecentBlocks([content]).write(tmp_path / "overlap")
     later = msgspec.structs.replace(resume, safe=safe)
     for overlap, found in ((str(tmp_path / "overlap"), content), (None, None)):
-        stage = _stage(tmp_path, 100, 50, later, overlap)
+        stage = _stage(new_buses, tmp_path, 100, 50, later, overlap)
         asyncio.run(stage._find_start())
         assert stage._recent.get(7) == found

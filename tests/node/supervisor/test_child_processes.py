@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,18 +58,3 @@ def test_children_have_no_descriptor_of_others(start: StartNode) -> None:
 )
 def test_exit_codes_as_text(code: int, text: str) -> None:
     assert exit_text(code) == text
-
-
-def test_all_other_descriptors_are_closed() -> None:
-    """In a process of its own, because it would close those of pytest."""
-    code = """
-import os
-from rollup_node.node.supervisor.child_processes import close_all_but
-kept, closed = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
-close_all_but({0, 1, 2, kept})
-os.fstat(kept)
-print("kept", flush=True)
-os.fstat(closed)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
-    assert done.stdout == "kept\n" and "Bad file descriptor" in done.stderr

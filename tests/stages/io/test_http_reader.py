@@ -10,7 +10,8 @@ from aiohttp import web
 from yarl import URL
 
 from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError
-from rollup_node.stages.io.http_reader import HttpReader, TlsHttpReader, http_reader
+from rollup_node.stages.io.http_reader import HttpReader, http_reader
+from rollup_node.stages.io.https_reader import HttpsReader
 from rollup_node.stages.io.plain_http import HttpAnswer, PlainHttpReader
 from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
@@ -42,7 +43,7 @@ def read(is_plain: bool, handler: Handler, use: Callable[[HttpReader, URL], Awai
 def reader_of(is_plain: bool, url: URL) -> HttpReader:
     """The reader for the server of a URL."""
     headers = {"X-Key": "secret", "accept": "text/html"}
-    return PlainHttpReader(url, "name", headers) if is_plain else TlsHttpReader("name", headers)
+    return PlainHttpReader(url, "name", headers) if is_plain else HttpsReader("name", headers)
 
 
 async def get(reader: HttpReader, url: URL, timeout: float = 20.0) -> HttpAnswer:
@@ -52,7 +53,7 @@ async def get(reader: HttpReader, url: URL, timeout: float = 20.0) -> HttpAnswer
 
 def test_the_choice_of_the_reader() -> None:
     async def main() -> None:
-        for url, kind in (("http://a", PlainHttpReader), ("https://a", TlsHttpReader), ("nonsense", TlsHttpReader)):
+        for url, kind in (("http://a", PlainHttpReader), ("https://a", HttpsReader), ("nonsense", HttpsReader)):
             reader = http_reader(URL(url), "name", {})
             assert isinstance(reader, kind)
             await reader.close()

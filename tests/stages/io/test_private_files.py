@@ -17,10 +17,8 @@ from rollup_node.stages.io.private_files import (
     read_secret_file,
     replace_private_file,
 )
+from tests.support.foreign_user import FOREIGN_USER, needs_root
 
-FOREIGN_USER = 65534
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 Change = Callable[[Path], object]
 
 

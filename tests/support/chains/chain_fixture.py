@@ -14,6 +14,7 @@ from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
+from rollup_node.tools.bench import sealed_blocks
 
 L1_CHAIN = L1Chain(900, "test", (BlobFork("cancun", 0, 3_338_477),))
 ALL_FORKS = (
@@ -61,26 +62,11 @@ def l1_header(number: int, branches: Sequence[tuple[int, str]] = ((0, "a"),), st
 
 def genesis_payload() -> ExecutionPayload:
     """The L2 genesis block."""
-    payload = ExecutionPayload(
-        parent_hash=ZERO_HASH,
-        fee_recipient=bytes(20),
+    payload = msgspec.structs.replace(
+        sealed_blocks.genesis_payload(GENESIS_TIME),
         state_root=keccak256(b"genesis state"),
-        receipts_root=ZERO_HASH,
-        logs_bloom=bytes(256),
-        prev_randao=ZERO_HASH,
-        block_number=0,
         gas_limit=30_000_000,
-        gas_used=0,
-        timestamp=GENESIS_TIME,
         extra_data=b"genesis",
-        base_fee=1,
-        block_hash=ZERO_HASH,
-        transactions=(),
-        withdrawals=False,
-        blob_gas_used=None,
-        excess_blob_gas=None,
-        withdrawals_root=None,
-        parent_beacon_root=None,
     )
     return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from setproctitle import setproctitle
 
+from rollup_node.node.system.forked import close_all_but
 from rollup_node.tools.devnet import fork_server
 
 ROOT = Path(__file__).parents[3]
@@ -119,7 +120,7 @@ def _run(request: Mapping[str, Any], out: int, err: int) -> int:
     null = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((null, out, err)):
         os.dup2(descriptor, number)
-    os.closerange(3, fork_server.MAX_FD)
+    close_all_but({0, 1, 2})
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
