@@ -10,8 +10,8 @@ def cpu_wait(pid: int) -> float:
 
 
 class Stopwatch:
-    """Runs from its creation. Processes are those whose time is measured; they may have waited for a CPU at the same
-    time, so that the longest wait of one is left out, not the sum."""
+    """Runs from its creation. Processes are those whose time is measured: they take turns, a client that asks and a
+    server that answers, so that the time is without the sum of their waits."""
 
     def __init__(self, *pids: int) -> None:
         self._waits = {pid: cpu_wait(pid) for pid in pids}
@@ -19,6 +19,6 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start without the longest wait for a CPU."""
+        """Seconds since the start without those in which a process waited for a CPU; at least 0."""
         elapsed = time.monotonic() - self._started
-        return elapsed - max(cpu_wait(pid) - before for pid, before in self._waits.items())
+        return max(0.0, elapsed - sum(cpu_wait(pid) - before for pid, before in self._waits.items()))
