@@ -1,12 +1,14 @@
 """The known L2 blocks that `replay` compares with: from an engine's eth namespace, or from a file."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
 
 from rollup_node.node.checks.engine import engine_client
+from rollup_node.node.inspect.l2_prefetch import METHOD, L2Prefetch
 from rollup_node.stages.engine.api.io.answers import Block, payload_of_block
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
@@ -34,19 +36,27 @@ class BlockSource(Protocol):
 
 
 class EngineSource:
-    """Blocks of an execution engine by JSON-RPC, with tokens of `jwt_secret` if there is one."""
+    """Blocks of an execution engine by JSON-RPC, with tokens of `jwt_secret` if there is one. When one block is asked
+    for after the other, the next ones are prefetched."""
 
-    def __init__(self, url: str, jwt_secret: bytes | None = None) -> None:
+    def __init__(self, url: str, jwt_secret: bytes | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = JsonRpcClient(url) if jwt_secret is None else engine_client(url, jwt_secret, TIMEOUT)
+        self._prefetch = L2Prefetch(self._client, clock)
 
     async def payload(self, number: int) -> ExecutionPayload | None:
         try:
-            block = await self._client.call_typed(Block | None, "eth_getBlockByNumber", hex(number), True)
-            return None if block is None else payload_of_block(block)
+            block = await self._prefetch.take(number)
+            if block is None:
+                block = await self._client.call_typed(Block | None, METHOD, hex(number), True)
+            if block is None:
+                return None
+            self._prefetch.follow(number)
+            return payload_of_block(block)
         except (EndpointError, RpcFailure, BlockError) as error:
             raise TemporaryError(f"L2 block {number}: {error}") from None
 
     async def close(self) -> None:
+        await self._prefetch.stop()
         await self._client.close()
 
 
