@@ -1,9 +1,9 @@
 """Measures `history run` over a prepared course: one worker against `replay`, W workers on W cores against one on one
-core, Parquet against JSON lines, and the memory of a worker. All but the first two kinds read L1 from an archive. The
-server, which still has L2 blocks to send, runs on the same cores as the workers: a core of its own would help only one
-worker. The cores of a virtual machine may share one physical core: what W plain loops on W cores do of one stands
-beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1 blocks before it, so that
-short courses miss the targets.
+core, Parquet against JSON lines, and the memory of a worker. All but the first two kinds read L1 from an archive, which
+a run before them fills. The server, which still has L2 blocks to send, runs on the same cores as the workers: a core of
+its own would help only one worker. The cores of a virtual machine may share one physical core: what W plain loops on W
+cores do of one stands beside the figure. Each range takes two seconds of CPU to start and is read from some 80 L1
+blocks before it, so that short courses miss the targets.
 
     python -m rollup_node.tools.bench.race.history --workers 2
     python -m rollup_node.tools.bench.race.history --course FOLDER --l1-blocks 1200
@@ -87,11 +87,12 @@ def measured(course: Course, folder: Path, workers: int, repeats: int) -> list[F
     blocks = len(course.facts.l2_hashes) - 1
     whole = course.facts.l1_head - course.facts.l1_genesis
     part = -(-whole // workers)
+    archive = ("--archive", str(folder / "archive"))
+    history(course, folder / "archived", whole, 1, *archive)
     replays, firsts, overheads, outside, speedups, ceilings = [], [], [], [], [], []
     for turn in range(repeats):
         replays.append(run_command("replay", *course.options, "--from-l2", "0", "--to-l2", str(blocks), "--json"))
-        archive = ("--archive", str(folder / f"archive-{turn}"))
-        firsts.append(history(course, folder / f"first-{turn}", whole, 1, *archive))
+        firsts.append(history(course, folder / f"first-{turn}", whole, 1))
         lines = history(course, folder / f"lines-{turn}", whole, 1, "--jsonl", *archive)
         parquet = history(course, folder / f"parquet-{turn}", whole, 1, *archive)
         with on_cores(1, course.server):
