@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return 3 * len(os.sched_getaffinity(0))
 
 
+class CollectedTests(list[str]):
+    """The ids of all tests, which know their places: xdist looks for each id, and would compare it with thousands."""
+
+    def __init__(self, nodeids: Iterable[str]) -> None:
+        super().__init__(nodeids)
+        self._places = {nodeid: place for place, nodeid in enumerate(self)}
+
+    def index(self, nodeid: str, *_range: Any) -> int:
+        return self._places[nodeid]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Distributes scopes in the order of the tests."""
@@ -148,6 +159,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ScopeScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return scope_of(nodeid)
+
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            super().add_node_collection(node, collection)
+            if node in self.registered_collections:
+                self.registered_collections[node] = CollectedTests(collection)
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Also forgets a scope that is done: after each test, xdist counts what is left of all scopes it knows."""
+            super().mark_test_complete(node, item_index, duration)
+            scope = scope_of(self.registered_collections[node][item_index])
+            if all(self.assigned_work[node][scope].values()):
+                del self.assigned_work[node][scope]
 
     config.option.loadscopereorder = False
     return ScopeScheduling(config, log)
