@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,17 +111,14 @@ def scope_of(nodeid: str) -> str:
 
 def pytest_collection_finish() -> None:
     """Keeps the thousands of collected tests out of each later garbage collection, and makes those rarer: what tests
-    allocate is seldom part of a cycle."""
-    gc.collect()
+    allocate is seldom part of a cycle. To find the few MB that are garbage by now would take 0.5 s in each worker."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """What is frozen at the end is freed last, after the cleanup of pytest, which is registered after this. The time of
-    an example means nothing on a machine that does other work beside the tests."""
-    config.add_cleanup(gc.unfreeze)
+def pytest_configure() -> None:
+    """The time of an example means nothing on a machine that does other work beside the tests."""
     from hypothesis import HealthCheck, settings
 
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -129,7 +126,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Keeps what is not garbage out of the five collections in which pytest looks for unraisable exceptions."""
+    """Keeps what is not garbage out of the five collections in which pytest looks for unraisable exceptions, and out of
+    those of the interpreter, which at its end would free object by object, in 1.5 s, what the system frees at once."""
     gc.collect()
     gc.freeze()
 
@@ -138,6 +136,17 @@ def pytest_sessionfinish() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Three workers for each core: tests that run programs mostly wait for them."""
     return 3 * len(os.sched_getaffinity(0))
+
+
+class CollectedTests(list[str]):
+    """The ids of all tests, which know their places: xdist looks for each id, and would compare it with thousands."""
+
+    def __init__(self, nodeids: Iterable[str]) -> None:
+        super().__init__(nodeids)
+        self._places = {nodeid: place for place, nodeid in enumerate(self)}
+
+    def index(self, nodeid: str, *_range: Any) -> int:
+        return self._places[nodeid]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -150,6 +159,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ScopeScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return scope_of(nodeid)
+
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            super().add_node_collection(node, collection)
+            if node in self.registered_collections:
+                self.registered_collections[node] = CollectedTests(collection)
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Also forgets a scope that is done: after each test, xdist counts what is left of all scopes it knows."""
+            super().mark_test_complete(node, item_index, duration)
+            scope = scope_of(self.registered_collections[node][item_index])
+            if all(self.assigned_work[node][scope].values()):
+                del self.assigned_work[node][scope]
 
     config.option.loadscopereorder = False
     return ScopeScheduling(config, log)
