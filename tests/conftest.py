@@ -1,4 +1,4 @@
-"""Fixtures for all tests: shared real data, and folders for processes."""
+"""Fixtures for all tests: shared real data, folders for processes, and a process that forks programs."""
 
 import gc
 import os
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.io import log
+from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers, watched_folder
 
 ROOT = Path(__file__).parent.parent
@@ -200,3 +201,11 @@ def module_leftovers() -> Iterator[Leftovers]:
     """The same for processes that the tests of a module share."""
     with watched_folder() as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """A process that forks programs, which has imported their modules."""
+    server = ForkServer()
+    yield server
+    server.close()

@@ -115,12 +115,12 @@ def _in_channels(bodies: list[bytes]) -> Posted:
 
 def _frames_without_data(number: int) -> Posted:
     """Each of 10 L1 blocks has 2.8 MB of empty frames of two channels of its own: 30 MB of memory each."""
-    channels = [b"empty" + channel.to_bytes(11, "big") for channel in range(20)]
-    return [_empty_frames(one) + _empty_frames(other) for one, other in zip(channels[::2], channels[1::2], strict=True)]
-
-
-def _empty_frames(channel: bytes) -> list[bytes]:
-    return drops.items([drops.empty_frame(channel, at) for at in range(60_000)])
+    frames_of_any = drops.items([drops.empty_frame(drops.CHANNEL, at) for at in range(60_000)])
+    channels = [
+        [item.replace(drops.CHANNEL, b"empty" + channel.to_bytes(11, "big")) for item in frames_of_any]
+        for channel in range(20)
+    ]
+    return [one + other for one, other in zip(channels[::2], channels[1::2], strict=True)]
 
 
 def _unknown_channel(number: int) -> Posted:

@@ -17,6 +17,7 @@ import pytest
 
 from rollup_node.node.system.procfs import read_stat
 from tests.support.foreign_user import FOREIGN_USER, needs_root
+from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import wait_for
 from tests.support.processes.toy_harness import PROCESSES, StartNode, toy_nodes
@@ -36,9 +37,9 @@ def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[byt
 
 
 @pytest.fixture
-def start(leftovers: Leftovers) -> Iterator[StartNode]:
+def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
     """Starts toy nodes, which must leave nothing behind."""
-    with toy_nodes(leftovers) as start_one:
+    with toy_nodes(leftovers, fork_server) as start_one:
         yield start_one
 
 
@@ -161,11 +162,11 @@ def test_a_linked_lock_is_not_written_to(start: StartNode, leftovers: Leftovers,
 
 
 def test_a_blocked_process_is_killed_and_starved_ones_are_not(start: StartNode) -> None:
-    """For 6 s three processes get what CPU time a busy loop on their core leaves them, with short sleeps between: they
+    """For 4 s three processes get what CPU time a busy loop on their core leaves them, with short sleeps between: they
     are found asleep again and again, without a heartbeat, but were asleep for a quarter of the time alone. Meanwhile
     another one blocks."""
     core = min(os.sched_getaffinity(0))
-    node = start({"restart_policy": {"cpu": 30.0, "blocked": 2.0}}).wait_until_ready()
+    node = start({"restart_policy": {"cpu": 30.0, "blocked": 1.5}}).wait_until_ready()
     starved = ("left", "copy", "copy")
     with running([sys.executable, "-c", HOG, str(core)]):
         node.order("right", "block")
@@ -183,7 +184,7 @@ def test_a_blocked_process_is_killed_and_starved_ones_are_not(start: StartNode) 
 
 def test_a_signal_during_a_long_load_stops_the_node(start: StartNode) -> None:
     """The KZG setup takes seconds in C, and minutes on a starved machine; here the load takes a minute at least."""
-    node = start({"stop_timeout": {"right": 1.0}, "restart_policy": {"cpu": 100.0, "blocked": 100.0}})
+    node = start({"stop_timeout": {"right": 0.3}, "restart_policy": {"cpu": 100.0, "blocked": 100.0}})
     node.wait_until_ready()
     node.order("right", "compute")
     node.wait_for_line("toy acts")
@@ -203,17 +204,17 @@ def limit_descriptors(soft: int, hard: int) -> None:
 
 
 def test_all_processes_may_open_as_many_files_as_the_hard_limit_allows(start: StartNode) -> None:
-    node = start(preexec_fn=lambda: limit_descriptors(256, 5000)).wait_until_ready()
+    node = start(fresh=True, preexec_fn=lambda: limit_descriptors(256, 5000)).wait_until_ready()
     assert {descriptor_limits(entry["pid"]) for entry in node.processes().values()} == {(5000, 5000)}
     node.stop()
 
 
 def test_too_few_descriptors_end_the_start_with_the_number_needed(start: StartNode) -> None:
-    node = start(preexec_fn=lambda: limit_descriptors(32, 32))
+    node = start(fresh=True, preexec_fn=lambda: limit_descriptors(32, 32))
     code, text = node.wait_for_exit()
     assert code == 1 and text.count("\n") == 1 and "raise the hard limit" in text
     needed = int(text.partition("needs ")[2].split()[0])
-    enough = start(preexec_fn=lambda: limit_descriptors(needed, needed)).wait_until_ready()
+    enough = start(fresh=True, preexec_fn=lambda: limit_descriptors(needed, needed)).wait_until_ready()
     pids = [entry["pid"] for entry in enough.processes().values()]
     assert max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids) <= needed // 2
     enough.stop()

@@ -1,4 +1,4 @@
-"""Toy nodes for the tests of supervisor and runtime, and a process that forks them and commands."""
+"""Toy nodes for the tests of supervisor and runtime, and commands whose ranges are forked."""
 
 import signal
 from collections.abc import Iterator
@@ -9,14 +9,6 @@ from tests.support.processes.forked_commands import forked_ranges
 from tests.support.processes.forked_programs import ForkServer
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    """A process that forks programs, which has imported their modules."""
-    server = ForkServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

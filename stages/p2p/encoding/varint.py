@@ -39,6 +39,8 @@ def decode_protobuf(data: bytes | bytearray | memoryview, offset: int = 0) -> tu
 
 
 def _decode(data: bytes | bytearray | memoryview, offset: int, max_bytes: int) -> tuple[int, int] | None:
+    if offset < len(data) and (only := data[offset]) < 0x80:
+        return only, offset + 1
     number = shift = 0
     for index in range(offset, min(len(data), offset + max_bytes)):
         byte = data[index]

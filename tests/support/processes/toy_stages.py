@@ -16,7 +16,7 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, HaltError, ResetError, TemporaryError
 
-STARVED_SECONDS = 6.0
+STARVED_SECONDS = 4.0
 ORDER_SECONDS = 0.1
 
 

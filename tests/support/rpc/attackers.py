@@ -16,6 +16,8 @@ from tests.support.processes import forked_attacks
 
 HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 ROUND_SECONDS = 20.0
+REPLACE_SECONDS = 1.0
+"""After which a connection that the server has closed is replaced."""
 MIB = 1 << 20
 
 
@@ -99,6 +101,7 @@ async def _keep(target: Target, count: int, *parts: bytes, unread: bool = False)
         while True:
             with contextlib.suppress(OSError):
                 await attempt(part)
+            await asyncio.sleep(REPLACE_SECONDS)
 
     await asyncio.gather(*(hold(parts[number % len(parts)]) for number in range(count)))
 
