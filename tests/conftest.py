@@ -118,8 +118,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """The time of an example means nothing on a machine that does other work beside the tests."""
+    # Registered before pytest's own cleanup, and therefore called after it.
+    config.add_cleanup(_free_duckdb)
     from hypothesis import HealthCheck, settings
 
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -134,6 +136,12 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def _free_duckdb() -> None:
+    """DuckDB reports what of it is not freed when the process ends."""
+    if "duckdb" in sys.modules:
+        gc.unfreeze()
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Three workers for each core: tests that run programs mostly wait for them."""
     return 3 * len(os.sched_getaffinity(0))
