@@ -90,6 +90,29 @@ def test_a_lost_session_is_established_again() -> None:
     asyncio.run(check())
 
 
+def test_handshakes_that_cross() -> None:
+    """Both ends send a request at about the same time after we have lost the session: whoever is first, theirs is
+    answered, which they send once."""
+
+    async def check() -> None:
+        async with running_js_node() as theirs, running_discv5("ours") as ours:
+            await theirs.call("ping", record=ours.enr.text)
+            await until(lambda: ours.found)
+            contact, calls = their_record(theirs).contact(), ours.node.calls
+            assert contact is not None
+            for number in range(20):
+                ours.node.codec.sessions.clear()
+                pinging = asyncio.create_task(theirs.call("ping", record=ours.enr.text))
+                await asyncio.sleep(0.0006 * number)
+                call = OutgoingCall(contact, CallPurpose.LOOKUP, (256,))
+                assert calls.submit(call, 1, asyncio.get_running_loop().time())
+                ours.flush()
+                assert (await pinging)["seq"] == ours.enr.seq
+                await until(lambda: not calls.has_call(contact.node_id))
+
+    asyncio.run(check())
+
+
 def test_their_lookups_go_through_our_nodes() -> None:
     async def check() -> None:
         async with (

@@ -1,5 +1,6 @@
 """Requests in flight. At most one at a time is sent to a node, so that a handshake always belongs to one request;
-others are queued."""
+others are queued. A request to a node that is about to answer our challenge waits for its handshake: other
+implementations give up the session of theirs for a packet that they cannot decrypt."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ class OutgoingCall:
     request_id: bytes = b""
     plaintext: bytes = b""
     nonce: bytes = b""
+    """Empty while the call waits for a handshake."""
+
     deadline: float = 0.0
     handshakes: int = 0
     responses: int = 0
@@ -135,9 +138,19 @@ class ActiveCalls:
             return ResponseStatus.INCOMPLETE
         return ResponseStatus.UNSOLICITED
 
+    def session_established(self, node: NodeId, now: float) -> None:
+        """Sends the request that waited for the node's handshake, if there is one."""
+        call = self._active.get(node)
+        if call is not None and not call.nonce:
+            self._transmit(call, now)
+
     def expire(self, own: Enr, now: float) -> list[CallResult]:
-        """Ends the calls whose timeout is over; those with part of the responses count as responded."""
+        """Ends the calls whose timeout is over; those with part of the responses count as responded. Those that waited
+        for a handshake are sent."""
         expired = [call for call in self._active.values() if call.deadline <= now]
+        for call in [call for call in expired if not call.nonce]:
+            expired.remove(call)
+            self._transmit(call, now)
         return [self._finish(CallResult(call, call.responses > 0), own, now) for call in expired]
 
     def _start(self, call: OutgoingCall, enr_seq: int, now: float) -> None:
@@ -149,9 +162,17 @@ class ActiveCalls:
         )
         call.plaintext = messages.encode(request)
         node, endpoint = call.contact.node_id, call.contact.endpoint
+        self._active[node] = call
+        if self._codec.is_handshake_due(node, endpoint, now):
+            call.nonce, call.deadline = b"", now + CALL_TIMEOUT
+        else:
+            self._transmit(call, now)
+
+    def _transmit(self, call: OutgoingCall, now: float) -> None:
+        node, endpoint = call.contact.node_id, call.contact.endpoint
         packet = self._codec.encode_message(node, endpoint, call.plaintext) or self._codec.encode_random(node)
         call.nonce, call.deadline = packet.nonce, now + CALL_TIMEOUT
-        self._active[node] = self._by_nonce[packet.nonce] = call
+        self._by_nonce[packet.nonce] = call
         self.outbox.append(OutgoingPacket(packet.datagram, endpoint))
 
     def _finish(self, result: CallResult, own: Enr, now: float) -> CallResult:

@@ -228,6 +228,7 @@ class Discv5Node:
                 return PacketDrop.UNSOLICITED
             if isinstance(result, CallResult):
                 self._handle_result(result, now)
+        self.calls.session_established(received.node, now)
         return None
 
     def _neighbours(self, distances: tuple[int, ...], request: AuthenticMessage) -> list[bytes]:

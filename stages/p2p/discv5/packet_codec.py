@@ -2,6 +2,7 @@
 ask who we are (WHOAREYOU); incoming packets are decrypted, challenged, or dropped with a reason."""
 
 from enum import Enum
+from itertools import count
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
@@ -66,6 +67,7 @@ class PacketCodec:
         self.node_id = crypto.node_id(crypto.public_key(secret))
         self.sessions = Sessions()
         self.challenges = Challenges()
+        self._orders = count()
         self._whoareyou_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(*_WHOAREYOU_PER_HOST)
         self._whoareyou_total = TokenBucket(*_WHOAREYOU_TOTAL)
 
@@ -77,6 +79,10 @@ class PacketCodec:
         nonce = session.next_nonce(self._random)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
         return EncodedPacket(header.packet(encryption.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
+
+    def is_handshake_due(self, node: NodeId, endpoint: Endpoint, now: float) -> bool:
+        """Whether there is no session, and the node may still answer a challenge of ours."""
+        return self.sessions.newest(node, endpoint) is None and bool(self.challenges.pending(node, endpoint, now))
 
     def encode_random(self, node: NodeId) -> EncodedPacket:
         """A packet with random data, which the remote end answers with WHOAREYOU."""
@@ -95,7 +101,7 @@ class PacketCodec:
         except crypto.CryptoError:
             return None
         write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
-        session = Discv5Session(write_key, read_key)
+        session = Discv5Session(write_key, read_key, next(self._orders))
         self.sessions.add(contact.node_id, contact.endpoint, session)
         nonce = session.next_nonce(self._random)
         digest = crypto.id_signature_hash(whoareyou.challenge_data, ephemeral_key, contact.node_id)
@@ -122,7 +128,7 @@ class PacketCodec:
         header = packets.whoareyou_header(
             packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
         )
-        challenge = Challenge(header.data, record, now + CHALLENGE_TIMEOUT)
+        challenge = Challenge(header.data, record, now + CHALLENGE_TIMEOUT, next(self._orders))
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 
@@ -182,7 +188,7 @@ class PacketCodec:
         plaintext = encryption.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
         if plaintext is None:
             return PacketDrop.BAD_HANDSHAKE
-        session = Discv5Session(write_key, read_key)
+        session = Discv5Session(write_key, read_key, challenge.order)
         session.accept_nonce(packet.nonce)
         self.sessions.add(packet.source, sender, session)
         self.challenges.remove(packet.source, sender)

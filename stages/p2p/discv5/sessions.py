@@ -31,10 +31,12 @@ Key = tuple[NodeId, Endpoint]
 
 @dataclass
 class Discv5Session:
-    """Two keys, the number of messages encrypted with ours, and the nonces seen last of theirs, against replay."""
+    """Two keys, the number of messages encrypted with ours, and the nonces seen last of theirs, against replay. `order`
+    is that of our handshake or of our challenge that theirs answered: the later, the higher."""
 
     write_key: bytes
     read_key: bytes
+    order: int
     message_count: int = 0
     seen_nonces: "OrderedDict[bytes, None]" = field(default_factory=OrderedDict)
 
@@ -66,7 +68,8 @@ class DecryptedMessage(NamedTuple):
 
 class Sessions:
     """The sessions by node and endpoint, newest first. Two are kept of each, because both ends may start a handshake at
-    the same time and then write with different keys."""
+    the same time. Other implementations keep one, that of the handshake which they sent or received last: if ours left
+    after our challenge, they received it after they had sent theirs, and from then on read with its keys."""
 
     def __init__(self) -> None:
         self._kept: BoundedMap[Key, tuple[Discv5Session, ...]] = BoundedMap(MAX_SESSIONS, MAX_SESSIONS_PER_HOST)
@@ -75,9 +78,10 @@ class Sessions:
         return len(self._kept)
 
     def add(self, node: NodeId, endpoint: Endpoint, session: Discv5Session) -> None:
-        """Adds a session, which is written with from now on."""
-        older = self._kept.get((node, endpoint)) or ()
-        self._kept.put((node, endpoint), host_prefix(endpoint.ip), (session, *older)[:_SESSIONS_PER_NODE])
+        """Adds a session; that of the highest order is written with from now on."""
+        kept = (session, *(self._kept.get((node, endpoint)) or ()))[:_SESSIONS_PER_NODE]
+        newest_first = sorted(kept, key=lambda each: each.order, reverse=True)
+        self._kept.put((node, endpoint), host_prefix(endpoint.ip), tuple(newest_first))
 
     def clear(self) -> None:
         """Removes all sessions."""
@@ -98,11 +102,13 @@ class Sessions:
 
 
 class Challenge(NamedTuple):
-    """A WHOAREYOU that was sent: its challenge data, and the record that we had of the node."""
+    """A WHOAREYOU that was sent: its challenge data, the record that we had of the node, and its order among our
+    challenges and handshakes."""
 
     challenge_data: bytes
     record: Enr | None
     expires_at: float
+    order: int
 
 
 class Challenges:

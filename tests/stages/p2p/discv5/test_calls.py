@@ -1,5 +1,7 @@
 """Requests to nodes, and their responses."""
 
+from typing import NamedTuple
+
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import (
@@ -12,7 +14,7 @@ from rollup_node.stages.p2p.discv5.calls import (
 )
 from rollup_node.stages.p2p.discv5.contact import log_distance
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
-from rollup_node.stages.p2p.discv5.packets import WhoAreYou
+from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from tests.support.p2p.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
 LOCAL_ENR = record_of("own")
@@ -45,6 +47,54 @@ def test_a_ping_is_answered() -> None:
     assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) == CallResult(call, True, pong)
     assert calls.handle_response(response(pong), LOCAL_ENR, 10.1) is ResponseStatus.UNSOLICITED
     assert not calls.has_call(PEER.node_id)
+
+
+class Challenged(NamedTuple):
+    """A call to a node that is about to answer our challenge of time 10.0."""
+
+    calls: ActiveCalls
+    call: OutgoingCall
+    codec: PacketCodec
+    peer: PacketCodec
+    whoareyou: WhoAreYou
+
+
+def challenged() -> Challenged:
+    codec = PacketCodec(secret_of("own"), seeded("codec"))
+    calls, call = ActiveCalls(codec, seeded("calls")), OutgoingCall(CONTACT, CallPurpose.REVALIDATE)
+    peer = PacketCodec(secret_of("peer"), seeded("peer"))
+    packet = codec.decode(peer.encode_random(codec.node_id).datagram, CONTACT.endpoint, 10.0)
+    assert isinstance(packet, MessagePacket)
+    challenge = codec.encode_whoareyou(packet, CONTACT.endpoint, None, 10.0)
+    assert isinstance(challenge, bytes) and calls.submit(call, 1, 10.0)
+    whoareyou = peer.decode(challenge, endpoint("127.0.0.1"), 10.0)
+    assert isinstance(whoareyou, WhoAreYou)
+    return Challenged(calls, call, codec, peer, whoareyou)
+
+
+def test_a_request_waits_for_the_handshake_that_was_asked_for() -> None:
+    calls, call, codec, peer, whoareyou = challenged()
+    assert calls.has_call(PEER.node_id) and not calls.outbox
+    calls.session_established(OTHERS[0].node_id, 10.1)
+    assert not calls.outbox
+    plaintext = messages.encode(messages.Ping(b"\x01", 1))
+    handshake = peer.encode_handshake(contact_of(LOCAL_ENR), whoareyou, PEER, plaintext)
+    assert handshake is not None
+    assert isinstance(codec.decode(handshake, CONTACT.endpoint, 10.1), AuthenticMessage)
+    calls.session_established(PEER.node_id, 10.1)
+    (sent,) = calls.outbox
+    received = peer.decode(sent.datagram, contact_of(LOCAL_ENR).endpoint, 10.1)
+    assert isinstance(received, AuthenticMessage) and received.message.request_id == call.request_id
+    calls.session_established(PEER.node_id, 10.2)
+    assert len(calls.outbox) == 1
+
+
+def test_a_request_waits_for_a_handshake_no_longer_than_for_a_response() -> None:
+    calls, call, *_ = challenged()
+    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT / 2) == [] and not calls.outbox
+    assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == []
+    assert len(calls.outbox) == 1
+    assert calls.expire(LOCAL_ENR, 10.1 + 2 * CALL_TIMEOUT) == [CallResult(call, False)]
 
 
 def test_unsolicited_responses_are_dropped() -> None:

@@ -11,7 +11,7 @@ RANDOM = seeded("sessions")
 
 
 def session(number: int = 0) -> Discv5Session:
-    return Discv5Session(bytes([number]) * 16, bytes([number]) * 16)
+    return Discv5Session(bytes([number]) * 16, bytes([number]) * 16, number)
 
 
 def encrypted(key: bytes, nonce: bytes, plaintext: bytes) -> MessagePacket:
@@ -55,6 +55,19 @@ def test_two_sessions_decrypt_and_the_newest_encrypts() -> None:
     assert decrypted == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
 
 
+def test_our_handshake_behind_the_challenge_of_theirs_stays_the_one_to_write_with() -> None:
+    kept, ours, theirs = Sessions(), session(5), session(4)
+    kept.add(NODE, ENDPOINT, ours)
+    kept.add(NODE, ENDPOINT, theirs)
+    assert kept.newest(NODE, ENDPOINT) is ours
+    for number in (4, 5):
+        packet = encrypted(bytes([number]) * 16, bytes([number]) * 12, b"hi")
+        assert kept.decrypt(packet, ENDPOINT) == DecryptedMessage(b"hi")
+    later = session(6)
+    kept.add(NODE, ENDPOINT, later)
+    assert kept.newest(NODE, ENDPOINT) is later
+
+
 def test_a_replayed_message_is_detected() -> None:
     kept = Sessions()
     kept.add(NODE, ENDPOINT, session())
@@ -88,7 +101,7 @@ def test_the_number_of_sessions_is_bounded() -> None:
 def test_challenges_expire_and_are_bounded_per_node() -> None:
     kept = Challenges()
     for number in range(5):
-        kept.add(NODE, ENDPOINT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
+        kept.add(NODE, ENDPOINT, Challenge(bytes([number]), None, 10.0 + number, number), 9.0)
     assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 9.0)] == [4, 3, 2]
     assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 13.0)] == [4]
     assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
@@ -99,5 +112,7 @@ def test_challenges_expire_and_are_bounded_per_node() -> None:
 def test_the_number_of_challenges_is_bounded() -> None:
     kept = Challenges()
     for number in range(5000):
-        kept.add(number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), Challenge(b"", None, 10.0), 9.0)
+        kept.add(
+            number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), Challenge(b"", None, 10.0, number), 9.0
+        )
     assert len(kept) <= sessions.MAX_CHALLENGES
