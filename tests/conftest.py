@@ -135,13 +135,13 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(optionalhook=True)
 def _free_duckdb() -> None:
     """DuckDB reports what of it is not freed when the process ends."""
     if "duckdb" in sys.modules:
         gc.unfreeze()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Three workers for each core: tests that run programs mostly wait for them."""
     return 3 * len(os.sched_getaffinity(0))

@@ -147,11 +147,11 @@ class ActiveCalls:
     def expire(self, own: Enr, now: float) -> list[CallResult]:
         """Ends the calls whose timeout is over; those with part of the responses count as responded. Those that waited
         for a handshake are sent."""
-        expired = [call for call in self._active.values() if call.deadline <= now]
-        for call in [call for call in expired if not call.nonce]:
-            expired.remove(call)
-            self._transmit(call, now)
-        return [self._finish(CallResult(call, call.responses > 0), own, now) for call in expired]
+        due = [call for call in self._active.values() if call.deadline <= now]
+        for call in due:
+            if not call.nonce:
+                self._transmit(call, now)
+        return [self._finish(CallResult(call, call.responses > 0), own, now) for call in due if call.deadline <= now]
 
     def _start(self, call: OutgoingCall, enr_seq: int, now: float) -> None:
         call.request_id = self._request_id()
@@ -164,7 +164,7 @@ class ActiveCalls:
         node, endpoint = call.contact.node_id, call.contact.endpoint
         self._active[node] = call
         if self._codec.is_handshake_due(node, endpoint, now):
-            call.nonce, call.deadline = b"", now + CALL_TIMEOUT
+            call.deadline = now + CALL_TIMEOUT
         else:
             self._transmit(call, now)
 

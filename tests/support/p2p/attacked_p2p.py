@@ -29,7 +29,7 @@ BLOCK_SECONDS = 5.0
 BLOCKS = 2
 """Blocks that the honest peer publishes once the attack is under way."""
 
-SCENARIO_SECONDS = 55.0
+BEGIN_SECONDS, SCENARIO_SECONDS = 40.0, 55.0
 
 
 class P2pProcess(Program):
@@ -179,20 +179,13 @@ def attack_within_bounds(
         reset_peak_memory(process.pid)
         process.peak_descriptors, honest.slowest = 0, 0.0
         async with attacking(attackers, attack, process), process.counting_descriptors():
-            published = sent = 0
-            try:
-                while published < BLOCKS:
-                    published += attackers.is_under_way
-                    await honest.publish()
-                    sent += 1
-                if meanwhile is not None:
-                    await meanwhile(process, honest)
-            except BaseException:
-                print(
-                    f"{attack}: {'under way' if attackers.is_under_way else 'not under way'} after {sent} blocks,"
-                    f" slowest {honest.slowest:.2f} s\n{process.err[log:][-2000:]}\n{attackers.err[-2000:]}"
-                )
-                raise
+            published, deadline = 0, time.monotonic() + BEGIN_SECONDS
+            while published < BLOCKS:
+                assert time.monotonic() < deadline, f"{attack} is not under way\n{process.err[log:][-2000:]}"
+                published += attackers.is_under_way
+                await honest.publish()
+            if meanwhile is not None:
+                await meanwhile(process, honest)
         written = len(process.err) - log
         figures = (
             f"{attack}: peak {peak_memory(process.pid) >> 20} MiB, {process.peak_descriptors} descriptors,"
