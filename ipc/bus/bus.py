@@ -73,6 +73,7 @@ class Bus:
         self.transport = Transport(process_id, liveness, arenas)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._ends: list[ChannelEnd] = []
+        self._connected: set[str] = set()
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._liveness_due = self._due = 0.0
@@ -97,8 +98,12 @@ class Bus:
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, entry.down, handler))
 
     def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
-        """Connects to a REQUEST channel. Requests sent before the server runs wait in a bounded queue."""
+        """Connects to a REQUEST channel, once: the server knows its clients by process, and a second connection would
+        take the place of the first. Requests sent before the server runs wait in a bounded queue."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
+        if channel in self._connected:
+            raise ValueError(f"{self.role} is connected to channel {channel}")
+        self._connected.add(channel)
         socket = self._socket(entry, zmq.DEALER)
         return self._add(Client(channel, socket, self.transport, self._server(entry), entry.up, entry.down, handler))
 

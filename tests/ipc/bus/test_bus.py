@@ -59,6 +59,12 @@ def test_the_channel_table_decides_who_may_do_what(buses: dict[str, Bus]) -> Non
             wrong()
 
 
+def test_a_role_connects_once_to_a_channel(buses: dict[str, Bus]) -> None:
+    buses["client"].connect(ECHO, print)
+    with pytest.raises(ValueError, match=r"client is connected to channel server\.echo"):
+        buses["client"].connect(ECHO, print)
+
+
 def test_counters_exist_from_the_start(buses: dict[str, Bus]) -> None:
     assert buses["server"].counters == dict.fromkeys(COUNTERS, 0)
     assert buses["server"].last_rejection == ""

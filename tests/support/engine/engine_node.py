@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
+from rollup_node.ipc.bus.request import Client
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import Instant
@@ -102,17 +104,23 @@ class EngineNode:
         self.heads = self.buses["l1"].publish("status.l1")
         self.origins = self.buses["l1"].serve("l1.origins", self._serve_l1)
         self.blocks = self.buses["derivation"].connect("engine.blocks", self._take_from_engine)
-        self.control = self.buses["rpc"].connect("engine.control", self.responses.append)
         self.buses["rpc"].subscribe("status.engine", self._take_status)
         self.peers = self.buses["p2p"].serve("p2p.blocks", self._take_for_peers)
-        self.interop = (
-            self.buses["rpc"].connect("engine.interop", self.interop_messages.append) if self.config.interop else None
-        )
         self.payloads = (
             self.buses["p2p"].connect("engine.payloads", self.peer_payloads.append) if self.config.p2p else None
         )
 
     # --- the neighbours --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def control(self) -> Client:
+        """The connection of the rpc process; where an rpc stage runs it has that itself."""
+        return self.buses["rpc"].connect("engine.control", self.responses.append)
+
+    @cached_property
+    def interop(self) -> Client:
+        """The same for the calls of a supervisor."""
+        return self.buses["rpc"].connect("engine.interop", self.interop_messages.append)
 
     def _serve_l1(self, peer: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
         if isinstance(request, L1RefsRequest) and request.last == self.held_l1:
@@ -214,7 +222,6 @@ class EngineNode:
 
     async def supervise(self, method: str, **params: Any) -> InteropResponse:
         """The response to a call of the supervisor."""
-        assert self.interop is not None
         self._calls += 1
         request, client = InteropRequest(self._calls, method, **params), self.interop
         found: list[InteropResponse] = []

@@ -153,7 +153,6 @@ def test_an_invalid_block_is_replaced_and_its_output_is_pending(
     refs = follow(chain, engine, 3)
 
     async def scene(node: EngineNode) -> None:
-        assert node.interop is not None
         await node.supervise("resetPreInterop")
         await node.until(lambda: node.unsafe == 3)
         await node.supervise("invalidateBlock", blocks=(refs[3].id,))
@@ -194,7 +193,6 @@ def test_events_are_sent_again_to_who_asks(chain: ChainFixture, engine: FakeExec
     follow(chain, engine, 3)
 
     async def scene(node: EngineNode) -> None:
-        assert node.interop is not None
         client = node.interop
 
         def numbers() -> list[int]:
@@ -250,7 +248,6 @@ def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at_once(
     refs = follow(chain, engine, 3)
 
     async def scene(node: EngineNode) -> None:
-        assert node.interop is not None
         engine.ready.clear()
         requests = [InteropRequest(number, "fetchReceipts", (refs[2].id,)) for number in range(101, 110)]
         requests.append(InteropRequest(201, "updateFinalized", (ABSENT,)))
@@ -276,7 +273,6 @@ def test_reads_leave_room_for_decisions(chain: ChainFixture, run_on: RunOn) -> N
     refs = follow(chain, engine, 3)
 
     async def scene(node: EngineNode) -> None:
-        assert node.interop is not None
         engine.ready.clear()
         for number in range(101, 102 + MAX_CALLS):
             node.interop.send(InteropRequest(number, "fetchReceipts", (refs[2].id,)))
