@@ -148,7 +148,7 @@ def test_a_supervisor_that_missed_an_event_gets_it_again(tmp_path: Path, monkeyp
         node, refs, server = supervisor.node, supervisor.refs, supervisor.stage.interop_server
         assert server is not None
         await node.until(lambda: server.client.stream.last > 0)
-        assert node.has_problem("waiting for the supervisor to call interop_reset")
+        await node.until(lambda: node.has_problem("waiting for the supervisor to call interop_reset"))
         socket = await supervisor.connect()
         await supervisor.call(socket, "subscribe", "events")
         await supervisor.notification(socket, "reset")
