@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from rollup_node.stages.io import log
 from tests.support.processes.forked_programs import ForkServer
@@ -35,7 +36,7 @@ SHARED_PROGRAMS = frozenset(
     f"tests/{name}.py"
     for name in (
         *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
-        *("node/commands/test_batches", "node/test_whole_node"),
+        *("node/commands/test_batches", "node/commands/test_history_run", "node/test_whole_node"),
         "node/supervisor/test_supervisor",
         *("attack/test_rpc", "attack/test_peers", "attack/test_network"),
         *("attack/test_batcher", "attack/test_beacon", "attack/test_l1", "attack/test_da_server", "attack/test_engine"),
@@ -47,10 +48,11 @@ SHARED_PROGRAMS = frozenset(
 LONG_TESTS = (
     *("tests/attack/", "tests/chaos/", "tests/tools/devnet/test_", "tests/actions/", "tests/test_packaging"),
     *("tests/interop/", "tests/node/supervisor/", "tests/node/test_", "tests/ipc/test_kills"),
-    "tests/tools/bench/test_",
+    "tests/node/commands/test_history_run",
+    *("tests/tools/bench/test_", "tests/tools/devnet/soak/test_run"),
 )
 """Where the tests are that mostly wait for programs."""
-LONG_SHARE = 0.75
+LONG_SHARE = 0.85
 
 RECURSION_LIMIT = sys.getrecursionlimit()
 
@@ -64,15 +66,25 @@ def pytest_runtest_setup() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mixes the tests that mostly wait for programs with the others, so that all cores have work, and has them done
-    when LONG_SHARE of the others are, so that none of them runs alone at the end. The tests of a file stay together."""
+    when LONG_SHARE of the others are, so that none of them runs alone at the end. The tests of a file stay together.
+    Attacks need the most time of all, so they come first, beside tests of processes that wait: the others run from the
+    last file to the first."""
     firsts: dict[str, int] = {}
     scopes: dict[bool, set[str]] = {True: set(), False: set()}
     for item in items:
-        of_kind = scopes[item.nodeid.startswith(LONG_TESTS)]
+        of_kind = scopes[_is_long(item)]
         firsts.setdefault(_file(item), len(of_kind))
         of_kind.add(scope_of(item.nodeid))
-    shares = {kind: share / max(1, len(scopes[kind])) for kind, share in ((True, LONG_SHARE), (False, 1.0))}
-    items.sort(key=lambda item: firsts[_file(item)] * shares[item.nodeid.startswith(LONG_TESTS)])
+
+    def place(item: pytest.Item) -> float:
+        first, of_kind = firsts[_file(item)], len(scopes[_is_long(item)])
+        return first / of_kind * LONG_SHARE if _is_long(item) else 1 - first / of_kind
+
+    items.sort(key=place)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.nodeid.startswith(LONG_TESTS)
 
 
 def _file(item: pytest.Item) -> str:
@@ -143,8 +155,19 @@ def _free_duckdb() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Three workers for each core: tests that run programs mostly wait for them."""
-    return 3 * len(os.sched_getaffinity(0))
+    """Five workers for two cores: tests that run programs mostly wait for them, and each worker collects all tests."""
+    return 5 * len(os.sched_getaffinity(0)) // 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker sends the controller only the reports that it counts or shows, a third of its messages."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 class CollectedTests(list[str]):
