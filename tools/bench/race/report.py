@@ -63,7 +63,8 @@ def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool)
         bound = each.bound / scale if each.bound is not None and bounded and not busy else None
         found.append(Figure(each.text, each.unit, tuple(each.read(run) / scale for run in runs), bound))
     for name, milliseconds in _by_process(runs).items():
-        found.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
+        if any(milliseconds):
+            found.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
     return found
 
 
@@ -121,7 +122,7 @@ def _ranges(runs: Sequence[RaceRun]) -> dict[str, Any]:
 
 
 def _by_process(runs: Sequence[RaceRun]) -> dict[str, list[float]]:
-    """The CPU of each process that used any, the most first; one that a run lacks used none in it."""
-    names = {name for run in runs for name, spent in run.cpu_ms_per_block_by_process.items() if spent}
+    """The CPU of each process, the most first; one that a run lacks used none in it."""
+    names = {name for run in runs for name in run.cpu_ms_per_block_by_process}
     spent = {name: [run.cpu_ms_per_block_by_process.get(name, 0.0) for run in runs] for name in names}
     return dict(sorted(spent.items(), key=lambda item: (-sum(item[1]), item[0])))

@@ -40,7 +40,7 @@ def test_the_object() -> None:
     found = orjson.loads(orjson.dumps(report(CourseSize(), 2, {"rollup-node": ours}, {})))
     assert found["blocks_per_second"] == {"0": 200, "50": 40}
     assert found["by_latency"]["0"]["blocks_per_second"] == {"median": 200, "least": 100, "most": 300}
-    assert found["cpu_ms_per_block_by_process"] == {"engine": 1, "l1": 0.5}
+    assert found["cpu_ms_per_block_by_process"] == {"engine": 1, "l1": 0.5, "idle": 0}
     assert (found["busy"], found["course"]["l2_blocks"], found["l1_requests"]) == (2, 1770, 400)
     assert "op_node" not in found
     tip = TipRun(2.0, 9.0, 0.5, 1.2, 20, 240.0)

@@ -35,7 +35,8 @@ def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:
     assert found["pss_mb"] > 20
     assert 0 < found["first_l1_request_s"] < found["first_attributes_s"] < found["end_s"]
     assert found["cpu_s"] > 0.5
-    assert "engine" in found["cpu_ms_per_block_by_process"]  # others may need less than a tick of the clock
+    # So few blocks may be over before a busy machine has looked at the processes, which then used none.
+    assert found["cpu_ms_per_block_by_process"].keys() >= {"supervisor", "l1", "blobs", "derivation", "engine", "rpc"}
     assert found["server_cpu_ms_per_block"] > 0
     assert found["ready_s"] > 0
     assert "op_node" not in found
