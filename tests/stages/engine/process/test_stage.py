@@ -380,8 +380,8 @@ def test_sequencing_survives_an_l1_reorg_and_engine_errors(run_on: RunOn) -> Non
 def test_reads_of_derivation_do_not_wait_behind_outputs(
     chain: ChainFixture, engine: FakeExecutionEngine, run: Run
 ) -> None:
-    """The queue of optimism_outputAtBlock requests is never empty, and every engine call takes a while; overlap blocks
-    are read by the next of them, on a connection of their own."""
+    """The queue of optimism_outputAtBlock requests is never empty, and every engine call takes a while; the first call
+    after the request of derivation reads the overlap blocks, and outputs go on."""
     refs = follow(chain, engine, 3)
 
     async def scene(node: EngineNode) -> None:
