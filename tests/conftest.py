@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,6 @@ LONG_TESTS = (
     *("tests/tools/bench/test_", "tests/tools/devnet/soak/test_run"),
 )
 """Where the tests are that mostly wait for programs."""
-LONG_SHARE = 0.85
 
 RECURSION_LIMIT = sys.getrecursionlimit()
 
@@ -66,25 +66,20 @@ def pytest_runtest_setup() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mixes the tests that mostly wait for programs with the others, so that all cores have work, and has them done
-    when LONG_SHARE of the others are, so that none of them runs alone at the end. The tests of a file stay together.
-    Attacks need the most time of all, so they come first, beside tests of processes that wait: the others run from the
-    last file to the first."""
-    firsts: dict[str, int] = {}
-    scopes: dict[bool, set[str]] = {True: set(), False: set()}
+    well before the others, so that none of them runs alone at the end. Files whose tests share programs take longest,
+    so they are done first. The tests of a file stay together."""
+    scopes: dict[str, set[str]] = {}
     for item in items:
-        of_kind = scopes[_is_long(item)]
-        firsts.setdefault(_file(item), len(of_kind))
-        of_kind.add(scope_of(item.nodeid))
-
-    def place(item: pytest.Item) -> float:
-        first, of_kind = firsts[_file(item)], len(scopes[_is_long(item)])
-        return first / of_kind * LONG_SHARE if _is_long(item) else 1 - first / of_kind
-
-    items.sort(key=place)
-
-
-def _is_long(item: pytest.Item) -> bool:
-    return item.nodeid.startswith(LONG_TESTS)
+        scopes.setdefault(_file(item), set()).add(scope_of(item.nodeid))
+    # From the last file to the first, as attacks need the CPU: they run beside tests of processes, which wait.
+    shared = [file for file in reversed(scopes) if file in SHARED_PROGRAMS]
+    long = [file for file in scopes if file.startswith(LONG_TESTS) and file not in SHARED_PROGRAMS]
+    others = [file for file in reversed(scopes) if file not in {*shared, *long}]
+    places: dict[str, float] = {}
+    for files, share in ((shared, 0.55), (long, 0.75), (others, 1.0)):
+        *starts, number = accumulate((len(scopes[file]) for file in files), initial=0)
+        places |= {file: start / number * share for file, start in zip(files, starts, strict=True)}
+    items.sort(key=lambda item: places[_file(item)])
 
 
 def _file(item: pytest.Item) -> str:
