@@ -168,7 +168,8 @@ class SignerServer:
 
 @contextlib.contextmanager
 def refusing_tls_server(context: ssl.SSLContext) -> Iterator[str]:
-    """The address of a server that sends the alert of a failed handshake, as servers do that are not asyncio's."""
+    """The address of a server that sends the alert of a failed handshake, as servers do that are not asyncio's. Then it
+    reads what the client may have sent by then: to close before would reset the connection, and may lose the alert."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
@@ -177,8 +178,15 @@ def refusing_tls_server(context: ssl.SSLContext) -> Iterator[str]:
                     connection, _ = listener.accept()
                     with connection, contextlib.suppress(OSError):
                         connection.settimeout(5)
-                        with context.wrap_socket(connection, server_side=True) as secured:
+                        secured = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                        with contextlib.suppress(ssl.SSLError):
+                            secured.do_handshake()
                             secured.recv(1)
+                        with socket.socket(fileno=secured.detach()) as unsecured:
+                            unsecured.settimeout(5)
+                            unsecured.shutdown(socket.SHUT_WR)
+                            while unsecured.recv(4096):
+                                pass
 
         thread = threading.Thread(target=accept)
         thread.start()
