@@ -67,7 +67,7 @@ def pytest_runtest_setup() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mixes the tests that mostly wait for programs with the others, so that all cores have work, and has them done
     well before the others, so that none of them runs alone at the end. Files whose tests share programs take longest,
-    so they are done first. The tests of a file stay together."""
+    so they are done before the others that run programs. The tests of a file stay together."""
     scopes: dict[str, set[str]] = {}
     for item in items:
         scopes.setdefault(_file(item), set()).add(scope_of(item.nodeid))
