@@ -130,8 +130,8 @@ def _attributes(
 ) -> PayloadAttributes:
     rules, activations, gas_limit = schedule.l2(timestamp), schedule.activations(timestamp), in_force.gas_limit
     if activations:
-        deposits += upgrade_transactions(activations, config.dependency_set_size > 1)
-        gas_limit += upgrade_gas(activations)
+        deposits += upgrade_transactions(config, activations)
+        gas_limit += upgrade_gas(config, activations)
     return PayloadAttributes(
         timestamp=timestamp,
         prev_randao=epoch.mix_hash,

@@ -56,10 +56,23 @@ class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
     time: int
 
 
+class UpgradeBundle(msgspec.Struct, frozen=True, array_like=True):
+    """A fork's encoded upgrade transactions. `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle,
+    `sha256` is that of its file, `found` says where it is from, and `confirmed_by` which release of op-node has it, or
+    that the operator chose it; empty while nothing confirms it [UPG22]."""
+
+    transactions: tuple[bytes, ...]
+    gas: int
+    sha256: str = ""
+    found: str = ""
+    confirmed_by: str = ""
+
+
 class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A chain's parameters [OPT28]. Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from
     `fork_times` never activates. `dependency_set_size` is the number of chains in the dependency set [UPG19],
-    `foreign_fork` the end of the rules [LFT1]; neither is part of the file."""
+    `foreign_fork` the end of the rules [LFT1], `bundles` the upgrade transactions that were chosen for forks instead of
+    the package's [UPG23]; none of them is part of the file."""
 
     genesis: Genesis
     block_time: int
@@ -79,6 +92,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     keep_karst_upgrade_gas: bool = False
     dependency_set_size: int = 1
     foreign_fork: ForeignFork | None = None
+    bundles: dict[str, UpgradeBundle] = {}
 
     def schedule(self) -> ForkSchedule:
         """The fork table applied to this chain's times."""

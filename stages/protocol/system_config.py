@@ -201,7 +201,7 @@ def system_config_of_block(
         extra = decode_extra_data(extra_data, schedule.l2(timestamp))
     except (L1InfoError, ExtraDataError) as error:
         raise BlockConfigError(str(error)) from None
-    upgrade_gas = upgrade_gas_to_subtract(schedule.activations(timestamp), config.keep_karst_upgrade_gas)
+    upgrade_gas = upgrade_gas_to_subtract(config, schedule.activations(timestamp))
     if gas_limit < upgrade_gas:
         raise BlockConfigError(f"activation block gas limit {gas_limit} below upgrade gas {upgrade_gas}")
     return _from_parts(info, layout, extra, gas_limit - upgrade_gas)

@@ -1,7 +1,7 @@
-"""Upgrade transactions, which an activation block has after its deposits [UPG1 to UPG20, ATT9].
+"""Upgrade transactions, which an activation block has after its deposits [UPG1 to UPG22, ATT9].
 
-They are data in the files `forks/upgrades_<fork>.json`, written by `tools/importers/upgrades.py` and locked by a hash
-here.
+They are data in the files of `forks`: up to Jovian `upgrades_<fork>.json`, written by `tools/importers/upgrades.py` and
+locked by a hash here; then the bundles of op-node's repository, locked by the SHA-256 that it gives them.
 """
 
 from collections.abc import Iterable
@@ -11,25 +11,27 @@ from importlib.resources import files
 import msgspec
 
 from rollup_node.stages.protocol import forks
+from rollup_node.stages.protocol.addresses import ETH_LIQUIDITY, L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
+from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit, upgrade_source_hash
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
 from rollup_node.stages.protocol.forks.rules import Activation
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.upgrade_bundle import BundleError, BundleFile, parse_bundle
 
 LOCKS: dict[str, str] = {
     "ecotone": "ec1aa4d001fc132699a0ec68aa25b5872a0be9308195745f06e9db6859ab95a3",
     "fjord": "edcf6d86f081abac7efed96df33ed2119e8385d44067a2ef6b821607f523ff24",
     "isthmus": "10c8653dea3e4a54503143c2b2a83869425eaf540ca470352ed71eba40929671",
     "jovian": "d498d96826b3d1bbb48b56346a26e018f3638bad34f723e5356396eef83cdadd",
-    "karst": "2f47d1bd06afb3ebf55140cc3e21eb064ede47f4c1c0f4be80469a4ed5c325cb",
-    "lagoon": "4dcf9cc6843b543ecdcbcc8324e80dca92d57331b5530f8b474f0034137a9032",
 }
-"""By bundle: the keccak of all its encoded transactions, joined."""
+"""By fork: the keccak of all its encoded transactions, joined."""
 
 
 class UpgradeEntry(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """An upgrade transaction in a file: hex strings for bytes, decimal strings for amounts of more than 64 bits."""
+    """An upgrade transaction in a file: hex strings for bytes, a decimal string for an amount of more than 64 bits."""
 
     intent: str
     sender: str
@@ -41,74 +43,90 @@ class UpgradeEntry(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 
 class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bundle file. `linked_before` and `linked_after` are for chains whose dependency set has other chains [UPG18];
-    `reserved_gas` makes room for them in any case [ATT32]."""
+    """The upgrade transactions of a fork that has no bundle."""
 
     fork: str
     source: str
     transactions: tuple[UpgradeEntry, ...]
-    linked_before: tuple[UpgradeEntry, ...] = ()
-    linked_after: tuple[UpgradeEntry, ...] = ()
-    reserved_gas: int = 0
 
 
-class Bundle(msgspec.Struct, frozen=True):
-    """A fork's encoded upgrade transactions; `gas` is the sum of their gas and the reserved gas [UPG13]."""
-
-    linked_before: tuple[bytes, ...]
-    transactions: tuple[bytes, ...]
-    linked_after: tuple[bytes, ...]
-    gas: int
-
-
-def upgrade_transactions(activations: Iterable[Activation], linked: bool = False) -> tuple[bytes, ...]:
-    """The upgrade transactions of an activation block, in fork order; `linked`: the dependency set has other chains."""
+def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]) -> tuple[bytes, ...]:
+    """The upgrade transactions of an activation block, in fork order. If the chain's dependency set has other chains, a
+    bundle's wrappers are around it [UPG18]."""
     found: list[bytes] = []
     for activation in activations:
         if activation.bundle is None:
             continue
-        bundle = load_bundle(activation.bundle)
-        if linked:
-            found += (*bundle.linked_before, *bundle.transactions, *bundle.linked_after)
-        else:
-            found += bundle.transactions
+        transactions = bundle_of(config, activation.bundle).transactions
+        if config.dependency_set_size > 1 and activation.wrapped_if_linked:
+            transactions = (SET_FEATURE, *transactions, FUND)
+        found += transactions
     return tuple(found)
 
 
-def upgrade_gas(activations: Iterable[Activation]) -> int:
+def upgrade_gas(config: RollupConfig, activations: Iterable[Activation]) -> int:
     """The gas that is added to an activation block's limit [ATT25]."""
-    return sum(load_bundle(each.bundle).gas for each in activations if each.bundle is not None and each.extra_gas)
+    return sum(bundle_of(config, each.bundle).gas for each in activations if each.bundle is not None and each.extra_gas)
 
 
-def upgrade_gas_to_subtract(activations: Iterable[Activation], keep: bool) -> int:
-    """The gas to subtract from an activation block's limit when its system config is read back [ATT26, ATT28]; `keep`
-    is the chain's keep_karst_upgrade_gas [ATT27]."""
-    return upgrade_gas(each for each in activations if not (keep and each.extra_gas_may_be_kept))
+def upgrade_gas_to_subtract(config: RollupConfig, activations: Iterable[Activation]) -> int:
+    """The gas to subtract from an activation block's limit when its system config is read back [ATT26 to ATT28]."""
+    keep = config.keep_karst_upgrade_gas
+    return upgrade_gas(config, (each for each in activations if not (keep and each.extra_gas_may_be_kept)))
+
+
+def bundle_of(config: RollupConfig, fork: str) -> UpgradeBundle:
+    """The upgrade transactions of a fork: those that were chosen for the chain, or the package's."""
+    return config.bundles.get(fork) or load_bundle(fork)
 
 
 @cache
-def load_bundle(name: str) -> Bundle:
-    """A bundle, read once. Raises CriticalError if its file is unreadable or does not match the lock."""
-    content = files(forks).joinpath(f"upgrades_{name}.json").read_bytes()
+def load_bundle(fork: str) -> UpgradeBundle:
+    """The package's upgrade transactions of a fork, read once. Raises CriticalError if their file is unreadable or does
+    not match its lock."""
+    if fork in BUNDLE_FORKS:
+        return carried_bundle(fork, BUNDLE_FORKS[fork].carried[0])
     try:
-        file = msgspec.json.decode(content, type=UpgradeFile)
-        bundle = encode_bundle(file)
+        file = msgspec.json.decode(_content(f"upgrades_{fork}.json"), type=UpgradeFile)
+        transactions = tuple(map(encode_entry, file.transactions))
     except (msgspec.DecodeError, HexError, ValueError) as error:
-        raise CriticalError(f"the file of {name}'s upgrade transactions cannot be read: {error}") from None
+        raise CriticalError(f"the file of {fork}'s upgrade transactions cannot be read: {error}") from None
+    if transactions_lock(transactions) != LOCKS[fork]:
+        raise _changed(fork)
+    return UpgradeBundle(transactions, sum(entry.gas for entry in file.transactions))
+
+
+@cache
+def carried_bundle(fork: str, carried: CarriedBundle) -> UpgradeBundle:
+    """A bundle that the package carries. Raises CriticalError if its file is not that of the table."""
+    return encode_bundle(fork, carried_file(fork, carried), carried.found, carried.confirmed_by)
+
+
+def carried_file(fork: str, carried: CarriedBundle) -> BundleFile:
+    """The file of a bundle that the package carries. Raises CriticalError if it is not that of the table."""
+    try:
+        file = parse_bundle(_content(carried.file))
+    except BundleError as error:
+        raise CriticalError(f"the file of {fork}'s upgrade transactions cannot be read: {error}") from None
     # A changed file would fork the node off the chain at the upgrade.
-    if bundle_lock(bundle) != LOCKS[name]:
-        raise CriticalError(f"the file of {name}'s upgrade transactions was changed: install the package again")
-    return bundle
+    if file.sha256 != carried.sha256:
+        raise _changed(fork)
+    return file
 
 
-def encode_bundle(file: UpgradeFile) -> Bundle:
-    """The encoded bundle of a file. Raises HexError and ValueError for a malformed entry."""
-    return Bundle(
-        linked_before=tuple(map(encode_entry, file.linked_before)),
-        transactions=tuple(map(encode_entry, file.transactions)),
-        linked_after=tuple(map(encode_entry, file.linked_after)),
-        gas=sum(entry.gas for entry in file.transactions) + file.reserved_gas,
-    )
+def encode_bundle(fork: str, file: BundleFile, found: str, confirmed_by: str) -> UpgradeBundle:
+    """The upgrade transactions of a bundle, for a fork that has one."""
+    rules = BUNDLE_FORKS[fork]
+    gas = file.gas + (rules.reserved_gas if file.extra_gas is None else file.extra_gas)
+    return UpgradeBundle(file.encode(rules.label), gas, file.sha256, found, confirmed_by)
+
+
+def _content(name: str) -> bytes:
+    return files(forks).joinpath(name).read_bytes()
+
+
+def _changed(fork: str) -> CriticalError:
+    return CriticalError(f"the file of {fork}'s upgrade transactions was changed: install the package again")
 
 
 def encode_entry(entry: UpgradeEntry) -> bytes:
@@ -127,6 +145,18 @@ def encode_entry(entry: UpgradeEntry) -> bytes:
     )
 
 
-def bundle_lock(bundle: Bundle) -> str:
-    """The keccak of all transactions of a bundle, joined, in hex."""
-    return keccak256(b"".join((*bundle.linked_before, *bundle.transactions, *bundle.linked_after))).hex()
+def transactions_lock(transactions: Iterable[bytes]) -> str:
+    """The keccak of transactions, joined, in hex."""
+    return keccak256(b"".join(transactions)).hex()
+
+
+def _wrapper(intent: str, to: bytes, gas: int, data: bytes, amount: int = 0) -> bytes:
+    source = upgrade_source_hash(intent)
+    return encode_deposit(DepositTransaction(source, L1_ATTRIBUTES_DEPOSITOR, to, amount, amount, gas, False, data))
+
+
+SET_FEATURE = _wrapper(
+    "Interop pre: setFeature(INTEROP)", L1_BLOCK, 100_000, bytes.fromhex("46a4d780") + b"INTEROP".ljust(32, b"\0")
+)
+FUND = _wrapper("Interop post: ETHLiquidity Funding", ETH_LIQUIDITY, 50_000, bytes.fromhex("b60d4288"), (1 << 128) - 1)
+"""The transactions before and after Lagoon's bundle on a chain whose dependency set has other chains [UPG18]."""

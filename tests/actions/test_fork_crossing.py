@@ -106,7 +106,7 @@ def check(rollup: SmallRollup) -> dict[str, int]:
         users = len(block.executed) - len(deposits)
         assert not bundles or deposits[-len(bundles) :] == bundles
         assert users == 0 if any(each.sequencer_no_tx_pool for each in activations) else users >= 1
-        assert block.header.gas_limit == GAS_LIMIT + upgrade_gas(activations)
+        assert block.header.gas_limit == GAS_LIMIT + upgrade_gas(rollup.config, activations)
         activated |= {fork.name: number for fork in schedule.activating(block.header.timestamp)}
     origin = engine.state().storage(L1_BLOCK, 0) & (1 << 64) - 1
     assert origin == rollup.safe.l1_origin.number > 0

@@ -50,7 +50,7 @@ from tests.conformance.kit.planning import USER, channel, plan, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "attributes.jsonl"
-KARST_GAS, LAGOON_GAS = 55_370_657, 60_653_172
+KARST_GAS, LAGOON_GAS = 55_370_657, load_bundle("lagoon").gas
 PARAMS = bytes.fromhex("0000006400000002")
 
 

@@ -14,6 +14,7 @@ from rollup_node.stages.protocol import output_root as output_roots
 from rollup_node.stages.protocol.attributes import deposits_only, prepare_attributes
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
@@ -23,14 +24,17 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.rlp import encode
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.upgrade_bundle import parse_bundle
 from rollup_node.stages.protocol.upgrade_transactions import (
-    encode_entry,
+    FUND,
+    SET_FEATURE,
+    bundle_of,
+    carried_bundle,
     load_bundle,
     upgrade_gas,
     upgrade_gas_to_subtract,
     upgrade_transactions,
 )
-from rollup_node.tools.importers.upgrades import bundle_entries
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("attributes.jsonl").read_text().splitlines()]
 VECTORS = LINES[1:]
@@ -279,23 +283,32 @@ def extra_data(given: Any, want: Any) -> None:
         assert [found.denominator, found.elasticity, found.min_base_fee] == want
 
 
+def with_lagoon_of_the_vectors(**changes: Any) -> RollupConfig:
+    """A chain with the bundle that the vectors were made of, whichever one the package uses."""
+    carried = next(each for each in BUNDLE_FORKS["lagoon"].carried if each.sha256.startswith("2124ce31"))
+    bundles = {"lagoon": carried_bundle("lagoon", carried)}
+    return msgspec.structs.replace(OP_SEPOLIA, bundles=bundles, **changes)
+
+
 def activation(given: Any, want: Any) -> None:
     schedule = ForkSchedule(given["forks"], given["block_time"], 300, 600)
     activations = schedule.activations(given["timestamp"])
-    transactions = upgrade_transactions(activations, given["linked"])
+    config = with_lagoon_of_the_vectors(dependency_set_size=2 if given["linked"] else 1)
+    transactions = upgrade_transactions(config, activations)
     assert schedule.l1_info_format(given["timestamp"]) is layout_of(want["layout"])
     assert len(transactions) == want["count"]
     assert keccak256(b"".join(transactions)) == raw(want["keccak"])
-    assert upgrade_gas(activations) == want["gas"]
+    assert upgrade_gas(config, activations) == want["gas"]
 
 
 def upgrade_gas_taken_back(given: Any, want: Any) -> None:
     activations = ForkSchedule({"karst": 1000}, 2, 300, 600).activations(1000)
-    assert upgrade_gas(activations) == given["gas"]
-    limit = given["base"] + upgrade_gas(activations)
+    config, keeping = OP_SEPOLIA, msgspec.structs.replace(OP_SEPOLIA, keep_karst_upgrade_gas=True)
+    assert upgrade_gas(config, activations) == given["gas"]
+    limit = given["base"] + upgrade_gas(config, activations)
     assert limit == want["activation"]
-    assert limit - upgrade_gas_to_subtract(activations, keep=False) == want["next"]
-    assert limit - upgrade_gas_to_subtract(activations, keep=True) == want["next_kept"]
+    assert limit - upgrade_gas_to_subtract(config, activations) == want["next"]
+    assert limit - upgrade_gas_to_subtract(keeping, activations) == want["next_kept"]
     event = Log(
         b"\x05" * 20,
         (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, (2).to_bytes(32, "big")),
@@ -308,15 +321,20 @@ def upgrade_gas_taken_back(given: Any, want: Any) -> None:
 
 def upgrade_gas_of_lagoon(given: Any, want: Any) -> None:
     activations = ForkSchedule({"lagoon": 1000}, 2, 300, 600).activations(1000)
-    assert upgrade_gas(activations) == want == upgrade_gas_to_subtract(activations, keep=True)
+    config = with_lagoon_of_the_vectors(keep_karst_upgrade_gas=True)
+    assert upgrade_gas(config, activations) == want == upgrade_gas_to_subtract(config, activations)
 
 
 def upgrade_table(given: Any, want: Any) -> None:
-    parts = {"lagoon_pre": "linked_before", "lagoon_bundle": "transactions", "lagoon_post": "linked_after"}
+    lagoon = with_lagoon_of_the_vectors()
+    parts = {
+        "lagoon_pre": (SET_FEATURE,),
+        "lagoon_bundle": bundle_of(lagoon, "lagoon").transactions,
+        "lagoon_post": (FUND,),
+    }
     found: list[bytes] = []
     for fork in dict.fromkeys(row["fork"] for row in want):
-        bundle = load_bundle("lagoon" if fork in parts else fork)
-        found += getattr(bundle, parts.get(fork, "transactions"))
+        found += parts[fork] if fork in parts else load_bundle(fork).transactions
     assert len(found) == len(want) == 83
     for encoded, row in zip(found, want, strict=True):
         deposit = deposits.decode_deposit(encoded)
@@ -332,11 +350,11 @@ def upgrade_table(given: Any, want: Any) -> None:
 
 def bundle(given: Any, want: Any) -> None:
     content = json.dumps({"metadata": {"version": "1.0.0"}, "transactions": given["transactions"]}).encode()
-    entries = bundle_entries(content, given["label"])
-    for entry, (intent, source_hash, encoded) in zip(entries, want, strict=True):
-        assert entry.intent == intent
-        assert encode_entry(entry) == raw(encoded)
-        assert deposits.decode_deposit(raw(encoded)).source_hash == raw(source_hash)
+    found = parse_bundle(content).encode(given["label"])
+    for transaction, (intent, source_hash, encoded) in zip(found, want, strict=True):
+        assert transaction == raw(encoded)
+        assert deposits.decode_deposit(transaction).source_hash == raw(source_hash)
+        assert deposits.upgrade_source_hash(intent) == raw(source_hash)
 
 
 def header_json(given: Any, want: Any) -> None:

@@ -1,19 +1,20 @@
 """Writes the upgrade transaction files of `stages/protocol/forks` from a folder of deployment code and bundles.
 
 The folder has the `<name>-deployment.txt` files of the specs repository (`specs/static/bytecode`) and the
-`<fork>_nut_bundle.json` files of op-node's repository (`op-core/nuts/bundles`). Run as
-`python -m rollup_node.tools.importers.upgrades FOLDER`. [UPG1 to UPG18]
+`<fork>_nut_bundle.json` files of op-node's repository (`op-core/nuts/bundles`), which are copied. Run as
+`python -m rollup_node.tools.importers.upgrades FOLDER`. [UPG1 to UPG17]
 """
 
 import argparse
+import hashlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from rollup_node.stages.protocol import addresses, rlp
 from rollup_node.stages.protocol import upgrade_transactions as upgrades
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
@@ -30,9 +31,6 @@ EIP_2935_CREATION = bytes.fromhex(
     "81430311604257611fff9006545f5260205ff35b5f5ffd5b5f35611fff60014303065500"
 )
 SPECS = "ethereum-optimism/specs, specs/protocol/{fork}/derivation.md and specs/static/bytecode"
-BUNDLES = "ethereum-optimism/optimism, op-core/nuts/bundles/{fork}_nut_bundle.json"
-BUNDLE_VERSION = "1.0.0"
-WRAPPERS_GAS = 150_000
 
 
 def deployer(number: int) -> Address:
@@ -50,10 +48,9 @@ def call(signature: str, *words: bytes) -> bytes:
     return keccak256(signature.encode())[:4] + b"".join(word.rjust(32, b"\0") for word in words)
 
 
-def entry(intent: str, sender: Address, to: Address | None, gas: int, data: bytes, mint: int = 0) -> UpgradeEntry:
-    """An upgrade transaction that mints the value it sends, in wei."""
-    amount = str(mint)
-    return UpgradeEntry(intent, to_hex(sender), None if to is None else to_hex(to), gas, to_hex(data), amount, amount)
+def entry(intent: str, sender: Address, to: Address | None, gas: int, data: bytes) -> UpgradeEntry:
+    """An upgrade transaction without value."""
+    return UpgradeEntry(intent, to_hex(sender), None if to is None else to_hex(to), gas, to_hex(data))
 
 
 def proxy_update(intent: str, proxy: Address, implementation: Address) -> UpgradeEntry:
@@ -68,8 +65,8 @@ class Importer:
         self._folder = folder
 
     def files(self) -> tuple[UpgradeFile, ...]:
-        """The files of all forks that have upgrade transactions."""
-        return (self.ecotone(), self.fjord(), self.isthmus(), self.jovian(), self.karst(), self.lagoon())
+        """The files of all forks that have upgrade transactions and no bundle."""
+        return (self.ecotone(), self.fjord(), self.isthmus(), self.jovian())
 
     def ecotone(self) -> UpgradeFile:
         """Ecotone's [UPG5]."""
@@ -151,60 +148,12 @@ class Importer:
             ),
         )
 
-    def karst(self) -> UpgradeFile:
-        """Karst's, from op-node's bundle [UPG12, UPG16]."""
-        return UpgradeFile("karst", BUNDLES.format(fork="karst"), self._bundle("karst", "Karst"))
-
-    def lagoon(self) -> UpgradeFile:
-        """Lagoon's, from op-node's bundle, whose label is the fork's former name, Interop [UPG12, UPG17, UPG18]."""
-        depositor = addresses.L1_ATTRIBUTES_DEPOSITOR
-        feature = call("setFeature(bytes32)") + b"INTEROP".ljust(32, b"\0")
-        funds = (1 << 128) - 1
-        return UpgradeFile(
-            "lagoon",
-            BUNDLES.format(fork="lagoon"),
-            self._bundle("lagoon", "Interop"),
-            linked_before=(entry("Interop pre: setFeature(INTEROP)", depositor, addresses.L1_BLOCK, 100_000, feature),),
-            linked_after=(
-                entry(
-                    "Interop post: ETHLiquidity Funding",
-                    depositor,
-                    addresses.ETH_LIQUIDITY,
-                    50_000,
-                    call("fund()"),
-                    funds,
-                ),
-            ),
-            reserved_gas=WRAPPERS_GAS,
-        )
-
     def _specs(self, fork: str, *entries: UpgradeEntry) -> UpgradeFile:
         return UpgradeFile(fork, SPECS.format(fork=fork), entries)
 
     # Init code comes from files: the specs list it there, not in their text.
     def _code(self, name: str) -> bytes:
         return from_hex((self._folder / f"{name}-deployment.txt").read_text().strip())
-
-    def _bundle(self, fork: str, label: str) -> tuple[UpgradeEntry, ...]:
-        return bundle_entries((self._folder / f"{fork}_nut_bundle.json").read_bytes(), label)
-
-
-def bundle_entries(content: bytes, label: str) -> tuple[UpgradeEntry, ...]:
-    """The entries of a bundle file, with intents that carry the label and their number [UPG10, UPG11].
-
-    Raises ValueError for another version or an entry without intent."""
-    found: dict[str, Any] = msgspec.json.decode(content)
-    version = found["metadata"]["version"]
-    if version != BUNDLE_VERSION:
-        raise ValueError(f"unknown bundle version {version!r}")
-    entries = []
-    for index, each in enumerate(found["transactions"]):
-        if not each["intent"]:
-            raise ValueError(f"bundle entry {index} has no intent")
-        to = from_hex(each["to"]) if each.get("to") else None
-        intent = f"{label} {index}: {each['intent']}"
-        entries.append(entry(intent, from_hex(each["from"]), to, each["gasLimit"], from_hex(each["data"])))
-    return tuple(entries)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -215,14 +164,21 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     all_expected = True
     for file in Importer(options.folder).files():
-        lock = upgrades.bundle_lock(upgrades.encode_bundle(file))
-        is_expected = lock == upgrades.LOCKS.get(file.fork)
-        all_expected &= is_expected
-        path = options.output / f"upgrades_{file.fork}.json"
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
-        note = "" if is_expected else " (DIFFERS from the expected lock)"
-        print(f"{path.name}: {len(file.transactions)} transactions, lock {lock}{note}")
+        lock = upgrades.transactions_lock(map(upgrades.encode_entry, file.transactions))
+        content = msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
+        all_expected &= _write(options.output / f"upgrades_{file.fork}.json", content, lock, upgrades.LOCKS[file.fork])
+    for bundles in BUNDLE_FORKS.values():
+        carried = bundles.carried[0]
+        content = (options.folder / carried.file).read_bytes()
+        lock = hashlib.sha256(content).hexdigest()
+        all_expected &= _write(options.output / carried.file, content, lock, carried.sha256)
     return 0 if all_expected else 1
+
+
+def _write(path: Path, content: bytes, lock: str, expected: str) -> bool:
+    path.write_bytes(content)
+    print(f"{path.name}: lock {lock}{'' if lock == expected else ' (DIFFERS from the expected lock)'}")
+    return lock == expected
 
 
 if __name__ == "__main__":

@@ -97,6 +97,7 @@ class Activation:
 
     fork: str
     bundle: str | None = None  # name of its upgrade transactions [ATT9]
+    wrapped_if_linked: bool = False  # its dependency set adds a transaction before and after the bundle [UPG18]
     extra_gas: bool = False  # the gas of the bundle is added to the block's limit [ATT25]
     extra_gas_may_be_kept: bool = False  # if the rollup config says so, else the next block subtracts it [ATT27]
     sequencer_no_tx_pool: bool = False  # a sequencer builds it from deposits alone [ATT24]

@@ -124,6 +124,7 @@ FORKS: tuple[Fork, ...] = (
         activation=Activation(
             "lagoon",
             bundle="lagoon",
+            wrapped_if_linked=True,
             extra_gas=True,
             sequencer_no_tx_pool=True,
             user_transactions_refused=True,

@@ -36,7 +36,7 @@ from rollup_node.stages.protocol.system_config import (
     system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
-from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20
@@ -232,8 +232,8 @@ def test_upgrade_transactions_come_after_the_deposits(fork: str) -> None:
 def test_chains_with_others_in_the_dependency_set_send_two_more_in_lagoon() -> None:
     bundle = load_bundle("lagoon")
     found = prepared(until("lagoon", TIME, dependency_set_size=2)).attributes
-    assert found.transactions[1:] == (*bundle.linked_before, *bundle.transactions, *bundle.linked_after)
-    assert found.gas_limit == 30_000_000 + 60_653_172
+    assert found.transactions[1:] == (SET_FEATURE, *bundle.transactions, FUND)
+    assert found.gas_limit == 30_000_000 + bundle.gas
 
 
 def test_batch_transactions_come_last_and_deposits_only_removes_them() -> None:

@@ -22,6 +22,7 @@ from rollup_node.stages.protocol.system_config import (
     system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Log
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 L1_CONFIG = b"\x99" * 20
@@ -221,7 +222,7 @@ def test_upgrade_gas_is_subtracted_once() -> None:
     with pytest.raises(BlockConfigError, match="gas limit 5 below upgrade gas 55370657"):
         read(karst, 1000, layout, JOVIAN_EXTRA, 5)
     lagoon = msgspec.structs.replace(chain(**all_until("lagoon", 1000)), keep_karst_upgrade_gas=True)
-    assert read(lagoon, 1000, layout, JOVIAN_EXTRA, 60_653_172 + 7).gas_limit == 7
+    assert read(lagoon, 1000, layout, JOVIAN_EXTRA, load_bundle("lagoon").gas + 7).gas_limit == 7
 
 
 def test_the_genesis_block_has_the_config_of_the_file() -> None:
