@@ -39,6 +39,9 @@ COMMANDS = {
     ),
     "status": Command("rollup_node.node.commands.status", "what a running node does, on one screen; --watch"),
     "check": Command("rollup_node.node.commands.check", "everything that would keep a node from its work, at once"),
+    "bundle-check": Command(
+        "rollup_node.node.commands.bundle_check", "check a file with a fork's upgrade transactions"
+    ),
     "budget": Command("rollup_node.node.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
     "config": Command("rollup_node.node.commands.config", "show: each option's value and where it comes from"),
     "doc": Command("rollup_node.node.commands.doc", "metrics: name, type, labels and meaning of each"),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode, one_line
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
+from rollup_node.stages.protocol.upgrade_transactions import unconfirmed_bundles
+from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
 
 DESCRIPTION = """Checks what a node with these options needs: options, JWT secret, L1, execution engine, beacon node,
 clocks, ports, directories, disks, static peers, and whether the blobs that derivation needs are still there. All
@@ -69,6 +72,10 @@ def check(parsed: ParsedOptions) -> list[Finding]:
     notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
     notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
     secrets, jwt = _jwt_secrets(plan.values)
+    notes += [
+        error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(each, time.time()), bundle_remedy(each.fork))
+        for each in unconfirmed_bundles(plan.chain.config)
+    ]
     found = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
     return [*found, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
 

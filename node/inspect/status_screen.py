@@ -137,6 +137,7 @@ def _troubles(status: NodeStatus) -> Iterator[str]:
         known.add(text)
         yield f"! {duration(problem.age_s)} {text}"
     yield from (f"! {reason}" for reason in status.reasons if reason not in known)
+    yield from (f"! {each.code}: {each.text}" for each in status.warnings)
     for endpoint in status.endpoints or ():
         if endpoint.state in (EndpointState.THROTTLED, EndpointState.FAILING):
             counts = f"{endpoint.throttled} throttled, {endpoint.errors} failed of {endpoint.requests} requests"

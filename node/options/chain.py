@@ -4,6 +4,7 @@ from rollup_node.node.options.option import Option, Section
 from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, OPTIONAL_COUNT, PATH, TEXT, enum
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.table import FORK_NAMES, OPTIONAL_FORK
 
 OVERRIDABLE = (*FORK_NAMES[2:], OPTIONAL_FORK)
@@ -59,6 +60,31 @@ NETWORK = Section(
                 "public L1 networks."
             ),
             used_by=("setup.chain:_l1_chain",),
+        ),
+        *(
+            Option(
+                name=f"rollup.{fork}-bundle",
+                value_type=PATH,
+                default=None,
+                variable=f"NODE_ROLLUP_{fork.upper()}_BUNDLE",
+                help=(
+                    f"File with the upgrade transactions of {fork} ({fork}_nut_bundle.json of op-node's repository, at"
+                    " the tag of the release that the chain runs), instead of the built-in ones; `auto` lets the node"
+                    " choose among the built-in ones what the sequencer's block and L1 confirm."
+                ),
+                used_by=("setup.bundles:chosen_bundles", "setup.plan:_bundle_auto"),
+            )
+            for fork in SELECTABLE
+        ),
+        Option(
+            name="rollup.bundle-dir",
+            value_type=PATH,
+            default=".",
+            variable="NODE_ROLLUP_BUNDLE_DIR",
+            help="Folder for upgrade bundles that the node reads out of a block, and for the choice of `auto`.",
+            field=EngineConfig.bundle_dir,
+            used_by=("setup.bundles:chosen_bundles",),
+            hidden=True,
         ),
         Option(
             name="rollup.span-overlap-check",

@@ -34,7 +34,13 @@ from rollup_node.stages.io.log import Level, Record, get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, HaltError, NetworkLeftError
+from rollup_node.stages.protocol.errors import (
+    CriticalError,
+    ForkMismatchError,
+    HaltError,
+    NetworkLeftError,
+    RestartError,
+)
 
 BEAT_SECONDS = 0.5
 FINISH_SECONDS = 0.5
@@ -132,6 +138,9 @@ def _log_failure(error: BaseException) -> int:
         if isinstance(leaf, NetworkLeftError):
             logger.error("the network left the OP Stack's rules", code=Code.NETWORK_LEFT.text, reason=leaf)
             return ExitCode.NETWORK_LEFT
+        if isinstance(leaf, RestartError):
+            logger.info("the node starts again", reason=leaf)
+            return ExitCode.RESTART
         if isinstance(leaf, ForkMismatchError):
             text = "the execution engine has other forks than this node"
             logger.error(text, code=Code.FORK_MISMATCH.text, error=leaf, do=Code.FORK_MISMATCH.remedy)

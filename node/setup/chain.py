@@ -3,7 +3,6 @@ checks that need both options and chain [OPT22 to OPT34, OPT40 to OPT43, OPT62 t
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -11,6 +10,8 @@ import msgspec
 from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
+from rollup_node.node.setup.bundles import chosen_bundles
+from rollup_node.node.setup.chain_files import read_chain_file
 from rollup_node.node.setup.networks import find_network, foreign_fork_of, network_of_chain
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
@@ -28,7 +29,6 @@ from rollup_node.stages.protocol.l1_chains import (
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import DependencySet
 
-MAX_FILE = 4 << 20
 MAX_TIMESTAMP = (1 << 64) - 1
 
 LogLine = Callable[[str], None]
@@ -67,6 +67,7 @@ def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenCha
     config = _with_constants(overridden, name)
     if dependencies is not None:
         config = msgspec.structs.replace(config, dependency_set_size=len(dependencies.chains))
+    config = msgspec.structs.replace(config, bundles=chosen_bundles(config, values))
     chain = ChosenChain(name, config, _l1_chain(config, values), dependencies)
     _check_blob_schedule(chain, values)
     _check_beacon(chain, values)
@@ -89,23 +90,12 @@ def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str
             log_error(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
         return network.name, network.config, True
     try:
-        file = parse_rollup_config(_read(path, "failed to read rollup config"))
+        file = parse_rollup_config(read_chain_file(path, "failed to read rollup config"))
     except ConfigError as error:
         raise OptionError(f"rollup config error: {error} (file {path})") from None
     for key in file.unknown_keys:
         warn(f"file {path} has an unknown key, which is ignored: {shown(key)}")
     return f"file {path}", msgspec.structs.replace(file.config, foreign_fork=foreign_fork_of(file.config)), False
-
-
-def _read(path: str, error_prefix: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{error_prefix}: {path}: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > MAX_FILE:
-        raise OptionError(f"{error_prefix}: {path}: longer than {MAX_FILE} bytes")
-    return data
 
 
 def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
@@ -153,7 +143,7 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
 def _dependencies_of_file(path: str) -> DependencySet:
     error_prefix = "failed to read dependency set"
     try:
-        found = msgspec.json.decode(_read(path, error_prefix), type=_DependencySetFile)
+        found = msgspec.json.decode(read_chain_file(path, error_prefix), type=_DependencySetFile)
     except DECODE_ERRORS as error:
         raise OptionError(f"{error_prefix}: {path}: {error}") from None
     if not found.dependencies or not all(map(_CHAIN_ID.fullmatch, found.dependencies)):
@@ -172,7 +162,7 @@ def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:
             " --rollup.l1-chain-config"
         )
     try:
-        return parse_l1_chain(_read(path, "failed to read chain spec"), config.l1_chain_id)
+        return parse_l1_chain(read_chain_file(path, "failed to read chain spec"), config.l1_chain_id)
     except L1ChainError as error:
         raise OptionError(f"{error} (file {path})") from None
 

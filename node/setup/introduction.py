@@ -13,8 +13,11 @@ from rollup_node.stages.io.endpoint_errors import endpoint_name
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.forks.bundles import SELECTABLE
+from rollup_node.stages.protocol.upgrade_transactions import bundle_of, unconfirmed_bundles
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status_builder import active_fork, next_fork
+from rollup_node.stages.rpc.upgrade_warnings import bundle_remedy, bundle_warning
 
 MAX_VALUE = 100
 """Characters of an option's value that are shown."""
@@ -33,6 +36,7 @@ def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]
         Notice(Level.INFO, "options that are set", {name: _shown(values, name) for name in values.names_given()}),
         *_end(chain),
         *_schedule_age(values, now),
+        *_bundles(chain, now),
     ]
 
 
@@ -52,6 +56,18 @@ def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
         text = "the fork times of built-in networks are old"
         remedy = "install a newer rollup-node, or give newer fork times with --override.FORK or --rollup.config"
         yield Notice(Level.WARN, text, {"registry": date, "days": days, "remedy": remedy})
+
+
+def _bundles(chain: ChosenChain, now: float) -> Iterator[Notice]:
+    """The bundles of forks to come, or that an option gives, with their hashes [UPG22, UPG23]."""
+    for fork in SELECTABLE:
+        bundle = bundle_of(chain.config, fork)
+        if fork in chain.config.bundles or chain.config.fork_times.get(fork, 0) > now:
+            fields = {"fork": fork, "sha256": bundle.sha256, "found": bundle.found, "confirmed_by": bundle.confirmed_by}
+            yield Notice(Level.INFO, "upgrade bundle", fields | {"transactions": len(bundle.transactions)})
+    for each in unconfirmed_bundles(chain.config):
+        fields = {"code": Code.BUNDLE_UNCONFIRMED.text, "do": bundle_remedy(each.fork)}
+        yield Notice(Level.WARN, bundle_warning(each, now), fields)
 
 
 def _chain(chain: ChosenChain, now: float) -> dict[str, object]:

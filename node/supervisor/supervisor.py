@@ -285,6 +285,8 @@ class Supervisor:
         self._write_processes()
         if self._stop_groups is not None:
             self._log.info("process ended", name=process.name, reason=reason)
+        elif code == ExitCode.RESTART:
+            self._fail(code, "")
         elif code in FATAL_ENDS:
             self._log.error(
                 "process ends the node", code=FATAL_CODES[ExitCode(code)].text, name=process.name, reason=reason

@@ -20,6 +20,8 @@ class ExitCode(IntEnum):
     """The network left the OP Stack's rules, and the node has derived the last block that it can."""
     FORK_MISMATCH = 77
     """The execution engine and the node have different forks."""
+    RESTART = 78
+    """A process asks for a start of the whole node with another configuration; the node does so and does not exit."""
     INTERRUPTED = 130
     """A signal ended a command before its work was done."""
 

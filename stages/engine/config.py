@@ -18,7 +18,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     safe head database; None: safe heads are not recorded. `el_sync`: the engine fetches the chain first;
     `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]. `interop`: a
     supervisor manages the node [IOP4]. With `follow_url` the heads of that node are followed, and there is no
-    derivation process; a call takes at most `follow_timeout` seconds."""
+    derivation process; a call takes at most `follow_timeout` seconds. With `bundle_auto` the node takes the upgrade
+    bundle of the chain if it carries it; it writes bundles to `bundle_dir` [UPG25, UPG26]."""
 
     url: str
     jwt_secret: bytes
@@ -50,3 +51,5 @@ class EngineConfig(msgspec.Struct, frozen=True):
     interop: bool = False
     follow_url: str | None = None
     follow_timeout: float = 10.0
+    bundle_auto: bool = False
+    bundle_dir: str = "."

@@ -117,6 +117,20 @@ class Code(CodeEntry):
         "compare the fork's time in --rollup.config or --network with the engine's genesis, upgrade the older program,"
         " or set the time with --override.FORK; a service manager must not restart the node after exit code 77",
     )
+    BUNDLE_UNCONFIRMED = (
+        "The upgrade transactions that this version has for a fork of the chain are not known to be those of op-node's"
+        " release for it. With others the block at the fork gets a wrong hash, and the node leaves the chain.",
+        "install a rollup-node whose bundle is confirmed, or take op-core/nuts/bundles/<fork>_nut_bundle.json from the"
+        " tag of the op-node release that the chain runs, compare its SHA-256 with op-core/nuts/fork_lock.toml there,"
+        " and give it with --rollup.<fork>-bundle=FILE (rollup-node bundle-check FILE)",
+    )
+    BUNDLE_DIFFERS = (
+        "The block of the sequencer at the activation of a fork has other upgrade transactions than this node's bundle."
+        " Derivation waits before the block; the execution engine keeps it.",
+        "compare the SHA-256 of the written file with op-core/nuts/fork_lock.toml of the op-node release that the chain"
+        " runs, and start with --rollup.<fork>-bundle=FILE; or with --interop.dependency-set if the line says that"
+        " the sets differ",
+    )
     RESET_LOOP = (
         "Derivation has been reset three times or more for the same reason, and starts over each time.",
         "see the reason in the line: an L1 endpoint that is behind or on another chain (L1-CHAIN, L1-CONTRADICTS), an"
@@ -388,6 +402,12 @@ class Code(CodeEntry):
         "Derivation dropped data from the batch inbox because of a protocol rule, which the line names.",
         "see rollup-node explain --rpc for the last drops with their rules, and docs/drop-reasons.md for all reasons;"
         " if the data is from the chain's batcher, check the batcher",
+        EVENT,
+    )
+    BUNDLE_CHOSEN = (
+        "With --rollup.<fork>-bundle=auto the node has found the chain's upgrade bundle among those that it carries:"
+        " the sequencer's block and a later batch on L1 confirm it. The node starts again with it.",
+        "nothing; rollup-node bundle-check prints the bundle in the file of the line",
         EVENT,
     )
     BLOCK_REPLACED = (

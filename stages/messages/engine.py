@@ -1,6 +1,7 @@
 """Requests of derivation to the engine process (`engine.blocks`), and the heads that it publishes (`status.engine`)."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.config import SystemConfig
@@ -30,6 +31,13 @@ class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     base_config: SystemConfig
 
 
+class BatchParent(NamedTuple):
+    """The L2 block that a batch on L1 names as its parent: its hash, or the first 20 bytes of it."""
+
+    number: int
+    hash: bytes
+
+
 class AttributesReady(Message, frozen=True, tag="AttributesReady"):
     """Payload attributes for the block after `parent`. `sequence` counts within a reset. Repeated until
     `AttributesResult`.
@@ -39,7 +47,8 @@ class AttributesReady(Message, frozen=True, tag="AttributesReady"):
     predicted [ENG40].
 
     `sources` are the hashes of the L1 transactions of the batch, for a command that shows them; a node leaves it
-    empty."""
+    empty. `parents` are what batches that L1 has already name, from this block on, at the activation of a fork
+    [UPG24]."""
 
     reset: int
     sequence: int
@@ -49,6 +58,7 @@ class AttributesReady(Message, frozen=True, tag="AttributesReady"):
     concluding: bool
     parent_config: SystemConfig | None = None
     sources: tuple[Hash, ...] = ()
+    parents: tuple[BatchParent, ...] = ()
 
 
 class AttributesAhead(Message, frozen=True, tag="AttributesAhead"):

@@ -32,5 +32,9 @@ class NetworkLeftError(CriticalError):
     """The node must not go on: the next block follows a fork that is not of the OP Stack [LFT4]."""
 
 
+class RestartError(CriticalError):
+    """The node starts again with another configuration, which is written."""
+
+
 class ForkMismatchError(CriticalError):
     """The node must not go on: the execution engine has other forks than this node [ENG13]."""

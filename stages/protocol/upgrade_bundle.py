@@ -2,13 +2,19 @@
 the checks that find a wrong one without its sources [UPG21]."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from rollup_node.stages.protocol.decode_errors import DECODE_ERRORS
-from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit, upgrade_source_hash
+from rollup_node.stages.protocol.deposits import (
+    DepositTransaction,
+    decode_deposit,
+    encode_deposit,
+    upgrade_source_hash,
+)
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Address, Hash
@@ -240,3 +246,54 @@ def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
             found[head[12:32]] = (*found.get(head[12:32], ()), name.decode())
         at = code.find(_NAME_OFFSET, at + 1)
     return found
+
+
+# --- a bundle as a block has it ------------------------------------------------------------------------------------
+
+
+def entries_of_deposits(deposits: Iterable[bytes], label: str, intents: Iterable[str]) -> tuple[BundleEntry, ...]:
+    """The entries of a bundle whose deposits a block has. A block has no intents: each is the one of `intents`, or of
+    the names in the manager's arguments, that gives the source hash; where none does, the entry keeps the source hash
+    [UPG25]. Raises DepositError for another transaction."""
+    decoded = [decode_deposit(raw) for raw in deposits]
+    plain = tuple(BundleEntry("", each.sender, each.to, each.gas, each.data, each.source_hash) for each in decoded)
+    before, after = _INTENT
+    names: set[str] = set()
+    with suppress(BundleError):
+        for _, each in deployments(BundleFile("", plain)):
+            names.update(*manager_names(each).values())
+    known = [*dict.fromkeys(intents), *(f"{before}{name}{after}" for name in sorted(names))]
+    return tuple(_with_intent(entry, label, index, known) for index, entry in enumerate(plain))
+
+
+def _with_intent(entry: BundleEntry, label: str, index: int, known: Iterable[str]) -> BundleEntry:
+    for intent in known:
+        if upgrade_source_hash(f"{label} {index}: {intent}") == entry.source_hash:
+            return entry._replace(intent=intent, source_hash=None)
+    return entry._replace(intent=f"unknown intent {index}")
+
+
+def first_difference(ours: tuple[bytes, ...], theirs: tuple[bytes, ...]) -> str:
+    """The first transaction in which two bundles differ, in words for an operator; empty where they are equal."""
+    for index, (our, their) in enumerate(zip(ours, theirs, strict=False)):
+        if our != their:
+            return f"transaction {index}: {_difference(decode_deposit(our), decode_deposit(their))}"
+    if len(ours) != len(theirs):
+        return f"{len(theirs)} transactions instead of {len(ours)}"
+    return ""
+
+
+def _difference(our: DepositTransaction, their: DepositTransaction) -> str:
+    for name in ("data", "gas", "to", "sender", "mint", "value", "source_hash"):
+        mine, other = getattr(our, name), getattr(their, name)
+        if mine == other:
+            continue
+        if name == "data":
+            at = next(
+                (i for i, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]),
+                min(len(mine), len(other)),
+            )
+            return f"its data has {len(other)} bytes instead of {len(mine)}, and differs from byte {at}"
+        shown = [to_hex(each) if isinstance(each, bytes) else str(each) for each in (other, mine)]
+        return f"its {name.replace('_', ' ')} is {shown[0]} instead of {shown[1]}"
+    return "its encoding differs"

@@ -7,6 +7,7 @@ locked by a hash here; then the bundles of op-node's repository, locked by the S
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import msgspec
 
@@ -78,6 +79,25 @@ def upgrade_gas_to_subtract(config: RollupConfig, activations: Iterable[Activati
 def bundle_of(config: RollupConfig, fork: str) -> UpgradeBundle:
     """The upgrade transactions of a fork: those that were chosen for the chain, or the package's."""
     return config.bundles.get(fork) or load_bundle(fork)
+
+
+class UnconfirmedBundle(NamedTuple):
+    """A bundle that no release is known to have, and the time in seconds at which the chain's fork activates."""
+
+    fork: str
+    time: int
+    bundle: UpgradeBundle
+
+
+def unconfirmed_bundles(config: RollupConfig) -> tuple[UnconfirmedBundle, ...]:
+    """The bundles with which this chain would leave the network if they were wrong [UPG22]: those of forks that
+    activate after its genesis."""
+    return tuple(
+        UnconfirmedBundle(fork, time, bundle)
+        for fork in BUNDLE_FORKS
+        if (time := config.fork_times.get(fork, 0)) > config.genesis.l2_time
+        and not (bundle := bundle_of(config, fork)).confirmed_by
+    )
 
 
 @cache

@@ -179,8 +179,19 @@ class Problem(msgspec.Struct, frozen=True):
     do: str | None = None
 
 
+class StatusWarning(msgspec.Struct, frozen=True):
+    """What an operator should mend although the node is ready; `code` is that of docs/codes.md with what it `means` and
+    what to `do`."""
+
+    code: str
+    text: str
+    means: str
+    do: str
+
+
 class NodeStatus(msgspec.Struct, frozen=True):
-    """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready; `sentence`
+    """The status at `time`, in Unix seconds. `reasons` are those of `/readyz`, empty when the node is ready, whatever
+    `warnings` there are; `sentence`
     says it all in one line; `state_age_s` is for how long the state has applied. `drops_1h` is what derivation dropped
     in the last hour, `drops` the same by reason. `l1_req_per_block` are the calls to L1 for each L1 block that
     derivation read in the last minutes, `compute_tasks` the tasks that compute has not completed."""
@@ -207,3 +218,4 @@ class NodeStatus(msgspec.Struct, frozen=True):
     drops: list[DropStatus] | None = None
     l1_req_per_block: float | None = None
     compute_tasks: int | None = None
+    warnings: list[StatusWarning] = []

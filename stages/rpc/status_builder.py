@@ -40,6 +40,7 @@ from rollup_node.stages.rpc.status import (
     State,
     SyncProgress,
 )
+from rollup_node.stages.rpc.upgrade_warnings import upgrade_warnings
 
 MAX_SENTENCE = 300
 THROTTLED_SECONDS = 60.0
@@ -134,6 +135,7 @@ class StatusBuilder:
             endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
             drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
             l1_req_per_block=self._requests.per_block(),
+            warnings=upgrade_warnings(rollup, None if engine is None else engine.safe, wall),
             compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
         )
 

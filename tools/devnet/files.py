@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,10 @@ class NetworkFiles:
         """The discovery database of a node."""
         return self._folder(name) / f"{name}-discovery.db"
 
+    def bundles(self, name: str) -> Path:
+        """The directory for the upgrade bundles that a node writes."""
+        return self._folder(name) / f"{name}-bundles"
+
     def safe_head_database(self, name: str) -> Path:
         """The safe head database of a node."""
         return self._folder(name) / f"{name}-safe-heads.db"
@@ -201,9 +205,9 @@ def l1_chain_config() -> dict[str, Any]:
     }
 
 
-def dependency_set() -> dict[str, Any]:
-    """An interop dependency set of this chain alone."""
-    return {"dependencies": {str(L2_CHAIN_ID): {}}}
+def dependency_set(others: Iterable[int] = ()) -> dict[str, Any]:
+    """The dependency set of this chain and others."""
+    return {"dependencies": {str(chain): {} for chain in (L2_CHAIN_ID, *others)}}
 
 
 def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int) -> dict[str, Any]:

@@ -151,7 +151,7 @@ class NetworkPrograms:
         if not self._is_prepared():
             write_json(self.files.l2_genesis, self._l2_genesis(l1_block.time))
         write_json(self.files.l1_chain, l1_chain_config())
-        write_json(self.files.dependency_set, dependency_set())
+        write_json(self.files.dependency_set, dependency_set(self._settings.dependencies))
         self._start_engines()
         l2_block = await self._l2_genesis_block()
         self._l2_time = l2_block.time
@@ -345,7 +345,11 @@ class NetworkPrograms:
             "log.level": self._settings.log_level,
             "runtime.dir": str(self.files.node(name)),
             "workers": "1",
+            "rollup.bundle-dir": str(self.files.bundles(name)),
         }
+        bundles = self._settings.lagoon_bundles
+        if (bundle := bundles.get(name) or bundles.get("")) is not None:
+            options["rollup.lagoon-bundle"] = bundle
         if self.da_server is not None:
             options |= {"altda.enabled": "true", "altda.da-server": self.da_server}
         if self._syncs(name):

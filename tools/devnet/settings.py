@@ -2,12 +2,13 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
+from rollup_node.node.setup.bundles import AUTO
 from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
@@ -49,8 +50,9 @@ class ExternalServices:
 class DevnetSettings:
     """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`; with
     `keeps_engines` the embedded engines keep their chains, so that they can be restarted. L1's finalized block is
-    `finalized_distance` below its head, 4 without one. The verifier's files are on a disk of their own with
-    `small_disk`, and its clock is set by `clock_library`."""
+    `finalized_distance` below its head, 4 without one. `dependencies` are the other chains of the dependency set;
+    `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The
+    verifier's files are on a disk of their own with `small_disk`, and its clock is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -83,6 +85,8 @@ class DevnetSettings:
     finalized_distance: int | None = None
     small_disk: bool = False
     clock_library: Path | None = None
+    dependencies: tuple[int, ...] = ()
+    lagoon_bundles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -133,7 +137,29 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         seed=given.seed,
         altda=given.altda,
         scenarios=_scenarios(given),
+        dependencies=_dependencies(given.dependency_set),
+        lagoon_bundles=_lagoon_bundles(given),
     )
+
+
+def _dependencies(text: str | None) -> tuple[int, ...]:
+    found = (text or "").split(",") if text else []
+    if not all(each.isascii() and each.isdigit() and len(each) <= MAX_OFFSET_DIGITS for each in found):
+        raise SettingsError(f"--dependency-set {text}: must be chain ids, separated by commas")
+    return tuple(map(int, found))
+
+
+def _lagoon_bundles(given: argparse.Namespace) -> dict[str, str]:
+    """Files are absolute: nodes have working directories of their own."""
+    if given.lagoon_bundle and not fork_offsets(given.fork).get("lagoon"):
+        raise SettingsError("--lagoon-bundle: the chain does not cross Lagoon; add --fork lagoon=OFFSET")
+    found = {}
+    for entry in given.lagoon_bundle:
+        name, separator, value = entry.rpartition("=")
+        if separator and name not in (*_numbered(SEQUENCER, given.sequencers), *_numbered(VERIFIER, given.nodes)):
+            raise SettingsError(f"--lagoon-bundle {entry}: there is no node {name!r}")
+        found[name] = value if value == AUTO else str(Path(value).absolute())
+    return found
 
 
 def with_scenarios(settings: DevnetSettings, scenarios: Sequence[Scenario]) -> DevnetSettings:
@@ -328,6 +354,12 @@ _ALTDA_HELP = (
 )
 
 
+_BUNDLE_HELP = (
+    "upgrade transactions of Lagoon for all nodes, or for NODE, instead of the package's; auto as the node's option; may"
+    " be repeated"
+)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _FlagParser(
         prog="rollup-node devnet",
@@ -342,6 +374,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--l1-block-time", type=int, default=2, metavar="SECONDS")
     add("--l2-block-time", type=int, default=1, metavar="SECONDS")
     add("--fork", action="append", default=[], metavar="NAME=OFFSET", help=_FORK_HELP)
+    add("--dependency-set", metavar="IDS", help="other chains of the dependency set, which are not run")
+    add("--lagoon-bundle", action="append", default=[], metavar="[NODE=]FILE", help=_BUNDLE_HELP)
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
     add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")
     add("--el-sync", action="store_true", help="start the verifiers late; their engines fetch the chain by themselves")

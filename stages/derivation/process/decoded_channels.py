@@ -27,6 +27,11 @@ class DecodedChannelCache:
         self._results.move_to_end(key)
         return found[0]
 
+    def peek(self, key: bytes) -> DecodedChannel | None:
+        """The result, if it is cached; no use of it."""
+        found = self._results.get(key)
+        return None if found is None else found[0]
+
     def put(self, key: bytes, result: DecodedChannel) -> None:
         """Caches a result. The newest stays even if it alone exceeds the bound."""
         if key in self._results:

@@ -48,6 +48,10 @@ class DecodingClient:
             self._start(self._pool, need)
         return None
 
+    def known(self, key: bytes) -> DecodedChannel | None:
+        """The result of a task, if it is cached; no use of it."""
+        return self._cache.peek(key)
+
     def prefetch(self, need: NeedDecoded) -> None:
         """Starts or queues the task of a channel that will probably be needed."""
         if self._pool is None or need.key in self._cache or need.key in self._running:

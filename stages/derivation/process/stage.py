@@ -19,12 +19,14 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 )
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
 from rollup_node.stages.derivation.process.attributes_run import Answer, AttributesRun
+from rollup_node.stages.derivation.process.batch_parents import BatchParents
 from rollup_node.stages.derivation.process.batch_watch import BatchWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
 from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetcher
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests
+from rollup_node.stages.derivation.process.upgrade_watch import UpgradeWatch
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log import get_logger
@@ -65,6 +67,7 @@ class DerivationStage:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
         self.derivation_log = DerivationLog(meter, log)
         self._batches = BatchWatch(config.rollup.seq_window_size, log)
+        self._upgrades = UpgradeWatch(config.rollup, log)
         self._start: PipelineStart | None = None
         self._safe: tuple[L2BlockRef, SystemConfig] | None = None
         self._run = AttributesRun(config.ahead)
@@ -85,6 +88,7 @@ class DerivationStage:
         self.periodic_tasks = [self._task]
         pool = None if config.inline_decoding else bus.dispatch("work.derivation")
         self._decoding = DecodingClient(pool, self._task.wake.set)
+        self._parents = BatchParents(config.rollup, self._decoding.known)
         blobs = bus.connect("blobs.contents", self._on_blobs)
         self._requests = Requests(
             bus.connect("l1.blocks", self._on_l1), blobs, bus.connect("engine.blocks", self._on_engine)
@@ -184,6 +188,7 @@ class DerivationStage:
         self.derivation_log.restart()
         self._batches.restart(start.safe_head.l1_origin)
         self._decoding.clear_queue()
+        self._parents.restart()
         self._requests.restart()
         if self._alt_da is not None:
             self._alt_da.restart(start.reset)
@@ -200,6 +205,7 @@ class DerivationStage:
             self.deriver.flush_for_deposits_only()
         self._blocks_derived += 1
         self._batches.derived(answer.safe_head.l1_origin, answer.derived_from)
+        self._upgrades.derived()
         log.debug("block derived", block=answer.safe_head, origin=answer.derived_from, outcome=answer.outcome)
 
     # --- the loop --------------------------------------------------------------------------------------------------
@@ -247,6 +253,8 @@ class DerivationStage:
             case Dropped():
                 self.derivation_log.dropped(output)
                 self._batches.dropped(output)
+                if self._safe is not None:
+                    self._upgrades.dropped(output, self._safe[0])
                 return True
             case NeedL1Block(number=number):
                 return self._add_l1_block(number)
@@ -258,6 +266,7 @@ class DerivationStage:
                 result = self._decoding.result(output)
                 if result is None:
                     return False
+                self._parents.add(output.key)
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
             case AttributesWithParent():
@@ -341,6 +350,7 @@ class DerivationStage:
                 prefetcher.stop()
                 return
         for need in prefetcher.complete_channels(self._safe[0].l1_origin.number):
+            self._parents.add(need.key)
             self._decoding.prefetch(need)
 
     def _request(self, now: float) -> None:
@@ -349,7 +359,7 @@ class DerivationStage:
             self._requests.start(reset, self._reset_reason, now)
         if self._start is None or self._reset_reason is not None:
             return
-        self._requests.attributes(self._run.due(now))
+        self._requests.attributes(self._parents.attach(self._run.due(now)))
         if isinstance(self._unmet, NeedL2Blocks):
             self._requests.l2_blocks(reset, self._unmet, now)
         missing = self._buffer.missing
@@ -375,7 +385,8 @@ class DerivationStage:
         self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled, waits))
         need = None if idle or self._start is None else self._unmet
         problems = self.derivation_log.problems(need, self._reset_reason, self.deriver.stalled_by, time.monotonic())
-        problems += [] if self._batches.problem is None else [self._batches.problem]
+        watches = (self._batches.problem, self._upgrades.problem)
+        problems += [problem for problem in watches if problem is not None]
         problems += [] if self._alt_da is None else self._alt_da.report(time.monotonic())
         self._publisher.set(Health((*self._problems, *problems)))
 

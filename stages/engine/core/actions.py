@@ -7,6 +7,7 @@ import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
 from rollup_node.stages.engine.machines.el_sync import ELSyncSkipped as ELSyncSkipped
@@ -135,6 +136,19 @@ class AttributesProcessed(msgspec.Struct, frozen=True):
     """Derived attributes are in the chain, or dropped."""
 
     processed: ProcessedAttributes
+
+
+class UpgradeDiffers(msgspec.Struct, frozen=True):
+    """Derivation waits before a block with other upgrade transactions; `confirmed`: batches on L1 build on it."""
+
+    other: OtherUpgrade
+    confirmed: bool
+
+
+class BundleChosen(msgspec.Struct, frozen=True):
+    """The node starts again with the bundle of the chain."""
+
+    other: OtherUpgrade
 
 
 class UnsafeBlockReceived(msgspec.Struct, frozen=True):
@@ -283,6 +297,8 @@ Action = (
     | StartFound
     | DerivationRestarted
     | AttributesProcessed
+    | UpgradeDiffers
+    | BundleChosen
     | UnsafeBlockReceived
     | UnsafeQueueChanged
     | UnsafeBlockInserted

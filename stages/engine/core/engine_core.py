@@ -241,6 +241,7 @@ class EngineCore:
             else:
                 if found is not None:
                     calls.append(self._make(*found, now))
+        self._state.show_hold()
         return calls
 
     def take_actions(self) -> list[act.Action]:

@@ -11,6 +11,7 @@ from rollup_node.stages.engine.core.derivation_session import DerivationSession
 from rollup_node.stages.engine.core.interop import Interop, OrdinarySearch
 from rollup_node.stages.engine.core.requests import AdminRequests
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
+from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler, ProcessedAttributes
 from rollup_node.stages.engine.machines.base_search import MissingBlockError
 from rollup_node.stages.engine.machines.block_production import BlockProduction
@@ -48,12 +49,12 @@ class CoreState:
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
         self.config, self.backoff = config, backoff
         self.controller = EngineController()
-        self.attributes = AttributesHandler(config.rollup, self.controller)
+        self.unsafe = UnsafeChain(config.rollup)
+        self.attributes = AttributesHandler(config.rollup, self.controller, self.unsafe.queue)
         self.production = BlockProduction(config, stopped)
         records = config.safedb_path is not None and config.follow_url is None
         self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
-        self.unsafe = UnsafeChain(config.rollup)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)
         self.el_sync = ELSync(
             config.rollup,
@@ -83,6 +84,7 @@ class CoreState:
         self._last_announced: Heads | None = None
         self._last_sequenced: Hash | None = None
         self._sequencer_problem: str | None = None
+        self._shown_hold: tuple[OtherUpgrade, bool] | None = None
         self._shown_queue: tuple[int, int] = (0, 0)
         self.do(act.ShowProblem("start", self._start_problem))
 
@@ -326,6 +328,20 @@ class CoreState:
         if (shown := (len(queue), queue.bytes)) != self._shown_queue:
             self._shown_queue = shown
             self.do(act.UnsafeQueueChanged(*shown, queue.lowest))
+
+    def show_hold(self) -> None:
+        """Reports that derivation waits before the activation block of a fork, if that has changed [UPG24]."""
+        hold = self.attributes.hold
+        shown = None if hold is None else (hold.other, hold.confirmed)
+        if shown == self._shown_hold:
+            return
+        self._shown_hold = shown
+        self.do(act.ShowProblem("upgrade", None if hold is None else hold.problem))
+        if hold is None:
+            return
+        self.do(act.UpgradeDiffers(hold.other, hold.confirmed))
+        if hold.confirmed and hold.other.carried is not None and self.config.bundle_auto:
+            self.do(act.BundleChosen(hold.other))
 
     def request_gap(self, now: Instant) -> None:
         """Requests a gap in the unsafe chain from peers, when that is due."""

@@ -4,7 +4,10 @@ or has the block built. One job at a time; `next` names the call that is due and
 
 | step        | call                                   | goes to                                               |
 |-------------|----------------------------------------|-------------------------------------------------------|
-| CONSOLIDATE | get the block after the parent         | done if it matches, else START                        |
+| CONSOLIDATE | get the block after the parent         | done if it matches, else START; HOLD if it differs in |
+|             |                                        | the upgrade transactions of a fork alone              |
+| HOLD        | get the block again, and those that    | as CONSOLIDATE; START if L1 names another block       |
+|             | batches on L1 name as their parents    |                                                       |
 | START       | forkchoice at the parent, attributes   | SEAL; invalid: START with deposits only, or dropped   |
 | SEAL        | get the payload                        | INSERT; error: START; insane payload: dropped         |
 | INSERT      | new payload                            | CHOOSE; invalid: START with deposits only, or dropped |
@@ -12,7 +15,7 @@ or has the block built. One job at a time; `next` names the call that is due and
 | CHOOSE      | the same, with the attributes that     | done, and the next job at SEAL; any other answer:     |
 |             | were derived ahead [ENG40]             | CHOOSE without attributes                             |
 
-Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29].
+Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29], [UPG24].
 """
 
 from enum import Enum
@@ -34,8 +37,10 @@ from rollup_node.stages.engine.api.engine_api import (
 from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.machines.activation_hold import ActivationHold, other_upgrade
 from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
+from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
 from rollup_node.stages.protocol.block_refs import sealed_payload_error
@@ -50,6 +55,7 @@ class AttributesStep(Enum):
     """How far a job is."""
 
     CONSOLIDATE = "consolidate"
+    HOLD = "hold"
     START = "start"
     SEAL = "seal"
     INSERT = "insert"
@@ -84,14 +90,17 @@ class AttributesJob(msgspec.Struct):
     apart: bool = False
     replaced: bool = False
     reason: str | None = None
+    hold: ActivationHold | None = None
 
 
 class AttributesHandler:
     """The present job, the attributes that wait behind it, and the outcome of the last one. `reset` is the number of
-    the start that derivation works on; within it attributes are numbered by `sequence`."""
+    the start that derivation works on; within it attributes are numbered by `sequence`. `queue` has the blocks of the
+    sequencer that the engine does not have yet."""
 
-    def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
+    def __init__(self, rollup: RollupConfig, controller: EngineController, queue: UnsafeQueue) -> None:
         self.rollup = rollup
+        self.queue = queue
         self.schedule = rollup.schedule()
         self.controller = controller
         self.reset = 0
@@ -119,6 +128,8 @@ class AttributesHandler:
         newest = None
         if self.job is not None:
             newest = self.job.derived.sequence
+            if self.job.hold is not None and derived.sequence == newest:
+                self.job.hold.add(derived.parents)
         elif self.last is not None and self.last.outcome is AttributesOutcome.ACCEPTED:
             newest = self.last.sequence
         self.run.add(derived, newest)
@@ -150,7 +161,10 @@ class AttributesHandler:
         if job is None or job.step is not AttributesStep.CHOOSE or job.replaced or job.apart:
             return
         if job.inserted is not None:
-            job.following = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
+            following = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
+            # A block with upgrade transactions is compared with the sequencer's before it is built [UPG24].
+            if following is None or not self.schedule.activations(following.attributes.timestamp):
+                job.following = following
 
     def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
         """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
@@ -178,6 +192,25 @@ class AttributesHandler:
         exists = heads is not None and heads.unsafe.number > derived.parent.number
         step = AttributesStep.CONSOLIDATE if exists else AttributesStep.START
         self.job = AttributesJob(derived, derived.attributes, step)
+        if not exists:
+            self._hold_for_queued(self.job)
+
+    def _hold_for_queued(self, job: AttributesJob) -> bool:
+        """Whether the sequencer's block waits to be inserted and has other upgrade transactions [UPG24]."""
+        if not self.schedule.activations(job.attributes.timestamp):
+            return False
+        queued = self.queue.child_of(job.derived.parent.hash)
+        return queued is not None and self._hold(job, queued)
+
+    def _hold(self, job: AttributesJob, block: ExecutionPayload) -> bool:
+        """Whether derivation waits before this block, since it differs in its upgrade transactions alone."""
+        if job.hold is not None and (job.hold.contradicted or job.hold.other.hash == block.block_hash):
+            return not job.hold.contradicted
+        other = other_upgrade(self.rollup, job.attributes, job.derived.parent.hash, block)
+        if other is None:
+            return False
+        job.hold, job.step = ActivationHold(other), AttributesStep.HOLD
+        return True
 
     @property
     def result_due(self) -> bool:
@@ -191,7 +224,13 @@ class AttributesHandler:
     @property
     def building(self) -> bool:
         """Whether a derived block is being built, so that nothing else may build on the tip."""
-        return self.job is not None and self.job.step is not AttributesStep.CONSOLIDATE
+        waits = AttributesStep.CONSOLIDATE, AttributesStep.HOLD
+        return self.job is not None and self.job.step not in waits
+
+    @property
+    def hold(self) -> ActivationHold | None:
+        """What derivation waits for before the activation block of a fork [UPG24]."""
+        return self.job.hold if self.job is not None and self.job.step is AttributesStep.HOLD else None
 
     @property
     def inserted(self) -> bool:
@@ -210,6 +249,8 @@ class AttributesHandler:
         match job.step:
             case AttributesStep.CONSOLIDATE:
                 return GetBlock(job.derived.parent.number + 1)
+            case AttributesStep.HOLD:
+                return self._compared(job, heads.unsafe.number)
             case AttributesStep.START:
                 parent = Forkchoice(job.derived.parent.hash, heads.safe.hash, heads.finalized.hash)
                 return ForkchoiceUpdate(parent, job.attributes)
@@ -218,6 +259,20 @@ class AttributesHandler:
             case AttributesStep.CHOOSE:
                 return ForkchoiceUpdate(heads.forkchoice(), None if job.following is None else job.following.attributes)
         return GetPayload(job.payload_id, job.attributes.timestamp)
+
+    def _compared(self, job: AttributesJob, unsafe: int) -> EngineCall | None:
+        """The block to look at while derivation waits; None until it asks again."""
+        number, hold = job.derived.parent.number + 1, job.hold
+        if hold is None:
+            return None
+        if unsafe < number:
+            if self.queue.child_of(job.derived.parent.hash) is None:
+                job.hold, job.step = None, AttributesStep.START
+                return self.next()
+            return None
+        if not hold.look_again or (due := hold.due(unsafe)) is None:
+            return GetBlock(number) if hold.look_again else None
+        return GetBlock(due)
 
     def _forkchoice_first(self, job: AttributesJob) -> bool:
         """Whether an update precedes the job: a displaced tip is tried before anything is built, and the safe heads
@@ -237,6 +292,9 @@ class AttributesHandler:
         if job is None or self.controller.heads is None or call != self.next():
             return None
         match call:
+            case GetBlock(name=int(number)) if job.hold is not None and job.hold.due(number) == number:
+                self._parent_seen(job, job.hold, number, answer)
+                return None
             case GetBlock():
                 return self._consolidate(job, answer)
             case ForkchoiceUpdate(forkchoice=sent) if job.following is not None:
@@ -258,9 +316,19 @@ class AttributesHandler:
         found = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
         if found is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
+        if self._hold(job, answer):
+            if job.hold is not None:
+                job.hold.seen_again()
+            return None
         job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
         job.step = AttributesStep.START
         return None
+
+    def _parent_seen(self, job: AttributesJob, hold: ActivationHold, number: int, answer: object) -> None:
+        hold.compare(number, answer.block_hash if isinstance(answer, ExecutionPayload) else None)
+        if hold.contradicted:
+            job.reason = f"L1 names another block than {hold.other.number} (0x{hold.other.hash.hex()}) of the sequencer"
+            job.step = AttributesStep.START
 
     def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> ProcessedAttributes | None:
         result = build_start_result(answer)

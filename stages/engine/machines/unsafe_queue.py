@@ -73,6 +73,11 @@ class UnsafeQueue:
             self._pop()
         return None
 
+    def child_of(self, parent_hash: Hash) -> ExecutionPayload | None:
+        """The first queued block on that parent."""
+        queued = (self._payloads[position] for position in self._positions)
+        return next((payload for payload in queued if payload.parent_hash == parent_hash), None)
+
     def drop(self, payload: ExecutionPayload) -> None:
         """Drops an invalid block, if it is still the lowest one."""
         lowest = self.lowest

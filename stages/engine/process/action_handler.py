@@ -13,6 +13,7 @@ from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
 from rollup_node.stages.engine.process.reset_watch import ResetWatch
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
+from rollup_node.stages.engine.process.upgrade_files import UpgradeFiles
 from rollup_node.stages.io.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -50,6 +51,7 @@ class ActionHandler:
         self._l1, self._blocks, self._control, self._p2p, self._payloads = l1, blocks, control, p2p, payloads
         self._failures, self._el_sync = LastingConditions(log), LastingCondition(log)
         self._sequencer_waits = LastingCondition(log)
+        self._upgrades = UpgradeFiles(config.bundle_dir, log)
         self._resets = ResetWatch(log, lambda problem: status.set_problem("resets", problem))
         if config.follow_url is not None:
             for result in FollowResult:
@@ -165,6 +167,8 @@ class ActionHandler:
     def _block_handlers(self) -> Handlers:
         return {
             act.AttributesProcessed: self._attributes_processed,
+            act.UpgradeDiffers: lambda action: self._upgrades.differs(action.other, action.confirmed),
+            act.BundleChosen: lambda action: self._upgrades.choose(action.other),
             act.UnsafeBlockReceived: self._unsafe_block_received,
             act.UnsafeQueueChanged: self._unsafe_queue_changed,
             act.UnsafeBlockInserted: self._unsafe_block_inserted,

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from rollup_node.stages.engine.core.stimulus_log import StimulusLog
 from rollup_node.stages.io.log import Level, get_logger
+from rollup_node.stages.protocol.errors import RestartError
 
 LINES_A_RECORD = 50
 PAUSE_SECONDS = 0.002
@@ -16,9 +17,11 @@ log = get_logger("engine")
 
 @contextmanager
 def stimuli_logged(stimuli: StimulusLog) -> Iterator[None]:
-    """Writes the stimuli to the log when an exception ends the block; it goes on."""
+    """Writes the stimuli to the log when an exception ends the block, unless it asks for a new start; it goes on."""
     try:
         yield
+    except RestartError:
+        raise
     except Exception:
         write_stimuli(stimuli)
         raise

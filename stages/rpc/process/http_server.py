@@ -118,7 +118,12 @@ class RpcServer:
         reasons = list(status.reasons)
         if seconds is not None and (reason := lag_reason(status, seconds)) is not None:
             reasons.append(reason)
-        return _json({"ready": False, "reasons": reasons}, 503) if reasons else _json({"ready": True})
+        body: dict[str, object] = {"ready": not reasons}
+        if reasons:
+            body["reasons"] = reasons
+        if status.warnings:
+            body["warnings"] = [f"{each.code}: {each.text}" for each in status.warnings]
+        return _json(body, 503 if reasons else 200)
 
     # --- JSON-RPC --------------------------------------------------------------------------------------------------
 

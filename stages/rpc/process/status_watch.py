@@ -14,6 +14,8 @@ from rollup_node.stages.rpc.status import NodeStatus, State
 PEERLESS_SECONDS = 25.0
 """So long a start, or a loss of the last peer, may take to find others."""
 
+DAY_SECONDS = 86_400.0
+
 ENDS = {
     Code.BEHIND: "derivation has caught up",
     Code.HEAD_OLD: "the L2 heads are young again",
@@ -43,6 +45,7 @@ class StatusWatch:
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None
+        self._warn_at: dict[str, float] = {}
 
     def step(self, status: NodeStatus) -> None:
         """Takes a status."""
@@ -54,6 +57,15 @@ class StatusWatch:
             self._conditions[key].report(each.code, each.message, **each.fields)
         for key in self._conditions.keys() - seen.keys():
             self._conditions[key].end(ENDS[key[0]])
+        self._warn_daily(status)
+
+    def _warn_daily(self, status: NodeStatus) -> None:
+        """The warnings are in the log of the start already."""
+        now = self._clock()
+        for each in status.warnings:
+            if now >= self._warn_at.setdefault(each.code, now + DAY_SECONDS):
+                self._warn_at[each.code] = now + DAY_SECONDS
+                self._log.warn(each.text, code=each.code, do=each.do)
 
     def _slow_sync(self, status: NodeStatus) -> Iterator[_Seen]:
         """A sync that has been slower than the chain for long."""

@@ -1,0 +1,80 @@
+"""`rollup-node bundle-check`: checks a file with the upgrade transactions of a fork, and prints them [CMD15, UPG21]."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from rollup_node.node.commands.flags import FlagParser
+from rollup_node.node.setup.bundles import option_of, read_bundle
+from rollup_node.stages.protocol.deposits import decode_deposit
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.upgrade_bundle import BundleFile, deployments
+from rollup_node.stages.protocol.upgrade_transactions import encode_bundle, load_bundle
+
+DESCRIPTION = """Checks a file with the upgrade transactions of a fork (<fork>_nut_bundle.json of op-node's repository)
+by the rules that need no sources: each deployment is a call of the deployer, the arguments of L2ContractsManager name
+every address, and the last transaction calls it. Then prints the SHA-256, to be compared with the one in
+op-core/nuts/fork_lock.toml of the op-node release that the chain runs, and a line for each transaction; = marks those
+that the bundle of this version has as well. Exit code 1 for a wrong file."""
+COLUMNS = "{:>2} {} {:50} {:>10}  {:42}  {}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the table. Raises OptionError for a file that is wrong."""
+    parser = FlagParser("bundle-check", DESCRIPTION)
+    parser.add_argument("file", metavar="FILE", help="the bundle")
+    parser.add_argument("--fork", choices=list(BUNDLE_FORKS), default=list(BUNDLE_FORKS)[-1], help="the fork it is for")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    flags = parser.parse_all(arguments)
+    values = _values(flags.fork, read_bundle(flags.file))
+    if flags.json:
+        print(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(values)
+    return 0
+
+
+def _values(fork: str, file: BundleFile) -> dict[str, Any]:
+    encoded, ours = encode_bundle(fork, file, "", ""), load_bundle(fork)
+    carried = next((each for each in BUNDLE_FORKS[fork].carried if each.sha256 == file.sha256), None)
+    addresses = {index: to_hex(each.address) for index, each in deployments(file)}
+    return {
+        "fork": fork,
+        "sha256": file.sha256,
+        "known": DRAFTS.get(file.sha256) if carried is None else carried.found,
+        "confirmed_by": (None if carried is None else carried.confirmed_by) or None,
+        "used": ours.sha256 == file.sha256,
+        "extra_gas": file.extra_gas,
+        "transactions_gas": file.gas,
+        "block_gas": encoded.gas,
+        "transactions": [
+            {
+                "intent": entry.intent,
+                "gas": entry.gas,
+                "address": addresses.get(index),
+                "source_hash": to_hex(decode_deposit(raw).source_hash),
+                "same": raw in ours.transactions,
+            }
+            for index, (entry, raw) in enumerate(zip(file.entries, encoded.transactions, strict=True))
+        ],
+    }
+
+
+def _print(values: dict[str, Any]) -> None:
+    fork = values["fork"]
+    known = values["known"] or "not known to this version"
+    print(f"SHA-256        {values['sha256']}")
+    print(f"known as       {known}{', the bundle that this version uses' if values['used'] else ''}")
+    unconfirmed = f"nothing: compare the SHA-256, then give --{option_of(fork)}=FILE"
+    print(f"confirmed by   {values['confirmed_by'] or unconfirmed}")
+    transactions = values["transactions"]
+    print(f"transactions   {len(transactions)} with {values['transactions_gas']:,} gas")
+    print(f"block          {values['block_gas']:,} gas on top of the chain's limit")
+    print()
+    print(COLUMNS.format("#", " ", "INTENT", "GAS", "ADDRESS", "SOURCE HASH"))
+    for index, each in enumerate(transactions):
+        mark = "=" if each["same"] else " "
+        gas = f"{each['gas']:,}"
+        print(COLUMNS.format(index, mark, each["intent"][:50], gas, each["address"] or "-", each["source_hash"][2:]))

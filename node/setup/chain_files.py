@@ -1,0 +1,20 @@
+"""The files that describe a chain: rollup.json, the L1 chain's configuration, dependency set, upgrade bundles."""
+
+from pathlib import Path
+
+from rollup_node.node.options.errors import OptionError
+
+MAX_FILE = 4 << 20
+"""Bytes."""
+
+
+def read_chain_file(path: str, error_prefix: str) -> bytes:
+    """The content of a file. Raises OptionError for one that is unreadable or longer than MAX_FILE."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{error_prefix}: {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MAX_FILE:
+        raise OptionError(f"{error_prefix}: {path}: longer than {MAX_FILE} bytes")
+    return data

@@ -1,0 +1,65 @@
+"""What the batches that L1 has ahead of derivation name as their parents: while derivation waits before the activation
+block of a fork, they say which block of the sequencer is the chain's [UPG24]."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatch
+from rollup_node.stages.derivation.tasks import DecodedChannel
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.engine import AttributesReady, BatchParent
+from rollup_node.stages.protocol.config import RollupConfig
+
+MAX_CHANNELS = 256
+MAX_PARENTS = 64
+
+
+class BatchParents:
+    """The channels that were complete since the start of derivation, by the keys of their decoding tasks. `decoded`
+    gives the result of a task, None where it is not kept."""
+
+    def __init__(self, rollup: RollupConfig, decoded: Callable[[bytes], DecodedChannel | None]) -> None:
+        self._rollup, self._decoded = rollup, decoded
+        self._keys: deque[bytes] = deque(maxlen=MAX_CHANNELS)
+
+    def restart(self) -> None:
+        """Derivation starts again: L1 may be another."""
+        self._keys.clear()
+
+    def add(self, key: bytes) -> None:
+        """A channel is complete."""
+        if key not in self._keys:
+            self._keys.append(key)
+
+    def attach(self, messages: Iterable[Message]) -> list[Message]:
+        """The messages; attributes of a block with upgrade transactions have what batches name from that block on."""
+        return [self._attached(each) if isinstance(each, AttributesReady) else each for each in messages]
+
+    def _attached(self, derived: AttributesReady) -> AttributesReady:
+        activations = self._rollup.schedule().activations(derived.attributes.timestamp)
+        if all(each.bundle is None for each in activations):
+            return derived
+        first = derived.parent.number + 1
+        named = sorted({each for each in self._parents() if each.number >= first})
+        return msgspec.structs.replace(derived, parents=tuple(named[:MAX_PARENTS]))
+
+    def _parents(self) -> Iterator[BatchParent]:
+        for key in self._keys:
+            found = self._decoded(key)
+            for batch in () if found is None else found.batches:
+                if (parent := self._parent(batch)) is not None:
+                    yield parent
+
+    def _parent(self, batch: DecodedBatch) -> BatchParent | None:
+        if isinstance(batch, RejectedBatch):
+            return None
+        if isinstance(batch, SingularBatch):
+            time, named = batch.timestamp, batch.parent_hash
+        else:
+            time, named = batch.first_timestamp, batch.parent_check
+        since_genesis = time - self._rollup.genesis.l2_time
+        if since_genesis <= 0 or since_genesis % self._rollup.block_time:
+            return None
+        return BatchParent(self._rollup.block_number_at(time) - 1, named)

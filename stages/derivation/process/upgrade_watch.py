@@ -1,0 +1,44 @@
+"""Watches for what a wrong upgrade bundle leads to: the activation block has a wrong hash then, and all batches after
+it name another parent [UPG22]."""
+
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
+from rollup_node.stages.derivation.reasons.span import SpanParentMismatch
+from rollup_node.stages.io.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log import Logger
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.upgrade_transactions import unconfirmed_bundles
+
+
+class UpgradeWatch:
+    """Counts the batches since the activation of a fork with an unconfirmed bundle that name another parent, until a
+    batch is accepted."""
+
+    def __init__(self, rollup: RollupConfig, log: Logger) -> None:
+        self._bundles = unconfirmed_bundles(rollup)
+        self._condition = LastingCondition(log, counts=False)
+        self._problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """The health problem, if there is one."""
+        return self._problem
+
+    def dropped(self, dropped: Dropped, safe: L2BlockRef) -> None:
+        """Something that came to the inbox was not used, on this safe head."""
+        if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
+            return
+        for each in self._bundles:
+            if safe.timestamp >= each.time:
+                text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
+                wrong = f"the bundle {each.bundle.sha256[:8]} is probably not the chain's"
+                self._problem = Code.BUNDLE_UNCONFIRMED.before(f"{text}: {wrong}")
+                self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
+
+    def derived(self) -> None:
+        """A block has become safe."""
+        if self._problem is not None:
+            self._problem = None
+            self._condition.end("batches are accepted again")

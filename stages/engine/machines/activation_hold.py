@@ -1,0 +1,155 @@
+"""Whether the chain's block at the activation of a fork has other upgrade transactions than this node would give it
+[UPG24 to UPG26]. Nothing is guessed then: derivation waits before the block, and the engine keeps it."""
+
+import hashlib
+
+import msgspec
+
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import BatchParent
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.consolidation import ComparedField, mismatches
+from rollup_node.stages.protocol.deposits import DepositError, is_deposit
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.upgrade_bundle import entries_of_deposits, first_difference, write_bundle
+from rollup_node.stages.protocol.upgrade_transactions import (
+    FUND,
+    SET_FEATURE,
+    bundle_of,
+    carried_bundle,
+    carried_file,
+    upgrade_gas,
+    upgrade_transactions,
+)
+
+_FOLLOW_FROM_THE_BUNDLE = frozenset(
+    {ComparedField.TRANSACTION_COUNT, ComparedField.TRANSACTION, ComparedField.GAS_LIMIT}
+)
+
+
+class OtherUpgrade(msgspec.Struct, frozen=True):
+    """A block at the activation of `fork` that has other upgrade transactions than ours. `file` is their bundle as the
+    option takes it, `carried` the bundle of this package that has the same transactions. `same_bundle`: only the
+    transactions around the bundle differ, which follow from the dependency set [UPG18]."""
+
+    fork: str
+    number: int
+    hash: Hash
+    difference: str
+    used: str
+    file: bytes
+    sha256: str
+    carried: CarriedBundle | None = None
+    same_bundle: bool = False
+
+    @property
+    def text(self) -> str:
+        """What is wrong, for an operator."""
+        option = "interop.dependency-set" if self.same_bundle else f"rollup.{self.fork}-bundle"
+        return (
+            f"block {self.number} (0x{self.hash.hex()}) activates {self.fork} with other upgrade transactions than this"
+            f" node's bundle {self.used[:8]}: {self.difference}; derivation waits before it (--{option})"
+        )
+
+
+def other_upgrade(
+    rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
+) -> OtherUpgrade | None:
+    """What a block of the chain has instead of the derived attributes, if it differs in the upgrade transactions of a
+    bundle alone [UPG24]; None if it does not."""
+    activations = rollup.schedule().activations(attributes.timestamp)
+    forks = [each.bundle for each in activations if each.bundle is not None]
+    if len(forks) != 1 or forks[0] not in BUNDLE_FORKS:
+        return None
+    fork, ours = forks[0], upgrade_transactions(rollup, activations)
+    before = attributes.transactions[: len(attributes.transactions) - len(ours)]
+    theirs = block.transactions[len(before) :]
+    if block.transactions[: len(before)] != before or not theirs or not all(map(is_deposit, theirs)):
+        return None
+    fields = {each.field for each in mismatches(rollup, attributes, parent_hash, block)}
+    if not fields or fields - _FOLLOW_FROM_THE_BUNDLE:
+        return None
+    gas = block.gas_limit - attributes.gas_limit + upgrade_gas(rollup, activations)
+    return _described(rollup, fork, block, theirs, gas)
+
+
+def _described(
+    rollup: RollupConfig, fork: str, block: ExecutionPayload, theirs: tuple[bytes, ...], gas: int
+) -> OtherUpgrade | None:
+    """`gas` is the gas that the block adds to its limit."""
+    used, rules = bundle_of(rollup, fork), BUNDLE_FORKS[fork]
+    linked = rollup.dependency_set_size > 1
+    wrapped = len(theirs) > 2 and (theirs[0], theirs[-1]) == (SET_FEATURE, FUND)
+    bundle = theirs[1:-1] if wrapped else theirs
+    intents = [entry.intent for each in rules.carried for entry in carried_file(fork, each).entries]
+    try:
+        entries = entries_of_deposits(bundle, rules.label, intents)
+    except DepositError:
+        return None
+    extra_gas = gas - sum(entry.gas for entry in entries)
+    file = write_bundle(entries, None if extra_gas == rules.reserved_gas else max(0, extra_gas))
+    difference = first_difference(used.transactions, bundle)
+    same_bundle = not difference and gas == used.gas
+    if same_bundle:
+        difference = f"it {'has' if wrapped else 'lacks'} the transactions of a chain with others in its dependency set"
+        if wrapped is linked:
+            return None
+    carried = (each for each in rules.carried if carried_bundle(fork, each).transactions == bundle)
+    return OtherUpgrade(
+        fork,
+        block.block_number,
+        block.block_hash,
+        difference or f"the gas limit leaves {gas} for them instead of {used.gas}",
+        used.sha256,
+        file,
+        hashlib.sha256(file).hexdigest(),
+        next((each for each in carried if carried_bundle(fork, each).gas == gas), None),
+        same_bundle,
+    )
+
+
+class ActivationHold:
+    """Derivation waits before the block `other`, which is looked at again each time that derivation asks. What later
+    batches name as their parents is compared with the engine's chain: `confirmed` when one names a block of it from
+    `other` on, `contradicted` when one names another block of the height of `other`."""
+
+    def __init__(self, other: OtherUpgrade) -> None:
+        self.other = other
+        self.confirmed = self.contradicted = False
+        self.look_again = False
+        self._parents: list[BatchParent] = []
+        self._matched = False
+
+    def add(self, parents: tuple[BatchParent, ...]) -> None:
+        """Derivation asks again, with what L1 says by now."""
+        self._parents = [each for each in parents if each.number >= self.other.number]
+        self.look_again = True
+
+    def due(self, unsafe: int) -> int | None:
+        """The number of the block that a parent is to be compared with; None if none can be."""
+        if self._matched:
+            return None
+        return next((each.number for each in self._parents if each.number <= unsafe), None)
+
+    def compare(self, number: int, found: Hash | None) -> None:
+        """Takes the hash of the chain's block of that number; None if the engine lacks it."""
+        compared = [each for each in self._parents if each.number == number]
+        self._parents = [each for each in self._parents if each.number != number]
+        for parent in compared:
+            if found is not None and found.startswith(parent.hash):
+                self._matched = self.look_again = True
+            elif number == self.other.number and not self.other.hash.startswith(parent.hash):
+                self.contradicted = True
+
+    def seen_again(self) -> None:
+        """The chain still has the block: what was compared before counts."""
+        self.look_again = False
+        self.confirmed = self._matched
+
+    @property
+    def problem(self) -> str:
+        """The line of health [UPG24]."""
+        by_l1 = "; a later batch on L1 builds on that block" if self.confirmed else ""
+        return Code.BUNDLE_DIFFERS.before(f"{self.other.text}{by_l1}")

@@ -1,0 +1,35 @@
+"""Warnings about upgrade bundles that no release is known to have [UPG22]."""
+
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.foreign_fork import utc_time
+from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.upgrade_transactions import UnconfirmedBundle, unconfirmed_bundles
+from rollup_node.stages.rpc.duration import duration
+from rollup_node.stages.rpc.status import StatusWarning
+
+PROVEN_SECONDS = 3600
+"""A safe head so long after the fork was derived from batches that build on the activation block."""
+
+
+def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:
+    """The bundles of this chain that may be wrong, until the safe head is well after the fork; `wall` in Unix
+    seconds."""
+    code = Code.BUNDLE_UNCONFIRMED
+    return [
+        StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork))
+        for each in unconfirmed_bundles(rollup)
+        if safe is None or safe.timestamp < each.time + PROVEN_SECONDS
+    ]
+
+
+def bundle_warning(found: UnconfirmedBundle, wall: float) -> str:
+    """The line for an operator; `wall` in Unix seconds."""
+    due = f"activates in {duration(found.time - wall)}" if found.time > wall else "has activated"
+    bundle = f"its upgrade bundle {found.bundle.sha256[:8]} ({found.bundle.found}) is not confirmed by a release"
+    return f"{found.fork} {due} ({utc_time(found.time)}), and {bundle}"
+
+
+def bundle_remedy(fork: str) -> str:
+    """What the operator can do, for this fork."""
+    return Code.BUNDLE_UNCONFIRMED.remedy.replace("<fork>", fork)
