@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from rollup_node.stages.protocol.addresses import L1_BLOCK, predeploy
+from rollup_node.stages.protocol.addresses import ETH_LIQUIDITY, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.upgrade_transactions import load_bundle, upgrade_gas
+from rollup_node.stages.protocol.upgrade_transactions import (
+    carried_bundle,
+    load_bundle,
+    upgrade_gas,
+    upgrade_transactions,
+)
 from rollup_node.tools.batcher.channel_config import ChannelConfig
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.devnet.evm.state import State
@@ -44,6 +50,7 @@ IMPLEMENTATIONS = {
     },
 }
 """The implementation of each proxy, by the last byte of its address, after a fork's activation block."""
+CROSS_L2_INBOX = 0x22
 KARST_DEPLOYMENTS = {
     0x07: 3,
     0x0F: 4,
@@ -82,7 +89,7 @@ def implementations(engine: InProcessEngine, number: int) -> dict[int, str]:
     """The implementations of all proxies after a block; each must have code."""
     state = State(engine.backend.store, engine.block(number).header.state_root)
     found = {}
-    for low in range(0x30):
+    for low in range(0x40):
         address = state.storage(predeploy(low), SLOT).to_bytes(20, "big")
         if any(address):
             assert state.code(address), f"{low:#x} points to {address.hex()}, which has no code"
@@ -101,7 +108,7 @@ def check(rollup: SmallRollup) -> dict[str, int]:
         assert block.hash == rollup.sequencer.block(number).hash
         assert [entry.result.error for entry in block.executed if not entry.result.succeeded] == []
         activations = schedule.activations(block.header.timestamp)
-        bundles = [raw for each in activations if each.bundle for raw in load_bundle(each.bundle).transactions]
+        bundles = list(upgrade_transactions(rollup.config, activations))
         deposits = [entry.transaction.raw for entry in block.executed if is_deposit(entry.transaction.raw)]
         users = len(block.executed) - len(deposits)
         assert not bundles or deposits[-len(bundles) :] == bundles
@@ -138,6 +145,32 @@ def test_forks_may_share_an_activation_block() -> None:
     rollup.run(16)
     assert check(rollup) == {"ecotone": 4, "fjord": 9, "granite": 9, "holocene": 9, "isthmus": 9}
     assert implementations(rollup.verifier, 9).items() >= IMPLEMENTATIONS["isthmus"].items()
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["alone", "linked"])
+@pytest.mark.parametrize("carried", BUNDLE_FORKS["lagoon"].carried, ids=lambda carried: carried.sha256[:8])
+def test_lagoon_is_crossed_with_each_bundle_and_kind_of_dependency_set(carried: CarriedBundle, linked: bool) -> None:
+    """[UPG18, ATT32] The gas limit of the next block is that of before."""
+    forks, bundles = ("jovian=2", "karst=4", "lagoon=7"), {"lagoon": carried_bundle("lagoon", carried)}
+    rollup = SmallRollup(*forks, linked=linked, bundles=bundles)
+    rollup.run(12)
+    assert check(rollup) == {"jovian": 2, "karst": 4, "lagoon": 7}
+    state = rollup.verifier.state()
+    assert bool(state.balance(ETH_LIQUIDITY)) is linked
+    found = implementations(rollup.verifier, 7)
+    assert found == implementations(rollup.verifier, 8) and (CROSS_L2_INBOX in found) is linked
+
+
+def test_an_upgrade_transaction_that_fails_leaves_the_block_valid() -> None:
+    """The manager refuses a chain with setFeature(INTEROP) whose flags lack the bit, so that the contracts stay as they
+    are, and a proxy without implementation refuses fund()."""
+    rollup = SmallRollup("karst=3", "lagoon=6", linked=True, flagged=False)
+    rollup.run(10)
+    block = rollup.verifier.block(6)
+    failed = [entry.result.succeeded for entry in block.executed]
+    assert failed[-2:] == [False, False] and all(failed[:-2])
+    assert rollup.verifier.head.hash == rollup.sequencer.head.hash and rollup.dropped == []
+    assert rollup.safe.number == 10 and rollup.verifier.block(7).header.gas_limit == GAS_LIMIT
 
 
 def unpack(registry: Path, name: str, folder: Path) -> Path:

@@ -63,6 +63,6 @@ def _prepare(settings: DevnetSettings) -> int:
         write_secrets(files, settings.nodes)
         write_json(files.l1_genesis, l1_genesis(now))
         write_json(files.l1_chain, l1_chain_config())
-        write_json(files.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
+        write_json(files.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc, bool(settings.dependencies)))
     print(f"wrote {files.l1_genesis.name}, {files.l2_genesis.name} and {files.jwt.name} into {settings.data_dir}")
     return 0

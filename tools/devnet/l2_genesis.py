@@ -21,11 +21,14 @@ _SAME_TIME = {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "k
 """The Ethereum fork that an engine activates together with a fork of the OP Stack."""
 
 
-def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None) -> dict[str, Any]:
+def l2_genesis(
+    forks: Mapping[str, int], time: int, l2_alloc: Path | None = None, linked: bool = False
+) -> dict[str, Any]:
     """The genesis of a chain that starts at `time` in seconds, with the development predeploys or the accounts of the
     file `l2_alloc`, and funds for the development keys.
 
-    `forks` has the seconds after genesis at which each fork activates. Raises SettingsError for an unusable file."""
+    `forks` has the seconds after genesis at which each fork activates. `linked`: the dependency set has other chains,
+    and the contracts may take their messages [UPG18]. Raises SettingsError for an unusable file."""
     times = {name: time + offset if offset else 0 for name, offset in forks.items()}
     constants = ChainOpConfig(
         EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
@@ -55,15 +58,18 @@ def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None
         "mixHash": to_hex(bytes(32)),
         "coinbase": "0x4200000000000000000000000000000000000011",
         "baseFeePerGas": hex(10**9),
-        "alloc": _with_funds(predeploy_alloc(chain, time) if l2_alloc is None else _file_alloc(l2_alloc, chain, time)),
+        "alloc": _with_funds(_alloc(chain, time, l2_alloc, linked)),
     }
 
 
-def _file_alloc(path: Path, chain: ChainSpec, time: int) -> Alloc:
-    """The file's accounts after the upgrade transactions of the forks that it does not contain."""
+def _alloc(chain: ChainSpec, time: int, path: Path | None, linked: bool) -> Alloc:
+    """The accounts of the development contracts or of a file, after the upgrade transactions of the forks that they do
+    not contain."""
+    if path is None:
+        return predeploy_alloc(chain, time, linked)
     alloc, present = read_alloc(path)
     try:
-        return with_upgrades(with_deployers(alloc, chain, time), chain, time, present)
+        return with_upgrades(with_deployers(alloc, chain, time), chain, time, present, linked)
     except GenesisError as error:
         raise SettingsError(
             f"--l2-alloc {path}: {error}; list the forks that its contracts already have in its `config`, as in "

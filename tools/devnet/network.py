@@ -199,7 +199,8 @@ class NetworkPrograms:
             await asyncio.sleep(POLL_SECONDS)
 
     def _l2_genesis(self, time: int) -> dict[str, Any]:
-        return l2_genesis(self._settings.forks, time, self._settings.l2_alloc)
+        settings = self._settings
+        return l2_genesis(settings.forks, time, settings.l2_alloc, linked=bool(settings.dependencies))
 
     async def _l1_genesis_block(self) -> "GenesisBlock":
         if self._settings.external.l1 or self._settings.external.anvil:

@@ -355,8 +355,8 @@ _ALTDA_HELP = (
 
 
 _BUNDLE_HELP = (
-    "upgrade transactions of Lagoon for all nodes, or for NODE, instead of the package's; auto as the node's option; may"
-    " be repeated"
+    "upgrade transactions of Lagoon for all nodes, or for NODE, instead of the package's; auto as the node's option;"
+    " may be repeated"
 )
 
 

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from rollup_node.node.runtime.runtime import dropped_lines
+from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
 from tests.support.processes.toy_harness import StartNode, ToyNode
@@ -40,6 +41,15 @@ def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNo
     assert text == f"rollup-node: process left {found}: see its last log lines\n"
     line = node.wait_for_line("the execution engine has other forks than this node", "left", code="FORK-MISMATCH")
     assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
+
+
+def test_a_process_may_ask_for_a_new_start_of_the_node(start: StartNode) -> None:
+    """[UPG26] Without a word of failure; the caller starts the node again."""
+    node = start().wait_until_ready()
+    node.order("left", "restart")
+    assert node.wait_for_exit() == (ExitCode.RESTART, "")
+    assert node.logged("the node starts again", "left", reason="the toys have other colours now")
+    assert node.stop_order()[2:] == ["right"]
 
 
 def test_temporary_errors_and_resets_do_not_end_a_process(running: ToyNode) -> None:

@@ -13,7 +13,10 @@ from rollup_node.node.setup.networks import find_network, registry_version
 from rollup_node.node.setup.notices import Notice
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.protocol.forks import bundles
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.forks.table import FORKS
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 
 NOW = 1_800_000_000.0
 FRESH = datetime.fromisoformat(registry_version().date).replace(tzinfo=UTC).timestamp()
@@ -92,6 +95,19 @@ def test_the_end_of_a_network_that_left() -> None:
         "last_block": 46_600_926,
     }
     assert introduced("op-mainnet", FRESH) == []
+
+
+def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
+    """[UPG22, UPG23]"""
+    crossing = (*GIVEN, f"--override.lagoon={int(NOW) + 86_400}")
+    bundle, warning = lines(*crossing[len(GIVEN) :])[3:]
+    assert (bundle.level, bundle.text) == (Level.INFO, "upgrade bundle")
+    assert bundle.fields["sha256"] == load_bundle("lagoon").sha256 and bundle.fields["fork"] == "lagoon"
+    assert warning.level is Level.WARN and warning.fields["code"] == "BUNDLE-UNCONFIRMED"
+    assert warning.text.startswith("lagoon activates in 1d0h (2027-01-16T08:00:00Z), and its upgrade bundle ")
+    given = Path(bundles.__file__).parent / BUNDLE_FORKS["lagoon"].carried[1].file
+    (bundle,) = lines(*crossing[len(GIVEN) :], f"--rollup.lagoon-bundle={given}")[3:]
+    assert (bundle.fields["found"], bundle.fields["confirmed_by"]) == (f"file {given}", "the operator")
 
 
 def test_fork_times_are_old_after_180_days() -> None:

@@ -10,8 +10,12 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup import start
 from rollup_node.node.setup.start import start_node
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.protocol.forks import bundles
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
+from rollup_node.stages.protocol.upgrade_transactions import bundle_of
 from tests.node.setup.planning import NETWORK, REQUIRED
 
 Started = list[tuple[Sequence[ProcessSpec], NodeSettings]]
@@ -48,6 +52,26 @@ def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
         '"a variable is unknown" code=OPTIONS',
         '"created a new network key in node_p2p_priv.txt"',
     ]
+
+
+def test_a_node_that_asks_for_it_starts_again_with_its_files_read_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """[UPG26] A process has chosen the bundle of the chain, and written it."""
+    carried, given = BUNDLE_FORKS["lagoon"].carried[1], []
+
+    def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
+        (config,) = (spec.config for spec in specs if spec.role == "engine")
+        assert isinstance(config, EngineConfig)
+        given.append(config.rollup)
+        content = (Path(bundles.__file__).parent / carried.file).read_bytes()
+        (tmp_path / "lagoon_bundle_auto.json").write_bytes(content)
+        return ExitCode.RESTART if len(given) == 1 else 7
+
+    monkeypatch.setattr(start, "run_node", run_node)
+    ports = ("--rpc.port=0", "--p2p.disable", "--runtime.dir=run", f"--rollup.bundle-dir={tmp_path}")
+    assert run(*ports, "--override.lagoon=4000000000", "--rollup.lagoon-bundle=auto") == 7
+    assert [bundle_of(rollup, "lagoon").sha256 == carried.sha256 for rollup in given] == [False, True]
 
 
 def test_a_port_in_use_ends_the_start(started: Started) -> None:

@@ -104,6 +104,7 @@ def test_a_syncing_node() -> None:
         "drops": [],
         "l1_req_per_block": None,
         "compute_tasks": None,
+        "warnings": [],
     }
 
 

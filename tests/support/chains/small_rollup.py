@@ -121,20 +121,29 @@ class InProcessEngine:
 
 class SmallRollup:
     """`forks` are values of --fork, `channel` the wanted channel configuration, `pace` the L1 and L2 block times in
-    seconds."""
+    seconds. `linked`: the dependency set has another chain, for which the contracts have their flag unless `flagged` is
+    False. `changes` are of the rollup config."""
 
     def __init__(
-        self, *forks: str, l2_alloc: Path | None = None, channel: ChannelConfig = NEWEST, pace: tuple[int, int] = (2, 1)
+        self,
+        *forks: str,
+        l2_alloc: Path | None = None,
+        channel: ChannelConfig = NEWEST,
+        pace: tuple[int, int] = (2, 1),
+        linked: bool = False,
+        flagged: bool = True,
+        **changes: Any,
     ) -> None:
         self._l1_block_time = pace[0]
         words = [f"--l1-block-time={pace[0]}", f"--l2-block-time={pace[1]}"]
         settings = parse([*words, *(word for fork in forks for word in ("--fork", fork))])
-        genesis = json.dumps(l2_genesis(settings.forks, START, l2_alloc)).encode()
+        genesis = json.dumps(l2_genesis(settings.forks, START, l2_alloc, linked and flagged)).encode()
         self.sequencer, self.verifier = InProcessEngine(genesis), InProcessEngine(genesis)
         self.l1 = [_l1_block(0, START, bytes(32))]
         zero = self.sequencer.head
         text = json.dumps(rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), START))
-        self.config: RollupConfig = parse_rollup_config(text.encode()).config
+        config = parse_rollup_config(text.encode()).config
+        self.config: RollupConfig = msgspec.structs.replace(config, dependency_set_size=1 + linked, **changes)
         self._l1_chain: L1Chain = parse_l1_chain(json.dumps(l1_chain_config()).encode(), L1_CHAIN_ID)
         self._channel = channel
         self.channels: list[ChannelConfig] = []

@@ -14,7 +14,14 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.io.log import Level, get_logger, set_level_of_node
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
-from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, HaltError, ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import (
+    CriticalError,
+    ForkMismatchError,
+    HaltError,
+    ResetError,
+    RestartError,
+    TemporaryError,
+)
 
 STARVED_SECONDS = 4.0
 ORDER_SECONDS = 0.1
@@ -135,6 +142,8 @@ class ToyStage:
                 raise CriticalError("a toy contradicts itself")
             case "forks":
                 raise ForkMismatchError("the toys have other forks: set --override.jovian")
+            case "restart":
+                raise RestartError("the toys have other colours now")
             case "halt":
                 raise HaltError("the toys are outdated")
             case "temporary":

@@ -62,6 +62,7 @@ class RpcOptions(TypedDict, total=False):
     ready_safe_age: float
     ready_unsafe_age: float
     status_enabled: bool
+    rollup: RollupConfig
 
 
 def peer_response(request: PeerRequest) -> PeerResponse:
@@ -89,7 +90,7 @@ class RpcHarness:
             metrics_addr="127.0.0.1",
             metrics_port=0,
             metrics_dir=str(directory),
-            rollup=ROLLUP,
+            rollup=options.get("rollup", ROLLUP),
             p2p=options.get("p2p", False),
             safedb=options.get("safedb", False),
             sequencer_api=options.get("sequencer_api", False),

@@ -95,12 +95,22 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
         ("--faults /dev/null --no-batcher", "--faults: leave out --no-batcher"),
         ("--faults /dev/null --l1 http://127.0.0.1:1 --da calldata", "--faults: it needs the embedded L1"),
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
+        ("--dependency-set 902,x", "--dependency-set 902,x: must be chain ids, separated by commas"),
+        ("--lagoon-bundle auto", "--lagoon-bundle: the chain does not cross Lagoon; add --fork lagoon=OFFSET"),
+        ("--fork lagoon=9 --lagoon-bundle judge=auto", "--lagoon-bundle judge=auto: there is no node 'judge'"),
     ],
 )
 def test_invalid_flags(words: str, error: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(words.split())
     assert str(refusal.value).startswith(error) and "\n" not in str(refusal.value)
+
+
+def test_the_dependency_set_and_the_bundles_of_nodes() -> None:
+    given = "--fork karst=4 --fork lagoon=9 --dependency-set 902,903 --lagoon-bundle one.json"
+    found = parse([*given.split(), "--lagoon-bundle", "verifier=auto"])
+    assert found.dependencies == (902, 903)
+    assert found.lagoon_bundles == {"": str(Path("one.json").absolute()), "verifier": "auto"}
 
 
 def test_sequencers_come_first() -> None:

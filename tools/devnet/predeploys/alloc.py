@@ -24,7 +24,8 @@ TOKEN = predeploy(0xFF)
 _CODE_NAMESPACE = bytes.fromhex("c0d3" * 9)
 _IMPLEMENTATION_SLOT = "0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc"
 _ADMIN_SLOT = "0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103"
-_PROXIES = 0x30
+_PROXIES = 0x40
+"""Public chains have 2048; bundles use those below."""
 _IMPLEMENTED: dict[Address, str] = {
     L1_BLOCK: "L1Block",
     L2_TO_L1_MESSAGE_PASSER: "L2ToL1MessagePasser",
@@ -52,14 +53,14 @@ def implementation_address(proxy: Address) -> Address:
     return _CODE_NAMESPACE + proxy[-2:]
 
 
-def predeploy_alloc(chain: ChainSpec, time: int) -> Alloc:
+def predeploy_alloc(chain: ChainSpec, time: int, linked: bool = False) -> Alloc:
     """Proxies with their implementations and the token, after the upgrade transactions of all forks active at `time`
-    (seconds)."""
+    (seconds). `linked`: the chain takes messages of others [UPG18]."""
     alloc = {to_hex(predeploy(low)): _proxy(predeploy(low)) for low in range(_PROXIES)}
     for proxy, name in _IMPLEMENTED.items():
         alloc[to_hex(implementation_address(proxy))] = _contract(bytecode(name))
     alloc[to_hex(TOKEN)] = _contract(bytecode("Token"))
-    return with_upgrades(with_deployers(alloc, chain, time), chain, time)
+    return with_upgrades(with_deployers(alloc, chain, time), chain, time, linked=linked)
 
 
 def with_deployers(alloc: Alloc, chain: ChainSpec, time: int) -> Alloc:

@@ -6,10 +6,11 @@ genesis must have their result."""
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from rollup_node.stages.protocol.addresses import predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
-from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from rollup_node.tools.devnet.engine.execution import ChainSpec
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
@@ -17,14 +18,28 @@ from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, AccountChange, State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
 
+
+def _word(value: int) -> str:
+    return to_hex(value.to_bytes(32, "big"))
+
+
+DEV_FEATURE_FLAGS = predeploy(0x2D)
+INTEROP_FLAG = {"0xc8bc8f9195cfb2d040744aac63412d02ffc186ea9bd519039edc4666ee9032bc": _word(1)}
+"""Without this bit of the flags the manager of Lagoon's bundle refuses a chain with setFeature(INTEROP) [UPG18]."""
+
 Alloc = dict[str, dict[str, Any]]
 """The `alloc` of a genesis file; addresses and slots in hex of full length."""
 
 
-def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, present: Collection[str] = ()) -> Alloc:
+def with_upgrades(
+    alloc: Alloc, chain: ChainSpec, time: int, present: Collection[str] = (), linked: bool = False
+) -> Alloc:
     """The accounts after the upgrade transactions of all forks active at `time` (seconds) except those in `present`.
+    `linked`: the dependency set has other chains, which the contracts of Lagoon's bundle take only with a flag.
 
     The accounts of the transactions' senders stay as they are. Raises GenesisError where a transaction fails."""
+    if linked:
+        alloc = _with_flag(alloc)
     store = StateDatabase()
     state = State(store, load_alloc(store, alloc))
     context = BlockContext(0, time, ZERO_ADDRESS, 0, 0, ZERO_HASH, chain.chain_id, lambda number: ZERO_HASH)
@@ -32,7 +47,10 @@ def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, present: Collection
     for fork in chain.schedule.active(time):
         if fork.name in present or fork.activation is None or fork.activation.bundle is None:
             continue
-        for index, raw in enumerate(load_bundle(fork.activation.bundle).transactions):
+        transactions = load_bundle(fork.activation.bundle).transactions
+        if linked and fork.activation.wrapped_if_linked:
+            transactions = (SET_FEATURE, *transactions, FUND)
+        for index, raw in enumerate(transactions):
             error = _run(state, rules, context, raw)
             if error:
                 raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {error}")
@@ -40,10 +58,16 @@ def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, present: Collection
     return alloc | {to_hex(each.address): _entry(alloc, each) for each in state.changes() if each.code or each.slots}
 
 
+def _with_flag(alloc: Alloc) -> Alloc:
+    account = alloc[to_hex(DEV_FEATURE_FLAGS)]
+    return alloc | {to_hex(DEV_FEATURE_FLAGS): account | {"storage": account.get("storage", {}) | INTEROP_FLAG}}
+
+
 def _run(state: State, rules: EvmRules, context: BlockContext, raw: bytes) -> str:
     """Executes a deposit; its error, empty on success."""
     deposit = decode_deposit(raw)
     state.begin_transaction()
+    state.add_balance(deposit.sender, deposit.mint)
     environment = TransactionEnvironment(state, rules, context, deposit.sender, 0)
     intrinsic = intrinsic_gas(rules, deposit.to, deposit.data)
     result = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
@@ -62,7 +86,3 @@ def _entry(alloc: Mapping[str, dict[str, Any]], change: AccountChange) -> dict[s
         "code": to_hex(change.code),
         **({"storage": storage} if storage else {}),
     }
-
-
-def _word(value: int) -> str:
-    return to_hex(value.to_bytes(32, "big"))

@@ -1,8 +1,12 @@
 """Transitions of the core that concern several machines."""
 
+import msgspec
+import pytest
+
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.actions import (
+    BundleChosen,
     PublishStatus,
     RequestGap,
     ResetStarted,
@@ -10,17 +14,21 @@ from rollup_node.stages.engine.core.actions import (
     Severity,
     ShowProblem,
     StartFound,
+    UpgradeDiffers,
     WorkFailed,
     WorkRecovered,
 )
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import Instant, Work
 from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.machines.activation_hold import ActivationHold, OtherUpgrade
+from rollup_node.stages.engine.machines.attributes_handler import AttributesJob, AttributesStep
 from rollup_node.stages.engine.machines.base_search import Base
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart
-from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
 from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
 
 NOW = Instant(1_000.0, 50.0)
@@ -29,6 +37,47 @@ NOW = Instant(1_000.0, 50.0)
 def state_of(chain: ChainFixture, **config: bool) -> CoreState:
     settings = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, **config)  # type: ignore[arg-type]
     return CoreState(settings, first_reset=7 << 32, stopped=False, backoff=TaskBackoff())
+
+
+def held(state: CoreState, chain: ChainFixture) -> ActivationHold:
+    """Derivation waits before a block with another bundle."""
+    begin(state, chain)
+    other = OtherUpgrade("lagoon", 1, b"\1" * 32, "gas", "00" * 32, b"{}", "11" * 32, BUNDLE_FORKS["lagoon"].carried[1])
+    derived = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(101), True)
+    job = AttributesJob(derived, derived.attributes, AttributesStep.HOLD, hold=ActivationHold(other))
+    state.attributes.job = job
+    assert job.hold is not None
+    return job.hold
+
+
+def of_upgrade(state: CoreState) -> list[object]:
+    """The actions about it since the last call."""
+    state.show_hold()
+    state.show_hold()
+    actions, state.actions = state.actions, []
+    kinds = UpgradeDiffers, BundleChosen
+    return [each for each in actions if isinstance(each, kinds) or getattr(each, "name", "") == "upgrade"]
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_a_hold_is_shown_when_it_changes(chain: ChainFixture, auto: bool) -> None:
+    """[UPG24, UPG26]"""
+    state = state_of(chain, bundle_auto=auto)
+    hold = held(state, chain)
+    assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, False)]
+    assert of_upgrade(state) == []
+    hold.confirmed = True
+    chosen = [BundleChosen(hold.other)] if auto else []
+    assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, True), *chosen]
+    state.reset(ResetError("the chain has changed"), NOW)
+    assert of_upgrade(state) == [ShowProblem("upgrade", None)]
+
+
+def test_a_bundle_that_is_not_carried_is_never_chosen(chain: ChainFixture) -> None:
+    state = state_of(chain, bundle_auto=True)
+    hold = held(state, chain)
+    hold.other, hold.confirmed = msgspec.structs.replace(hold.other, carried=None), True
+    assert not any(isinstance(each, BundleChosen) for each in of_upgrade(state))
 
 
 def begin(state: CoreState, chain: ChainFixture, confirmed: bool = True) -> Heads:

@@ -1,9 +1,11 @@
 """Actions of the core: each kind is handled, sent, logged and counted as it should be."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
@@ -11,6 +13,7 @@ from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
+from rollup_node.stages.engine.machines.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
 from rollup_node.stages.engine.machines.block_production import L1BlockRange
 from rollup_node.stages.engine.machines.follow_source import FollowResult
@@ -30,10 +33,14 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.protocol.errors import RestartError
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.topology import CHANNELS
 from tests.support.chains.chain_fixture import ChainFixture
 
 PEER = ProcessId(0, 1)
+CARRIED = BUNDLE_FORKS["lagoon"].carried[1]
+OTHER_UPGRADE = OtherUpgrade("lagoon", 1, bytes(32), "gas", "00" * 32, b"{}", "11" * 32, CARRIED)
 
 
 class Handled:
@@ -41,6 +48,7 @@ class Handled:
 
     def __init__(self, chain: ChainFixture, directory: Path, p2p: bool) -> None:
         config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True, p2p=p2p)
+        config = msgspec.structs.replace(config, bundle_dir=str(directory / "bundles"))
         self.meter = Meter("engine")
         self.records: list[Record] = []
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1, "p2p": 1, "rpc": 1, "derivation": 1})
@@ -103,6 +111,8 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.StartFound(heads, ref.l1_origin),
         act.DerivationRestarted(start),
         act.AttributesProcessed(processed),
+        act.UpgradeDiffers(OTHER_UPGRADE, confirmed=False),
+        act.BundleChosen(OTHER_UPGRADE),
         act.UnsafeBlockReceived(payload, queued=True),
         act.UnsafeQueueChanged(1, 1_000, payload),
         act.UnsafeBlockInserted(ref, 0),
@@ -150,7 +160,9 @@ def test_following_another_node_is_logged_and_counted(handled: Handled, chain: C
 def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     assert {type(action) for action in actions} == set(get_args(act.Action))
-    handled.handler.perform(actions)
+    for action in actions:
+        with pytest.raises(RestartError) if isinstance(action, act.BundleChosen) else nullcontext():
+            handled.handler.perform([action])
 
 
 def test_el_sync_is_logged(handled: Handled, chain: ChainFixture) -> None:

@@ -21,7 +21,7 @@ from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc import node_state, readiness
 from rollup_node.stages.rpc.process import http_server
 from rollup_node.stages.rpc.status import NodeStatus
-from tests.support.rpc.harness import L1, L2, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 
 VERSION = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version"}'
 
@@ -276,6 +276,25 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(re.search(r": PROCESS-SILENT: no status for \d+\.\d s", reason) for reason in reasons)
 
     with_rpc(scenario)
+
+
+def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(with_rpc: RunWithRpc) -> None:
+    """[UPG22]"""
+    crosses = msgspec.structs.replace(ROLLUP, fork_times={**ROLLUP.fork_times, "lagoon": int(time.time()) + 90_000})
+
+    async def scenario(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        status, body = await rpc.get("/readyz")
+        found = orjson.loads(body)
+        assert status == 200 and found["ready"] is True
+        (warning,) = found["warnings"]
+        assert warning.startswith("BUNDLE-UNCONFIRMED: lagoon activates in 1d")
+        rpc.status["blobs"].set(Health(("beacon endpoint is away",)))
+        await rpc.until_unready()
+        status, body = await rpc.get("/readyz")
+        assert status == 503 and len(orjson.loads(body)["warnings"]) == 1
+
+    with_rpc(scenario, rollup=crosses)
 
 
 def test_readyz_knows_lag(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from rollup_node.stages.rpc.status import (
     NodeStatus,
     Peers,
     State,
+    StatusWarning,
     SyncProgress,
 )
 
@@ -62,6 +63,20 @@ class Watched:
             self._watch.step(msgspec.structs.replace(found, time=self.now))
             self.now += 1
         return self._capsys.readouterr().err.splitlines()
+
+
+def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
+    """[UPG22] The start has said it already."""
+    warned = msgspec.structs.replace(
+        status(State.SYNCED), warnings=[StatusWarning("BUNDLE-UNCONFIRMED", "lagoon comes", "it may be wrong", "see")]
+    )
+    assert watched.lines(warned, 5) == []
+    for _ in range(2):
+        watched.now += 86_400
+        (line,) = watched.lines(warned, 5)
+        assert line == "warn progress: lagoon comes code=BUNDLE-UNCONFIRMED do=see"
+    watched.now += 86_400
+    assert watched.lines(status(State.SYNCED), 5) == []
 
 
 @pytest.fixture

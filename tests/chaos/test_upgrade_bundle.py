@@ -1,0 +1,62 @@
+"""A network crosses Lagoon with a bundle that is not the package's, and with others in its dependency set: nodes with
+another bundle wait before the activation block, and go on with the right one [UPG18, UPG22 to UPG26]."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from rollup_node.stages.protocol import upgrade_transactions as upgrades
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
+from rollup_node.stages.protocol.hex_encoding import from_hex
+from tests.support.processes.extra_node import ExtraNode, assert_same_chain
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, call, http_get, wait_for
+
+FORKS = ("--fork", "jovian=2", "--fork", "karst=4", "--fork", "lagoon=8")
+ACTIVATION = 8
+OURS, THEIRS, *_ = BUNDLE_FORKS["lagoon"].carried
+FILE = Path(upgrades.__file__).parent / "forks" / THEIRS.file
+
+
+def problem(net: Devnet, url: str) -> str:
+    """The reason of `/readyz` once it says that the activation block has another bundle and that L1 confirms it."""
+
+    def found() -> str:
+        reasons = json.loads(http_get(url + "/readyz")[1]).get("reasons", ())
+        return next((each for each in reasons if "BUNDLE-DIFFERS" in each and "later batch on L1" in each), "")
+
+    return net.wait(found, "the reason of readyz")
+
+
+def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: Leftovers) -> None:
+    """The verifier chooses by itself; a node without that option is started again with the file that it wrote."""
+    words = (*FORKS, *CALLDATA, "--dependency-set", "902", "--lagoon-bundle", f"sequencer={FILE}")
+    with Devnet(leftovers, *words, "--lagoon-bundle", "verifier=auto") as net:
+        own = ExtraNode(leftovers, net, net.node("sequencer")["p2p"], {"rollup.bundle-dir": leftovers.folder / "seen"})
+        try:
+            reason = problem(net, own.url)
+            assert re.search(
+                rf"block {ACTIVATION} \(0x\w+\) activates lagoon .* {OURS.sha256[:8]}: transaction 4", reason
+            )
+            head = own.head()
+            assert own.head("safe_l2") == ACTIVATION - 1 < head, "the engine keeps the sequencer's blocks"
+            net.wait(lambda: own.head() > head, "gossip goes on")
+            seen = leftovers.folder / "seen" / f"lagoon_bundle_{THEIRS.sha256[:8]}.json"
+            assert hashlib.sha256(seen.read_bytes()).hexdigest() == THEIRS.sha256
+            # The verifier has chosen it meanwhile, and its safe head is beyond.
+            net.wait_for_safe(ACTIVATION + 2)
+            assert "BUNDLE-CHOSEN" in net.log("verifier") and "the node starts again" in net.log("verifier")
+            own.kill()
+            own.start({"rollup.lagoon-bundle": seen})
+            wait_for(lambda: own.head("safe_l2") >= ACTIVATION + 4, f"safe head: {own.program.out[-3000:]}")
+            assert_same_chain(net, own, ACTIVATION + 4)
+            block = call(net.node("verifier")["engine"], "eth_getBlockByNumber", hex(ACTIVATION), True)
+            expected = (upgrades.SET_FEATURE, *upgrades.carried_bundle("lagoon", THEIRS).transactions, upgrades.FUND)
+            assert len(block["transactions"]) == 1 + len(expected)
+            receipts = call(net.node("verifier")["engine"], "eth_getBlockReceipts", hex(ACTIVATION))
+            assert {receipt["status"] for receipt in receipts} == {"0x1"}
+            assert from_hex(block["transactions"][-1]["input"]) == bytes.fromhex("b60d4288")
+        finally:
+            own.stop()
+        net.finish()

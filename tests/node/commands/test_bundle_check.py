@@ -1,0 +1,46 @@
+"""`rollup-node bundle-check` [CMD15]."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.stages.protocol import upgrade_transactions as upgrades
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
+
+FOLDER = Path(upgrades.__file__).parent / "forks"
+LAGOON = BUNDLE_FORKS["lagoon"].carried
+
+
+def test_the_table_of_a_bundle(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bundle-check", str(FOLDER / LAGOON[1].file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["SHA-256", LAGOON[1].sha256] and "draft" in lines[1]
+    assert "nothing: compare the SHA-256, then give --rollup.lagoon-bundle=FILE" in lines[2]
+    assert "29 with 64,827,394 gas" in lines[3] and "64,977,394 gas" in lines[4]
+    rows = lines[7:]
+    assert len(rows) == 29
+    assert rows[0].split()[:3] == ["0", "=", "Deploy"] and rows[0].split()[5:7] == [
+        "498,000",
+        "0x2a5a3eabb9fd571a3af0299eebdf8eaafe29a914",
+    ]
+    assert rows[4].split()[1] == "Deploy", "it differs"
+    assert rows[22].endswith("3b6ae4c972988be1fcd7f125aaffcb5327fb39158379908186418e7f75b620f3")
+    assert rows[28].split()[-3:-1] == ["4,000,000", "-"]
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    karst = BUNDLE_FORKS["karst"].carried[0]
+    assert cli.main(["bundle-check", "--json", "--fork=karst", str(FOLDER / karst.file)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["fork"], found["sha256"], found["used"]) == ("karst", karst.sha256, True)
+    assert found["confirmed_by"] == karst.confirmed_by and found["block_gas"] == found["transactions_gas"]
+    assert all(each["same"] for each in found["transactions"])
+
+
+def test_a_wrong_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    assert cli.main(["bundle-check", str(tmp_path / "x.json")]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "x.json: not a bundle of upgrade transactions" in err

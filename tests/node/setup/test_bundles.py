@@ -1,0 +1,83 @@
+"""The options that choose upgrade bundles [UPG23, UPG26]."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.setup.bundles import chosen_bundles
+from rollup_node.node.setup.chain import choose_chain
+from rollup_node.node.setup.chain_files import MAX_FILE
+from rollup_node.stages.protocol import upgrade_transactions as upgrades
+from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CarriedBundle
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+
+FOLDER = Path(upgrades.__file__).parent / "forks"
+LAGOON = BUNDLE_FORKS["lagoon"].carried
+CROSSES = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"lagoon": 1000})
+
+
+def chosen(*words: str, config: RollupConfig = CROSSES) -> dict[str, UpgradeBundle]:
+    return chosen_bundles(config, parse_options(words, {}).values)
+
+
+@pytest.mark.parametrize("carried", LAGOON, ids=lambda carried: carried.sha256[:8])
+def test_any_good_file_is_taken(carried: CarriedBundle) -> None:
+    path = FOLDER / carried.file
+    found = chosen(f"--rollup.lagoon-bundle={path}")["lagoon"]
+    assert found.transactions == upgrades.carried_bundle("lagoon", carried).transactions
+    assert (found.sha256, found.found, found.confirmed_by) == (carried.sha256, f"file {path}", "the operator")
+
+
+def test_it_reaches_the_chain() -> None:
+    words = ("--network=op-sepolia", "--override.lagoon=1796918401", "--l1.beacon.ignore")
+    given = parse_options((*words, f"--rollup.lagoon-bundle={FOLDER / LAGOON[1].file}"), {}).values
+    config = choose_chain(given, print, print).config
+    assert upgrades.bundle_of(config, "lagoon").sha256 == LAGOON[1].sha256
+    assert choose_chain(parse_options(words, {}).values, print, print).config.bundles == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "not a bundle"),
+        (b" " * (MAX_FILE + 1), "longer than"),
+        ((FOLDER / LAGOON[0].file).read_bytes().replace(b"1.0.0", b"9.0.0"), "version"),
+        ((FOLDER / LAGOON[0].file).read_bytes().replace(b"6080604052348015", b"6080604052348016"), r"\[UPG21.3\]"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_rule(content: bytes, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.json"
+    path.write_bytes(content)
+    with pytest.raises(OptionError, match=f"^rollup.lagoon-bundle: failed to read upgrade bundle: {path}: .*{text}"):
+        chosen(f"--rollup.lagoon-bundle={path}")
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(OptionError, match=r"rollup\.lagoon-bundle: .*nowhere\.json: No such file"):
+        chosen("--rollup.lagoon-bundle=nowhere.json")
+
+
+def test_a_chain_without_the_fork_needs_no_bundle() -> None:
+    with pytest.raises(OptionError, match=r"rollup\.lagoon-bundle: the chain has no time for lagoon"):
+        chosen("--rollup.lagoon-bundle=auto", config=PLAIN_ROLLUP)
+
+
+def test_auto_begins_with_the_bundle_of_the_package(tmp_path: Path) -> None:
+    assert chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}") == {}
+
+
+def test_auto_takes_what_it_has_chosen(tmp_path: Path) -> None:
+    (tmp_path / "lagoon_bundle_auto.json").write_bytes((FOLDER / LAGOON[1].file).read_bytes())
+    found = chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")["lagoon"]
+    assert (found.sha256, found.confirmed_by) == (LAGOON[1].sha256, "the chain")
+
+
+def test_auto_takes_no_bundle_that_the_package_does_not_carry(tmp_path: Path) -> None:
+    content = (FOLDER / LAGOON[1].file).read_bytes().replace(b'"gasLimit": 498000', b'"gasLimit": 498001')
+    (tmp_path / "lagoon_bundle_auto.json").write_bytes(content)
+    with pytest.raises(OptionError, match="is none of the bundles of this version: remove the file, or give it with"):
+        chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")

@@ -1,0 +1,51 @@
+"""Batches that name another parent after a fork with an unconfirmed bundle [UPG22]."""
+
+import msgspec
+
+from rollup_node.stages.derivation.process.upgrade_watch import UpgradeWatch
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
+from rollup_node.stages.derivation.reasons.span import SpanParentMismatch
+from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from tests.stages.derivation.process.test_derivation_log import RecordingLogger
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+
+H = b"\1" * 32
+CROSSES = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"lagoon": 1000})
+CONFIRMED = msgspec.structs.replace(
+    CROSSES, bundles={"lagoon": msgspec.structs.replace(load_bundle("lagoon"), confirmed_by="the operator")}
+)
+AFTER, BEFORE = (L2BlockRef(H, time // 2, H, time, BlockId(1, H), 0) for time in (1000, 998))
+MISMATCHES: tuple[Reason, ...] = (ParentHashMismatch(H, H), SpanParentMismatch(H[:20], H))
+
+
+def watched(config: object, safe: L2BlockRef, *reasons: Reason) -> tuple[UpgradeWatch, RecordingLogger]:
+    lines = RecordingLogger()
+    watch = UpgradeWatch(config, lines)  # type: ignore[arg-type]
+    for reason in reasons:
+        watch.dropped(Dropped(DropEffect.DROPPED, reason, None), safe)
+    return watch, lines
+
+
+def test_batches_with_another_parent_after_the_fork_are_a_problem_until_one_fits() -> None:
+    watch, lines = watched(CROSSES, AFTER, *MISMATCHES)
+    assert watch.problem is not None and watch.problem.startswith("BUNDLE-UNCONFIRMED: batches after the activation")
+    ((_, text, fields),) = lines.lines
+    assert "lagoon" in text and fields["bundle"] == load_bundle("lagoon").sha256
+    watch.derived()
+    assert watch.problem is None and lines.lines[-1][1] == "batches are accepted again"
+
+
+def test_other_drops_and_other_chains_are_none() -> None:
+    for config, safe, reason in (
+        (CROSSES, BEFORE, MISMATCHES[0]),
+        (CROSSES, AFTER, SenderNotBatcher(H[:20], H[:20])),
+        (CONFIRMED, AFTER, MISMATCHES[0]),
+        (PLAIN_ROLLUP, AFTER, MISMATCHES[0]),
+    ):
+        watch, lines = watched(config, safe, reason)
+        watch.derived()
+        assert watch.problem is None and lines.lines == []
