@@ -21,7 +21,7 @@ from rollup_node.ipc.shared_memory.shared_word import SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
-from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.exit_codes import RESTART, ExitCode
 from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
@@ -140,7 +140,7 @@ def _log_failure(error: BaseException) -> int:
             return ExitCode.NETWORK_LEFT
         if isinstance(leaf, RestartError):
             logger.info("the node starts again", reason=leaf)
-            return ExitCode.RESTART
+            return RESTART
         if isinstance(leaf, ForkMismatchError):
             text = "the execution engine has other forks than this node"
             logger.error(text, code=Code.FORK_MISMATCH.text, error=leaf, do=Code.FORK_MISMATCH.remedy)

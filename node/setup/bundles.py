@@ -6,7 +6,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain_files import read_chain_file
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
-from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, chosen_file
+from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, CHOSEN_FILE, SELECTABLE
 from rollup_node.stages.protocol.upgrade_bundle import (
     BundleError,
     BundleFile,
@@ -39,7 +39,7 @@ def chosen_bundles(config: RollupConfig, values: Values) -> dict[str, UpgradeBun
                 f" config or with --override.{fork}"
             )
         if path == AUTO:
-            chosen = Path(values["rollup.bundle-dir"]) / chosen_file(fork)
+            chosen = Path(values["rollup.bundle-dir"]) / CHOSEN_FILE.format(fork=fork)
             if chosen.exists():
                 found[fork] = _chosen_before(fork, chosen)
         else:

@@ -16,14 +16,14 @@ from rollup_node.node.setup.plan import listeners, node_configs, node_settings, 
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
-from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.stages.io.log import Level, get_logger
 
 
 def start_node(values: Values, warnings: Sequence[str]) -> int:
     """Runs a node with those options, again when it asks for a new start; its exit code. `warnings` are logged. Raises
     SetupError when it cannot start."""
-    while (code := _run(values, warnings)) == ExitCode.RESTART:
+    while (code := _run(values, warnings)) == RESTART:
         continue
     return code
 

@@ -29,7 +29,7 @@ from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.descriptors import check_descriptor_limit, raise_descriptor_limit, shared_memory_refusal
-from rollup_node.node.system.exit_codes import ExitCode, SetupError, one_line
+from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError, one_line
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.process_table import ProcessSpec
@@ -285,7 +285,7 @@ class Supervisor:
         self._write_processes()
         if self._stop_groups is not None:
             self._log.info("process ended", name=process.name, reason=reason)
-        elif code == ExitCode.RESTART:
+        elif code == RESTART:
             self._fail(code, "")
         elif code in FATAL_ENDS:
             self._log.error(

@@ -20,10 +20,12 @@ class ExitCode(IntEnum):
     """The network left the OP Stack's rules, and the node has derived the last block that it can."""
     FORK_MISMATCH = 77
     """The execution engine and the node have different forks."""
-    RESTART = 78
-    """A process asks for a start of the whole node with another configuration; the node does so and does not exit."""
     INTERRUPTED = 130
     """A signal ended a command before its work was done."""
+
+
+RESTART = 78
+"""A process asks with it for a new start of the whole node; the program goes on and does not exit [UPG26]."""
 
 
 class SetupError(Exception):

@@ -8,7 +8,7 @@ from rollup_node.stages.io.log import Logger
 from rollup_node.stages.io.private_files import replace_private_file
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import RestartError
-from rollup_node.stages.protocol.forks.bundles import DRAFTS, chosen_file
+from rollup_node.stages.protocol.forks.bundles import CHOSEN_FILE, DRAFTS
 
 
 class UpgradeFiles:
@@ -29,7 +29,7 @@ class UpgradeFiles:
 
     def choose(self, other: OtherUpgrade) -> None:
         """Keeps the chain's bundle for this and the next starts. Raises RestartError once it is written."""
-        path = self._folder / chosen_file(other.fork)
+        path = self._folder / CHOSEN_FILE.format(fork=other.fork)
         written = self._written(path, other.file)
         if written == str(path):
             text = "taking the upgrade bundle of the chain, which this package has and L1 confirms"

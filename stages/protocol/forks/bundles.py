@@ -64,11 +64,8 @@ BUNDLE_FORKS: dict[str, BundleFork] = {
 SELECTABLE = tuple(fork for fork, bundles in BUNDLE_FORKS.items() if bundles.has_option)
 """The forks whose bundle an operator may choose with `rollup.<fork>-bundle`."""
 
-
-def chosen_file(fork: str) -> str:
-    """The name of the file in `rollup.bundle-dir` that has the bundle which `auto` has chosen [UPG26]."""
-    return f"{fork}_bundle_auto.json"
-
+CHOSEN_FILE = "{fork}_bundle_auto.json"
+"""The file in `rollup.bundle-dir` that has the bundle which `auto` has chosen [UPG26]."""
 
 DRAFTS: dict[str, str] = {
     "7b1954d1c4869cd12110f1c1780ea8d173b83605fa5bc85a96e82897b59ea0c3": (

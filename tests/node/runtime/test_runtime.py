@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from rollup_node.node.runtime.runtime import dropped_lines
-from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
 from tests.support.processes.toy_harness import StartNode, ToyNode
@@ -47,7 +47,7 @@ def test_a_process_may_ask_for_a_new_start_of_the_node(start: StartNode) -> None
     """[UPG26] Without a word of failure; the caller starts the node again."""
     node = start().wait_until_ready()
     node.order("left", "restart")
-    assert node.wait_for_exit() == (ExitCode.RESTART, "")
+    assert node.wait_for_exit() == (RESTART, "")
     assert node.logged("the node starts again", "left", reason="the toys have other colours now")
     assert node.stop_order()[2:] == ["right"]
 

@@ -10,7 +10,7 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup import start
 from rollup_node.node.setup.start import start_node
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.protocol.forks import bundles
@@ -66,7 +66,7 @@ def test_a_node_that_asks_for_it_starts_again_with_its_files_read_anew(
         given.append(config.rollup)
         content = (Path(bundles.__file__).parent / carried.file).read_bytes()
         (tmp_path / "lagoon_bundle_auto.json").write_bytes(content)
-        return ExitCode.RESTART if len(given) == 1 else 7
+        return RESTART if len(given) == 1 else 7
 
     monkeypatch.setattr(start, "run_node", run_node)
     ports = ("--rpc.port=0", "--p2p.disable", "--runtime.dir=run", f"--rollup.bundle-dir={tmp_path}")
