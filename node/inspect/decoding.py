@@ -272,7 +272,7 @@ class Decoder:
         if isinstance(batch, LazySingularBatch):
             return None
         read = batch.span if isinstance(batch, LazySpanBatch) else batch
-        return read_rejection(read, rules, self._schedule, time)
+        return read_rejection(read, rules, time)
 
     def _transaction_failures(self, position: Position, batch: LazyBatch) -> Iterator[DecodeFailure]:
         for block in batch.blocks():

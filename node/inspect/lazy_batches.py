@@ -8,8 +8,6 @@ from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
-import msgspec
-
 from rollup_node.node.inspect.batch_summary import BatchSummary, hashes_digest
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanCursor
 from rollup_node.stages.derivation.codec.channel_body import decode_envelope, span_or_end
@@ -17,7 +15,6 @@ from rollup_node.stages.derivation.codec.singular_batch import SingularFields, r
 from rollup_node.stages.derivation.codec.span_batch import (
     RawSpan,
     SpanRules,
-    post_exec_time,
     read_span,
     without_transactions,
 )
@@ -81,9 +78,8 @@ class LazySpanBatch:
 
     def __init__(self, raw: RawSpan, rules: SpanRules) -> None:
         self._raw, self._chain_id = raw.transactions, rules.chain_id
-        span = without_transactions(raw, rules)
+        self.span = without_transactions(raw, rules)
         self._digest = hashes_digest(self._transactions())
-        self.span = msgspec.structs.replace(span, post_exec_time=post_exec_time(span, self._raw.kinds))
 
     @property
     def first_timestamp(self) -> int:

@@ -37,7 +37,7 @@ class BatchListing:
         self._sources = ChannelSources()
         self._traversal = L1Traversal(schedule, self._events, first.ref, config.genesis.system_config)
         self._ingestion = FrameIngestion(self._traversal.rules, self._events)
-        self._reader = ChannelReader(schedule, span_rules(config), self._events)
+        self._reader = ChannelReader(span_rules(config), self._events)
 
     @property
     def origin(self) -> L1BlockRef:

@@ -1,6 +1,8 @@
 """Results of the `optimism` and `superroot` namespaces as JSON: references with plain numbers, and zeros instead of
 null for an unknown one [RPC21, RPC24]."""
 
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from rollup_node.stages.messages.control import OutputResponse
@@ -82,33 +84,43 @@ def output(found: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
 
 
 def superroot(
-    chain_id: int,
+    timestamp: int,
     status: dict[str, Any],
-    timestamp: int = 0,
-    found: OutputResponse | None = None,
-    required_l1: BlockId | None = None,
+    chains: Sequence[int],
+    found: Mapping[int, tuple[OutputResponse, BlockId]],
 ) -> dict[str, Any]:
-    """The result of superroot_atTimestamp [RPC41, RPC42]; without an output it has no `data` [RPC43]."""
+    """The result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest; `found`
+    are the outputs of those that have a safe block at that time in seconds, each with its required L1 block. Without
+    one of them the result has no `data` [RPC43, RPC44]."""
+    chains = sorted(chains)
     result = {
         "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
         "safe_timestamp": status["safe_l2"]["timestamp"],
         "local_safe_timestamp": status["local_safe_l2"]["timestamp"],
         "finalized_timestamp": status["finalized_l2"]["timestamp"],
-        "optimistic_at_timestamp": {},
-        "chain_ids": [str(chain_id)],
+        "optimistic_at_timestamp": {str(chain): _optimistic(*found[chain]) for chain in chains if chain in found},
+        "chain_ids": [str(chain) for chain in chains],
     }
-    if found is None or found.block is None or required_l1 is None:
+    if found.keys() < set(chains):
         return result
-    root, l1 = to_hex(found.output_root), block_id(required_l1)
-    preimage = {
-        "stateRoot": to_hex(found.state_root),
-        "messagePasserStorageRoot": to_hex(found.withdrawal_storage_root),
-        "blockHash": to_hex(found.block.hash),
-    }
-    outputs = {str(chain_id): {"output": preimage, "output_root": root, "required_l1": l1}}
+    roots = [(chain, found[chain][0].output_root) for chain in chains]
     data = {
-        "verified_required_l1": l1,
-        "super": {"timestamp": hex(timestamp), "chains": [{"ChainID": str(chain_id), "Output": root}]},
-        "super_root": to_hex(super_root(timestamp, [(chain_id, found.output_root)])),
+        "verified_required_l1": block_id(max((l1 for _, l1 in found.values()), key=attrgetter("number"))),
+        "super": {
+            "timestamp": hex(timestamp),
+            "chains": [{"ChainID": str(chain), "Output": to_hex(root)} for chain, root in roots],
+        },
+        "super_root": to_hex(super_root(timestamp, roots)),
     }
-    return {**result, "optimistic_at_timestamp": outputs, "data": data}
+    return {**result, "data": data}
+
+
+def _optimistic(output: OutputResponse, required_l1: BlockId) -> dict[str, Any]:
+    """The output of one chain's safe block, which may not be verified yet."""
+    assert output.block is not None
+    preimage = {
+        "stateRoot": to_hex(output.state_root),
+        "messagePasserStorageRoot": to_hex(output.withdrawal_storage_root),
+        "blockHash": to_hex(output.block.hash),
+    }
+    return {"output": preimage, "output_root": to_hex(output.output_root), "required_l1": block_id(required_l1)}

@@ -147,6 +147,34 @@ def test_the_nodes_agree_on_the_safe_head_at_each_l1_block(net: Devnet) -> None:
     assert heads == sorted(heads)
 
 
+def test_super_roots_as_a_challenger_reads_them(net: Devnet) -> None:
+    """A block that is not in an answer becomes safe at its `current_l1` or later, never below it, and then both nodes
+    have the same answer, whose L1 block is the first with that safe head [RPC41, RPC43, RPC43a, RPC44]."""
+    start = net.sync_status("verifier")["unsafe_l2"]
+    config = ask(net, "verifier", "optimism_rollupConfig")
+    time, current, read = start["timestamp"] + config["block_time"], 0, 0
+
+    def answered(name: str) -> Any:
+        """The data of the next block, once it is safe."""
+        nonlocal current, read
+        found = ask(net, name, "superroot_atTimestamp", hex(time))
+        if "data" not in found:
+            assert found["optimistic_at_timestamp"] == {}
+            current, read = max(current, found["current_l1"]["number"]), read + 1
+        return found.get("data")
+
+    data = net.wait(lambda: answered("verifier"), "the super root of a block that was not safe")
+    required = data["verified_required_l1"]["number"]
+    assert read > 0 and current <= required
+    assert net.wait(lambda: answered("sequencer"), "the same super root") == data
+    for number, safe in ((required, True), (required - 1, False)):
+        head = ask(net, "verifier", "optimism_safeHeadAtL1Block", hex(number))["safeHead"]["number"]
+        assert (head > start["number"]) is safe
+    genesis = ask(net, "verifier", "superroot_atTimestamp", hex(config["genesis"]["l2_time"]))
+    assert genesis["data"]["verified_required_l1"]["number"] == 0
+    assert "genesis time" in refused(net, "verifier", "superroot_atTimestamp", hex(config["genesis"]["l2_time"] - 1))
+
+
 def test_outputs_agree_with_the_engine(net: Devnet) -> None:
     number = net.safe_number()
     found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]

@@ -26,7 +26,7 @@ from rollup_node.stages.derivation.reasons.singular import (
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import USER, Planned, child
+from tests.conformance.kit.planning import POST_EXEC, USER, Planned, child
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 AROUND = forks_until("granite", holocene=24)
@@ -181,7 +181,8 @@ def one_epoch(count: int) -> list[Planned]:
     check1_tx_deposit=("isthmus", b"\x7e\xc0", dropped(TransactionIsDeposit)),
     check1_tx_setcode_pre=("holocene", b"\x04\xc0", dropped(SetCodeNotAllowed)),
     check1_tx_setcode_post=("isthmus", b"\x04\xc0", ACCEPTED),
-    check1_tx_postexec_pre=("karst", b"\x7d\xc0", dropped(PostExecNotAllowed)),
+    check1_tx_postexec_pre=("karst", POST_EXEC, dropped(PostExecNotAllowed)),
+    check1_tx_postexec_post=("lagoon", POST_EXEC, ACCEPTED),
     check1_tx_type3=("bedrock", b"\x03\xc0", ACCEPTED),
     check1_tx_garbage=("bedrock", b"\xff\xff", ACCEPTED),
 )
@@ -189,3 +190,31 @@ def transaction(fork: str, raw: bytes, expected: CheckResult) -> None:
     checks = BatchCheckHarness(forks_until(fork))
     assert checks.singular(checks.next((USER, raw, USER))) == expected
     assert checks.singular(checks.next((USER, USER))) == ACCEPTED
+
+
+@case("check1_tx_postexec_activation")
+def post_exec_around_lagoon() -> None:
+    """Lagoon is 2 seconds after genesis, in the first block, or 1 second: the same block. Before it no block may have
+    one, and its own has no user transactions."""
+    for seconds, expected in (
+        (3, dropped(PostExecNotAllowed)),
+        (2, dropped(ActivationBlockNotEmpty)),
+        (1, dropped(ActivationBlockNotEmpty)),
+        (0, ACCEPTED),
+    ):
+        checks = BatchCheckHarness(forks_until("karst", lagoon=seconds))
+        assert checks.singular(checks.next((POST_EXEC,))) == expected
+
+
+@case("check1_tx_postexec_two")
+def post_exec_is_for_the_engine_to_judge() -> None:
+    """Two in a block, one that is not the last, one alone, one of unknown content, one without any."""
+    checks = BatchCheckHarness(forks_until("lagoon"))
+    for block in (
+        (USER, POST_EXEC, POST_EXEC),
+        (POST_EXEC, USER),
+        (POST_EXEC,),
+        (USER, b"\x7djunk"),
+        (USER, b"\x7d"),
+    ):
+        assert checks.singular(checks.next(block)) == ACCEPTED

@@ -58,7 +58,7 @@ from tests.conformance.kit.notation import frames as frames_of
 from tests.conformance.kit.notation import names
 from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.conformance.kit.span_fields import SpanFields, Tx, span_fields
+from tests.conformance.kit.span_fields import SpanFields, Tx, post_exec, span_fields
 
 FIRST = plan(GENESIS, 1)[0].singular
 """A batch before and behind others."""
@@ -345,10 +345,11 @@ def what_the_new_stages_know_at_the_fork() -> None:
 
 @case("differs_d29")
 def slots_of_post_exec_transactions() -> None:
-    tx = Tx(0x7D, (b"anything",), nonce=9, gas=8, parity=1)
-    found = read_channel(channel_body([span_fields([[tx]]).encode()], Compression.ZLIB), forks_until("lagoon"))
+    """The empty columns are accepted; by the tag filled ones would be as well."""
+    batches = [span_fields([[tx]]).encode() for tx in (post_exec(nonce=9, gas=8, parity=1), post_exec())]
+    found = read_channel(channel_body(batches, Compression.ZLIB), forks_until("lagoon"))
     (batch,) = found.batches
-    assert batch.transactions == (tx.data,)
+    assert (batch.transactions, found.reason_type) == ((post_exec().data,), SpanTransactionInvalid)
 
 
 @case("differs_d30")

@@ -14,7 +14,6 @@ from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
 from rollup_node.stages.derivation.reasons.reading import (
     BatchTypeUnknown,
     SpanBatchMalformed,
-    SpanPostExecNotAllowed,
     SpanTransactionInvalid,
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -50,7 +49,7 @@ from tests.conformance.kit.chain import (
 from tests.conformance.kit.channel_reading import ReadResult, read_channel
 from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.conformance.kit.span_fields import Tx, span_fields
+from tests.conformance.kit.span_fields import Tx, post_exec, span_fields
 from tests.conformance.kit.span_model import MalformedModelSpan, SpanModel, UnrestorableTransaction
 from tests.conformance.kit.span_model import read as read_model
 
@@ -83,7 +82,11 @@ def collected_ids() -> frozenset[str]:
     ),
     fault_f33=("stage_invalid_payload", "stage_invalid_deposits_only"),
     fault_f34=("reset_batcher_in_window",),
-    fault_f38=("spantx_postexec_slots", "spantx_postexec_pre_lagoon", "differs_d29"),
+    fault_f38=(
+        *("spantx_postexec_empty", "spantx_postexec_creation", "spantx_postexec_parity", "spantx_postexec_r"),
+        *("spantx_postexec_s", "spantx_postexec_nonce", "spantx_postexec_gas", "stage_postexec_columns"),
+        "differs_d29",
+    ),
 )
 def covered_by_cases(*ids: str) -> None:
     assert set(ids) - collected_ids() == set()
@@ -144,7 +147,7 @@ SPANS = [
     span_fields(
         [[LEGACY, DYNAMIC, Tx(1, (b"\x05", b"\x09", b"x" * 70, [ACCESS] * 5))], [], [SET_CODE]], [1, 0, 1]
     ).encode(),
-    span_fields([[LEGACY], [Tx(0x7D, [b"\x05"]), Tx(to=None, protected=1, nonce=300, gas=2**40)]], [0, 1]).encode(),
+    span_fields([[LEGACY], [post_exec(), Tx(to=None, protected=1, nonce=300, gas=2**40)]], [0, 1]).encode(),
     span_fields([[]] * 9).encode(),
     span_fields([[SET_CODE]]).encode(),
 ]
@@ -183,7 +186,6 @@ def transaction_types_that_do_not_belong() -> None:
         (b"\x7d\xc3\x80\x80\x80", PostExecNotAllowed, DropEffect.DROPPED),
     ):
         for fork in ("granite", "holocene"):
-            refused = SpanPostExecNotAllowed if raw[0] == 0x7D else SpanTransactionInvalid
             bad = span_fields([[Tx(kind=raw[0], raw=raw)]], origin=FIRST_L1).encode()
             chain = RollupChain(forks_until(fork))
             chain.mine(*channel("A", bad, child(GENESIS, (raw,)).singular), *channel("B", FIRST))
@@ -191,7 +193,7 @@ def transaction_types_that_do_not_belong() -> None:
             late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
             flushed = DropEffect.FLUSHED if fork == "holocene" else effect
             second = (late, TimestampPast) if why is None else (flushed, why)
-            assert chain.take_drops() == [(DropEffect.DROPPED, refused), second]
+            assert chain.take_drops() == [(DropEffect.DROPPED, SpanTransactionInvalid), second]
 
 
 @case("fault_f24")

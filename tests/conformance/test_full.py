@@ -4,6 +4,7 @@ from rollup_node.stages.derivation.reasons.singular import (
     DriftEpochNotAdvanced,
     DriftExceeded,
     DriftUndecidable,
+    PostExecNotAllowed,
     SetCodeNotAllowed,
     TimestampBeforeOrigin,
     TimestampPast,
@@ -22,7 +23,7 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import OTHER_USER, USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.planning import OTHER_USER, POST_EXEC, USER, Planned, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.conformance.kit.span_fields import SpanFields, Tx, span_fields
 
@@ -122,6 +123,27 @@ def transaction_type_by_the_blocks_own_time() -> None:
     checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", isthmus=4)})
     assert checked(checks, along(GENESIS, (0, FULL), (0, (SET_CODE,)))) == ACCEPTED
     assert checked(checks, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == dropped(SetCodeNotAllowed)
+
+
+@table(full_postexec_first=0, full_postexec_middle=1, full_postexec_last=2)
+def post_exec_in_a_block(place: int) -> None:
+    """No block of the span counts, before Holocene and thus before Lagoon; its channel continues."""
+    rows: list[tuple[int, tuple[bytes, ...]]] = [(0, FULL)] * 3
+    rows[place] = (0, (USER, POST_EXEC))
+    bad, good = along(GENESIS, *rows), along(GENESIS, *[(0, FULL)] * 3)
+    assert checked(BatchCheckHarness(FORKS), bad) == dropped(PostExecNotAllowed)
+    chain = RollupChain(FORKS)
+    chain.mine(*channel("A", span(bad), span(good)))
+    assert refs(chain.run()) == refs(good)
+    assert chain.take_drops() == [(DropEffect.DROPPED, PostExecNotAllowed)]
+
+
+@case("full_postexec_cross_lagoon")
+def post_exec_by_the_blocks_own_time() -> None:
+    """Lagoon comes with the second block, of which the full check does not ask whether it may have transactions."""
+    checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", lagoon=4)})
+    assert checked(checks, along(GENESIS, (0, FULL), (0, (POST_EXEC,)))) == ACCEPTED
+    assert checked(checks, along(GENESIS, (0, (POST_EXEC,)), (0, FULL))) == dropped(PostExecNotAllowed)
 
 
 def again(checks: BatchCheckHarness, transactions: tuple[bytes, ...] = FULL, epoch: int | None = None) -> list[Planned]:

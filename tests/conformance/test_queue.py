@@ -14,7 +14,7 @@ from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
 from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
-from rollup_node.stages.derivation.reasons.singular import EpochHashMismatch, TimestampPast
+from rollup_node.stages.derivation.reasons.singular import EpochHashMismatch, PostExecNotAllowed, TimestampPast
 from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch, SpanOriginUnknown
 from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, SafeOriginMismatch
 from rollup_node.stages.messages.derivation import DropEffect
@@ -24,7 +24,7 @@ from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.batch_stage import BatchStageHarness
 from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until, l1_time
-from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, span
+from tests.conformance.kit.planning import OTHER_USER, POST_EXEC, USER, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 
 FORKS = forks_until("granite")
@@ -54,6 +54,15 @@ def first_of_two() -> None:
     chain = after(first.singular, second.singular)
     assert refs(chain.run()) == refs([first])
     assert chain.take_drops() == [(DropEffect.DROPPED, TimestampPast)]
+
+
+@case("queue_postexec_singular")
+def post_exec_in_a_singular_batch() -> None:
+    """Before Holocene it is before Lagoon, too: the batch is dropped, and its channel continues."""
+    good = child(GENESIS)
+    chain = after(child(GENESIS, (USER, POST_EXEC)).singular, good.singular)
+    assert refs(chain.run()) == refs([good])
+    assert chain.take_drops() == [(DropEffect.DROPPED, PostExecNotAllowed)]
 
 
 @case("queue_drop_then_valid")

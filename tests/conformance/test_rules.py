@@ -20,6 +20,7 @@ DEFINITIONS = {
     "AQ1": "attributes are built on the parent that the batch was checked against, in the same step",
     "BL9": "follows from O5",
     "BQ2": "is E2 and E3",
+    "CV9": "withdrawn: nothing is tested in the conversion",
     "E1": "names the state that the rules after it change",
     "H5": "a hazard that N1 and the promotion of the safe head avoid",
     "N4": "a planned change upstream, not followed",

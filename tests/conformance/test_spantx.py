@@ -2,9 +2,13 @@
 
 What is expected is encoded by another RLP library."""
 
-from rollup_node.stages.derivation.codec.batches import SpanBatch
+from collections.abc import Iterator
+
+from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanBlock
+from rollup_node.stages.derivation.codec.channel_body import decode_batch
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
-from rollup_node.stages.derivation.reasons.reading import SpanPostExecNotAllowed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.reasons.span import SpanEpochTooNew
 from rollup_node.stages.messages.derivation import DropEffect
@@ -14,7 +18,7 @@ from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until, l1_hash
 from tests.conformance.kit.channel_reading import ReadResult, read_channel
 from tests.conformance.kit.planning import plan
-from tests.conformance.kit.span_fields import Tx, span_fields
+from tests.conformance.kit.span_fields import TO, R, S, SpanFields, Tx, post_exec, span_fields
 
 MARK = plan(GENESIS, 1)[0].singular
 VALUE, PRICE, TIP, DATA = b"\x05", b"\x09", b"\x01", b"\xda\x7a"
@@ -27,8 +31,6 @@ SET_CODE: tuple[object, ...] = (VALUE, TIP, PRICE, DATA, [], [AUTHORIZATION])
 VALUE_33 = b"\x01" + bytes(32)
 ERAS = ("delta", "holocene", "lagoon")
 HIGH = b"\0\0" + b"\x33" * 30
-LAGOON = forks_until("karst", lagoon=100)
-"""Lagoon is 100 seconds after genesis."""
 
 
 def read_span(encoded: bytes, forks: dict[str, int]) -> ReadResult:
@@ -136,23 +138,86 @@ def is_not_restored(*txs: Tx) -> None:
         assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
-POST_EXEC = Tx(0x7D, ([b"\x01", b"\x02"], b"anything"), nonce=9, gas=8, to=b"\x44" * 20, parity=1)
+def spans_with(tx: Tx) -> Iterator[tuple[int, SpanFields]]:
+    """Spans of three blocks, in one of which this transaction is, with its index."""
+    typed, legacy = Tx(2, DYNAMIC), Tx(0, LEGACY, protected=1)
+    for place in range(3):
+        blocks = [[typed], [legacy, typed], [legacy]]
+        blocks[place].append(tx)
+        yield sum(map(len, blocks[: place + 1])) - 1, span_fields(blocks)
 
 
-@case("spantx_postexec_pre_lagoon")
-def post_exec_too_early() -> None:
-    """Only the block that holds it counts: the span's first is before Lagoon, too."""
-    encoded = span_fields([[], [POST_EXEC]], relative_time=96).encode()
-    assert refusal_of(encoded, LAGOON) == SpanPostExecNotAllowed(time=GENESIS_TIME + 98)
+@case("spantx_postexec_empty")
+def post_exec_comes_back() -> None:
+    for at, fields in spans_with(post_exec()):
+        for era in ERAS:
+            span, _ = read_span(fields.encode(), forks_until(era)).batches
+            assert isinstance(span, SpanBatch)
+            assert tuple(span.transactions)[at] == b"\x7d\xc3\x01\x05\xc0"
 
 
-@case("spantx_postexec_slots")
-def post_exec_slots_do_not_matter() -> None:
-    for tx in (POST_EXEC, Tx(0x7D, POST_EXEC.content, to=None, r=bytes(32), s=bytes(32), nonce=0, gas=0)):
-        found = read_span(span_fields([[], [tx]], relative_time=98).encode(), LAGOON)
-        span, _ = found.batches
-        assert isinstance(span, SpanBatch)
-        assert span.transactions == (POST_EXEC.data,)
+@case("spantx_postexec_two_blocks")
+def post_exec_of_a_block_before_lagoon() -> None:
+    """Chain 901, two seconds a block: op-node 1.19.6 converts these bytes to two blocks."""
+    raw = bytes.fromhex(f"0a05{'00' * 40}020000010100{'00' * 64}7dc30105c00000")
+    span = decode_batch(b"\1" + raw, SpanRules(901, GENESIS_TIME, 2))
+    assert isinstance(span, SpanBatch)
+    expected = SpanBlock(GENESIS_TIME + 10, 5, ()), SpanBlock(GENESIS_TIME + 12, 5, (bytes.fromhex("7dc30105c0"),))
+    assert tuple(span.blocks()) == expected
+
+
+@table(
+    spantx_postexec_creation=("recipient", post_exec(to=TO)),
+    spantx_postexec_parity=("y parity", post_exec(parity=1)),
+    spantx_postexec_r=("r", post_exec(r=R)),
+    spantx_postexec_s=("s", post_exec(s=S)),
+    spantx_postexec_nonce=("nonce", post_exec(nonce=1)),
+    spantx_postexec_gas=("gas limit", post_exec(gas=1)),
+)
+def post_exec_with_a_filled_column(column: str, tx: Tx) -> None:
+    """The batch goes alone, in every block and era; what is in the column does not matter."""
+    for at, fields in spans_with(tx):
+        for era in ERAS:
+            error = f"a post-exec transaction with {column}"
+            assert refusal_of(fields.encode(), forks_until(era)) == SpanTransactionInvalid(at, error)
+
+
+@case("spantx_postexec_recipient")
+def recipients_of_post_exec() -> None:
+    """A recipient that the creation bit does not announce is read as data, and data as one that it announces."""
+    for _, fields in spans_with(post_exec()):
+        malformed(fields.but(tos=fields.tos + TO))
+    malformed(span_fields([[post_exec(to=TO)]]).but(tos=b""))
+
+
+def malformed(fields: SpanFields) -> None:
+    """The channel ends with the span."""
+    found = read_span(fields.encode(), forks_until("lagoon"))
+    assert (found.batches, found.reason_type) == ([], SpanBatchMalformed)
+
+
+@case("spantx_postexec_long_zeros")
+def zeros_in_a_longer_form() -> None:
+    fields = span_fields([[], [post_exec()]])
+    span, _ = read_span(fields.but(nonces=b"\x80\0", gas_limits=b"\x80\x80\0").encode(), forks_until("lagoon")).batches
+    assert span.transactions == (post_exec().data,)
+
+
+@case("spantx_postexec_protected")
+def post_exec_has_no_protected_bit() -> None:
+    first, second = Tx(0, LEGACY, protected=0), Tx(0, LEGACY, protected=1)
+    assert restored(first, post_exec(), second) == (first.full(27), post_exec().data, second.full(55))
+    malformed(span_fields([[first, post_exec(), second]]).but(protected_bits=b"\x06"))
+    assert span_fields([[post_exec()]]).protected_bits == b"" and restored(post_exec()) == (post_exec().data,)
+
+
+@case("spantx_postexec_content")
+def content_of_post_exec_is_not_read() -> None:
+    """An unknown version, a block of another number, no fields, an item that is cut off, a long list."""
+    for raw in (b"\xc2\x09\xc0", b"\xc4\x01\x82\xff\xff", b"\xc0", b"\xc1\xb7", b"\xf8\x38" + bytes(56)):
+        assert restored(post_exec(raw=b"\x7d" + raw)) == (b"\x7d" + raw,)
+    for raw in (b"\x80", b"\x83abc", b"\x05", b"\xf8\x37" + bytes(55)):
+        malformed(span_fields([[post_exec(raw=b"\x7d" + raw)]]))
 
 
 def epochs_of(bits: list[int], origin: int) -> list[int]:

@@ -5,10 +5,12 @@ import pytest
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
-from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
+from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.singular import (
+    ActivationBlockNotEmpty,
     EpochHashMismatch,
     ParentHashMismatch,
+    PostExecNotAllowed,
     TimestampAhead,
     TimestampBeforeOrigin,
     TimestampPast,
@@ -26,13 +28,26 @@ from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 from tests.conformance.kit.batch_stage import BatchStageHarness
-from tests.conformance.kit.cases import case
+from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until
 from tests.conformance.kit.engine import handler_with
-from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, singulars, span
+from tests.conformance.kit.planning import (
+    OTHER_USER,
+    POST_EXEC,
+    USER,
+    Planned,
+    channel,
+    child,
+    plan,
+    refs,
+    singulars,
+    span,
+)
 from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.span_fields import post_exec, span_fields
 
 FORKS = forks_until("holocene")
 
@@ -276,6 +291,102 @@ def invalid_deposits() -> None:
     early.mine(*channel("A", encoded))
     outcome = find_invalid(early, 1)
     assert outcome is not None and (outcome.outcome, outcome.safe_head) == (AttributesOutcome.REFUSED, GENESIS)
+
+
+# --- post-exec transactions ----------------------------------------------------------------------------------------
+
+
+def with_post_exec(place: int, count: int = 3) -> list[Planned]:
+    """The first blocks, one of which ends with a post-exec transaction."""
+    before = plan(GENESIS, place)
+    found = child(before[-1].ref if before else GENESIS, (USER, POST_EXEC))
+    return [*before, found, *plan(found.ref, count - place - 1)]
+
+
+@table(stage_postexec_first=0, stage_postexec_middle=1, stage_postexec_last=2)
+def post_exec_in_a_block_before_lagoon(place: int) -> None:
+    """The blocks before it stay, what follows in its span and channel goes, and the next channel is read."""
+    blocks, good = with_post_exec(place), plan(GENESIS, 3)
+    chain = after(*channel("A", span(blocks), span(good)), *channel("B", *singulars(good)))
+    assert refs(chain.run()) == refs(good)
+    past = [(DropEffect.PAST, TimestampPast)] * place
+    assert chain.take_drops() == [(DropEffect.FLUSHED, PostExecNotAllowed), *past]
+    chain = after(*channel("A", span(blocks), span(good)))
+    assert refs(chain.run()) == refs(blocks[:place])
+
+
+@case("stage_postexec_straddle")
+def post_exec_in_a_span_that_begins_before_lagoon() -> None:
+    """Lagoon comes with the third block, which has no user transactions."""
+    for third, count in ((), 5), ((POST_EXEC,), 2):
+        blocks = plan(GENESIS, 2)
+        blocks.append(child(blocks[-1].ref, third))
+        blocks.append(child(blocks[-1].ref, (USER, POST_EXEC)))
+        blocks.append(child(blocks[-1].ref))
+        chain = RollupChain(forks_until("karst", lagoon=6))
+        chain.mine(*channel("A", span(blocks)))
+        found = chain.run()
+        assert refs(found) == refs(blocks[:count])
+        assert [each.users for each in found] == [each.transactions for each in blocks[:count]]
+        expected = [] if count == 5 else [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
+        assert chain.take_drops() == expected
+
+
+@case("stage_postexec_columns")
+def post_exec_with_a_nonce_in_the_last_block() -> None:
+    """No block of the span counts and its channel continues, before and after Lagoon."""
+    good = plan(GENESIS, 2)
+    for fork in ("holocene", "lagoon"):
+        chain = RollupChain(forks_until(fork))
+        encoded = span_fields(
+            [[], [], [post_exec(nonce=1)]],
+            origin=FIRST_L1,
+            parent_check=GENESIS.hash[:20],
+            origin_check=GENESIS.l1_origin.hash[:20],
+        )
+        chain.mine(*channel("A", encoded.encode(), span(good)))
+        assert refs(chain.run()) == refs(good)
+        assert chain.take_drops() == [(DropEffect.DROPPED, SpanTransactionInvalid)]
+        assert refs_of(encoded.but(nonces=b"\0").encode(), fork) == 2 + (fork == "lagoon")
+
+
+def refs_of(encoded: bytes, fork: str) -> int:
+    """The number of blocks that a span gives."""
+    chain = RollupChain(forks_until(fork))
+    chain.mine(*channel("A", encoded))
+    return len(chain.run())
+
+
+@case("stage_postexec_singular")
+def post_exec_in_a_singular_batch() -> None:
+    block, good = child(GENESIS, (USER, POST_EXEC)), child(GENESIS)
+    chain = after(*channel("A", block.singular, good.singular))
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.FLUSHED, PostExecNotAllowed)]
+    chain = RollupChain(forks_until("lagoon"))
+    chain.mine(*channel("A", block.singular))
+    assert refs(chain.run()) == refs([block])
+
+
+@table(stage_postexec_twice=(USER, POST_EXEC, POST_EXEC), stage_postexec_not_last=(POST_EXEC, USER))
+def post_exec_that_the_engine_refuses(*transactions: bytes) -> None:
+    """The block goes to the engine as it is, which finds it invalid: its deposits stay, the channel goes."""
+    first = child(GENESIS)
+    second, empty = child(first.ref, transactions), child(first.ref, ())
+    chain = RollupChain(forks_until("lagoon"))
+    seen = []
+
+    def is_invalid(attributes: PayloadAttributes) -> bool:
+        seen.append(tuple(each for each in attributes.transactions if not is_deposit(each)))
+        return seen[-1] == transactions
+
+    chain.is_invalid = is_invalid
+    chain.mine(
+        *channel("A", span([first, second]), child(second.ref).singular), *channel("B", child(empty.ref).singular)
+    )
+    assert refs(chain.run()) == refs([first, empty, child(empty.ref)])
+    assert seen == [(USER,), transactions, (USER,)]
+    assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
 
 
 @case("stage_forced_empty")

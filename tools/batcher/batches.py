@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.types import BlockId, Hash
 SINGULAR_VERSION = b"\x00"
 SPAN_VERSION = b"\x01"
 CHECK_BYTES = 20
-LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE = 0, 1, 2, 4
+LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC = 0, 1, 2, 4, 0x7D
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,9 @@ class _SpanTransactions:
 
     def add(self, transaction: bytes) -> None:
         kind = transaction[0] if transaction[0] < 0x80 else LEGACY
+        if kind == POST_EXEC:
+            self._append(transaction, b"", 0, b"", b"", b"", b"")
+            return
         fields = rlp.decode(transaction[1:] if kind else transaction)
         assert isinstance(fields, list)
         if kind == LEGACY:
@@ -99,13 +102,18 @@ class _SpanTransactions:
             parity = _number(v)
         else:
             raise ValueError(f"a span batch cannot carry a transaction of type {kind}")
+        self._append((bytes((kind,)) if kind else b"") + rlp.encode(content), to, parity, r, s, nonce, gas)
+
+    def _append(
+        self, data: bytes, to: rlp.Item, parity: int, r: rlp.Item, s: rlp.Item, nonce: rlp.Item, gas: rlp.Item
+    ) -> None:
         recipient = _bytes(to)
         self.contract_creation_bits.append(int(not recipient))
         self.y_parity_bits.append(parity)
         self.signatures.append(_bytes(r).rjust(32, b"\0") + _bytes(s).rjust(32, b"\0"))
         if recipient:
             self.recipients.append(recipient)
-        self.datas.append((bytes((kind,)) if kind else b"") + rlp.encode(content))
+        self.datas.append(data)
         self.nonces.append(_number(nonce))
         self.gas_limits.append(_number(gas))
 

@@ -32,8 +32,7 @@ class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
 
 class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Consecutive L2 blocks [CV10]. `origin_bits` and `transaction_counts` are the batch's own bytes, packed like the
-    transactions where they are long. The two checks have 20 bytes; times are in seconds, `post_exec_time` is that of
-    the earliest block with a post-exec transaction."""
+    transactions where they are long. The two checks have 20 bytes; times are in seconds."""
 
     parent_check: bytes
     origin_check: bytes
@@ -45,7 +44,6 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
     origin_bits: bytes | PackedBytes
     transaction_counts: bytes | PackedBytes
     transactions: Transactions
-    post_exec_time: int | None = None
 
     @property
     def last_timestamp(self) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.packed import (
     TransactionPacker,
     Transactions,
@@ -16,7 +16,6 @@ from rollup_node.stages.derivation.codec.packed import (
     pack_field,
 )
 from rollup_node.stages.derivation.codec.span_transactions import (
-    POST_EXEC,
     RawTransactions,
     SpanTransactionError,
     restore_transactions,
@@ -79,10 +78,7 @@ def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | SpanTransactionInvali
         transactions = _transactions(raw.transactions, rules.chain_id)
     except SpanTransactionError as error:
         return SpanTransactionInvalid(error.index, str(error))
-    span = without_transactions(raw, rules)
-    return msgspec.structs.replace(
-        span, transactions=transactions, post_exec_time=post_exec_time(span, raw.transactions.kinds)
-    )
+    return msgspec.structs.replace(without_transactions(raw, rules), transactions=transactions)
 
 
 def _transactions(raw: RawTransactions, chain_id: int) -> Transactions:
@@ -111,20 +107,6 @@ def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
         transaction_counts=pack_field(raw.counts),
         transactions=(),
     )
-
-
-def post_exec_time(span: SpanBatch, kinds: bytes) -> int | None:
-    """The time in seconds of the earliest block with a post-exec transaction [CV9]; `kinds` are the types of all
-    transactions of the span."""
-    if POST_EXEC not in kinds:
-        return None
-    cursor, times = SpanCursor(span), []
-    while cursor.left:
-        first, time = cursor.taken, cursor.timestamp
-        cursor.pop()
-        if kinds.find(POST_EXEC, first, cursor.taken) >= 0:
-            times.append(time)
-    return min(times)
 
 
 class _FieldReader:

@@ -19,6 +19,8 @@ LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC = 0, 1, 2, 4, 0x7D
 KINDS = frozenset((LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE, POST_EXEC))
 _TYPE_BYTES = {LEGACY: b"", ACCESS_LIST: b"\x01", DYNAMIC_FEE: b"\x02", SET_CODE: b"\x04"}
 _RECIPIENT, _SIGNATURE = Struct("20s"), Struct("32s32s")
+_POST_EXEC_COLUMNS = ("1", "0", bytes(32), bytes(32), 0, 0)
+"""What a post-exec transaction has in the columns: creation bit, parity bit, r, s, nonce and gas limit [CV6]."""
 
 
 class SpanTransactionError(ValueError):
@@ -65,6 +67,8 @@ def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]
             at, end = end, stop
             recipient = EMPTY_STRING if created == "1" else b"\x94" + next(recipients)[0]
             if kind == POST_EXEC:
+                if (created, parity, r, s, nonce, gas_limit) != _POST_EXEC_COLUMNS:
+                    raise RlpError(f"a post-exec transaction {_filled(created, parity, r, s, nonce, gas_limit)}")
                 yield data[at:end]
                 continue
             value, fees, call_data = _fields(data, at, end, kind)
@@ -79,6 +83,13 @@ def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]
             yield b"".join(parts)
     except RlpError as error:
         raise SpanTransactionError(raw.offsets.index(at), str(error)) from None
+
+
+def _filled(*columns: object) -> str:
+    """Which of its columns a post-exec transaction fills, for a reason."""
+    names = ("recipient", "y parity", "r", "s", "nonce", "gas limit")
+    pairs = zip(names, columns, _POST_EXEC_COLUMNS, strict=True)
+    return "with " + ", ".join(name for name, value, empty in pairs if value != empty)
 
 
 def _check_types(kinds: bytes) -> None:

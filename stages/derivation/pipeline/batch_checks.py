@@ -57,19 +57,15 @@ def undecided(reason: Reason) -> BatchVerdict:
     return BatchVerdict(BatchValidity.UNDECIDED, reason)
 
 
-def transaction_rejection(
-    schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int, post_exec: bool = True
-) -> Reason | None:
+def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int) -> Reason | None:
     """Why a batch with these transactions for a block of this time is dropped: one is empty, a deposit, or of a type
-    that is not allowed yet. `post_exec` False leaves post-exec transactions out [V14, FU6]."""
+    that is not allowed yet [V14, FU6]."""
     if isinstance(transactions, PackedTransactions):
-        return _packed_rejection(schedule, transactions, timestamp, post_exec)
-    return _rejection(schedule, enumerate(transactions), timestamp, post_exec)
+        return _packed_rejection(schedule, transactions, timestamp)
+    return _rejection(schedule, enumerate(transactions), timestamp)
 
 
-def _rejection(
-    schedule: ForkSchedule, transactions: Iterable[tuple[int, bytes]], timestamp: int, post_exec: bool
-) -> Reason | None:
+def _rejection(schedule: ForkSchedule, transactions: Iterable[tuple[int, bytes]], timestamp: int) -> Reason | None:
     for index, transaction in transactions:
         if transaction and transaction[0] not in _RESTRICTED_TYPES:
             continue
@@ -80,23 +76,21 @@ def _rejection(
             return TransactionIsDeposit(index)
         if kind == SET_CODE_TYPE and not rules.set_code_transactions:
             return SetCodeNotAllowed(index)
-        if kind == POST_EXEC_TYPE and post_exec and not rules.post_exec_transactions:
+        if kind == POST_EXEC_TYPE and not rules.post_exec_transactions:
             return PostExecNotAllowed(index)
     return None
 
 
-def _packed_rejection(
-    schedule: ForkSchedule, transactions: PackedTransactions, timestamp: int, post_exec: bool
-) -> Reason | None:
+def _packed_rejection(schedule: ForkSchedule, transactions: PackedTransactions, timestamp: int) -> Reason | None:
     """The same of packed transactions; chunks without a type that is refused at this time are not unpacked."""
     rules = schedule.l2(timestamp)
     refused = {DEPOSIT_TYPE}
     if not rules.set_code_transactions:
         refused.add(SET_CODE_TYPE)
-    if post_exec and not rules.post_exec_transactions:
+    if not rules.post_exec_transactions:
         refused.add(POST_EXEC_TYPE)
     for part in transactions.parts(frozenset(refused), cut=1):
-        reason = _rejection(schedule, enumerate(part.transactions, part.first), timestamp, post_exec)
+        reason = _rejection(schedule, enumerate(part.transactions, part.first), timestamp)
         if reason is not None:
             return reason
     return None
@@ -136,7 +130,7 @@ class BlockChecks:
             return drop(DriftEpochNotAdvanced(timestamp, bound, following.timestamp))
         return None
 
-    def _transactions(self, transactions: Transactions, timestamp: int, post_exec: bool) -> BatchVerdict | None:
+    def _transactions(self, transactions: Transactions, timestamp: int) -> BatchVerdict | None:
         """The types of a block's transactions; None if they pass [V14, FU6]."""
         if (
             not isinstance(transactions, PackedTransactions)
@@ -144,5 +138,5 @@ class BlockChecks:
             and _RESTRICTED_TYPES.isdisjoint(map(_TYPE, transactions))
         ):
             return None
-        reason = transaction_rejection(self._schedule, transactions, timestamp, post_exec)
+        reason = transaction_rejection(self._schedule, transactions, timestamp)
         return None if reason is None else drop(reason)

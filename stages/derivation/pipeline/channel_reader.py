@@ -14,7 +14,6 @@ from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.reading import (
     ChannelEnd,
     SpanBatchNotAllowed,
-    SpanPostExecNotAllowed,
     StreamExhausted,
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -22,7 +21,6 @@ from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules
-from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 
 
 def span_rules(config: RollupConfig) -> SpanRules:
@@ -41,26 +39,20 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
     return NeedDecoded(key.digest(), task)
 
 
-def read_rejection(batch: DecodedBatch, rules: L1Rules, schedule: ForkSchedule, time: int) -> Reason | None:
-    """Why a batch is dropped alone when it is read at an L1 block of this time: span batches are not allowed yet, its
-    transactions cannot be restored, or it has a post-exec transaction before those are allowed [BE5, BE6, CV9]."""
+def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
+    """Why a batch is dropped alone when it is read at an L1 block of this time: span batches are not allowed yet, or
+    its transactions cannot be restored [BE5, BE6]."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
         return SpanBatchNotAllowed(time)
-    if isinstance(batch, RejectedBatch):
-        return batch.reason
-    earliest = batch.post_exec_time
-    if earliest is None or schedule.l2(earliest).post_exec_transactions:
-        return None
-    return SpanPostExecNotAllowed(earliest)
+    return batch.reason if isinstance(batch, RejectedBatch) else None
 
 
 class ChannelReader:
     """Holds at most one channel, which is opened and read to its end at the same L1 block."""
 
-    def __init__(self, schedule: ForkSchedule, span: SpanRules, events: PipelineEvents) -> None:
-        self._schedule = schedule
+    def __init__(self, span: SpanRules, events: PipelineEvents) -> None:
         self._span = span
         self._events = events
         self._need: NeedDecoded | None = None
@@ -103,7 +95,7 @@ class ChannelReader:
             self._finish()
             return Flow.OUT_OF_DATA
         batch = self._batches.popleft()
-        rejection = read_rejection(batch, rules, self._schedule, time)
+        rejection = read_rejection(batch, rules, time)
         if rejection is not None:
             self._events.drop(DropEffect.DROPPED, rejection)
             return Flow.MORE

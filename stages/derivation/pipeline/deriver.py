@@ -70,7 +70,7 @@ class _Pipeline:
         self.block = without_inbox(base)
         self.traversal = L1Traversal(schedule, events, base.ref, config)
         self.ingestion = FrameIngestion(self.traversal.rules, events, deriver.alt_da)
-        self.reader = ChannelReader(schedule, span_rules(deriver.config), events)
+        self.reader = ChannelReader(span_rules(deriver.config), events)
         self.l1_window = L1OriginWindow(self.block)
         self.overlap_blocks = OverlapBlocks()
         self._context = BatchStageContext(

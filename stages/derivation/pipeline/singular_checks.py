@@ -53,7 +53,7 @@ class SingularBatchChecks(BlockChecks):
         advances = origin.number != l1_window.first_number
         empty = not batch.transactions
         verdict = self._drift(batch.timestamp, empty, advances, origin, l1_window)
-        return verdict or self._transactions(batch.transactions, batch.timestamp, True) or ACCEPTED
+        return verdict or self._transactions(batch.transactions, batch.timestamp) or ACCEPTED
 
     def _time(self, timestamp: int, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
         """Whether it is the next block; from Holocene on a future batch is dropped and an old one past [V2, V3]."""

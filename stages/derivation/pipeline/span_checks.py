@@ -179,7 +179,7 @@ class SpanBatchChecks(BlockChecks):
             if block.timestamp < origin.timestamp:
                 return drop(TimestampBeforeOrigin(block.timestamp, origin.timestamp))
             verdict = self._drift(block.timestamp, not block.transactions, advances, origin, l1_window)
-            verdict = verdict or self._transactions(block.transactions, block.timestamp, False)
+            verdict = verdict or self._transactions(block.transactions, block.timestamp)
             if verdict is not None:
                 return verdict
         return None

@@ -83,11 +83,6 @@ class SpanTransactionInvalid(Reason, frozen=True):
     error: str
 
 
-@reason("CV9", "batch", "post-exec transaction in a block of time {time}, before such transactions are allowed")
-class SpanPostExecNotAllowed(Reason, frozen=True):
-    time: int
-
-
 @reason("BS2", "channel", "channel {channel} ends in L1 block {origin}, not after the safe head's origin")
 class ChannelBehindSafeHead(Reason, frozen=True):
     channel: bytes

@@ -59,10 +59,11 @@ async def _sync_status(node: NodeView) -> Any:
 
 
 async def _output_at_block(node: NodeView, number: int) -> Any:
+    derivation = node.derivation
     response = await node.control.request(lambda request_id: OutputRequest(request_id, number))
     if not isinstance(response, OutputResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no output")
-    return responses.output(response, responses.sync_status(node.l1, response.status, node.derivation))
+    return responses.output(response, responses.sync_status(node.l1, response.status, derivation))
 
 
 async def _rollup_config(node: NodeView) -> Any:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, OutputResponse, SafeHeadResponse
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -13,16 +15,15 @@ from rollup_node.stages.rpc.process.node_view import NodeView
 
 
 async def at_timestamp(node: NodeView, timestamp: int) -> Any:
-    """superroot_atTimestamp."""
-    number = _block_number(node.config.rollup, timestamp)
+    """superroot_atTimestamp. Derivation's L1 block is taken before the heads are asked for, never after [RPC43a]."""
+    number, derivation = _block_number(node.config.rollup, timestamp), node.derivation
     output = await node.control.request(lambda request_id: OutputRequest(request_id, number, only_safe=True))
     if not isinstance(output, OutputResponse) or output.status is None:
         raise JsonRpcError(SERVER_ERROR, output.error or "the engine process gave no output")
-    status = responses.sync_status(node.l1, output.status, node.derivation)
-    if output.block is None:
-        return responses.superroot(node.config.rollup.l2_chain_id, status)
-    required_l1 = await _required_l1(node, output.block)
-    return responses.superroot(node.config.rollup.l2_chain_id, status, timestamp, output, required_l1)
+    heads = msgspec.structs.replace(output.status, current_l1=None)
+    chain = node.config.rollup.l2_chain_id
+    outputs = {chain: (output, await _required_l1(node, output.block))} if output.block is not None else {}
+    return responses.superroot(timestamp, responses.sync_status(node.l1, heads, derivation), (chain,), outputs)
 
 
 def _block_number(rollup: RollupConfig, timestamp: int) -> int:

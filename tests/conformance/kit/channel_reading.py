@@ -54,7 +54,7 @@ def read_channel(body: bytes, forks: dict[str, int] = LATEST, seconds: int = L1_
     config, events = rollup(forks), PipelineEvents()
     time = GENESIS_TIME + seconds
     rules = config.schedule().l1(time)
-    reader = ChannelReader(config.schedule(), span_rules(config), events)
+    reader = ChannelReader(span_rules(config), events)
     reader.open(ReadyChannel(channel_id("A"), body), rules)
     batches = []
     while (popped := reader.pop(rules, time)) is not Flow.OUT_OF_DATA:

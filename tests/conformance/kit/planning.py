@@ -17,6 +17,8 @@ OTHER_USER = rlp.encode(
     [b"\x07", b"\x09", b"\x52\x08", b"\x44" * 20, b"\x06", b"", b"\x1c", b"\x11" * 32, b"\x22" * 32]
 )
 """Another one, with v = 28."""
+POST_EXEC = b"\x7d\xc3\x01\x05\xc0"
+"""A post-exec transaction: version 1, block 5, no refunds."""
 
 
 class HasRef(Protocol):

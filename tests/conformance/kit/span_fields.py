@@ -3,6 +3,7 @@ encoded with another RLP library."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import rlp
 
@@ -41,6 +42,12 @@ class Tx:
         items = [*chain, integer(self.nonce), *fees, integer(self.gas), self.to or b"", value, *rest]
         items += [integer(self.parity if v is None else v), self.r.lstrip(b"\0"), self.s.lstrip(b"\0")]
         return (bytes((self.kind,)) if self.kind else b"") + bytes(rlp.encode(items))
+
+
+def post_exec(**columns: Any) -> Tx:
+    """A post-exec transaction whose columns are empty but for those that are given."""
+    empty: dict[str, Any] = {"to": None, "r": bytes(32), "s": bytes(32), "nonce": 0, "gas": 0}
+    return Tx(0x7D, (b"\x01", b"\x05", []), **(empty | columns))
 
 
 def integer(value: int) -> bytes:

@@ -114,6 +114,8 @@ def _transactions(source: _Bytes, total: int) -> list[bytes]:
         if kind == 0 and protected.pop(0):
             v = 2 * L2_CHAIN_ID + 35 + parity
         if kind == 0x7D:
+            if to or parity or any(map(any, signatures[place])) or nonces[place] or gas_limits[place]:
+                raise UnrestorableTransaction("columns of a post-exec transaction")
             found.append(b"\x7d" + content)
             continue
         if kind not in (0, 1, 2, 4) or (kind == 0 and is_typed) or (kind == 4 and not to):

@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 from rollup_node.stages.protocol.transactions import BLOB, DYNAMIC_FEE, Transaction, encode_transaction
 from rollup_node.tools.batcher.channels import Compression, Frame, batcher_data, channel_body
 from tests.conformance.kit.chain import L2_CHAIN_ID
-from tests.conformance.kit.span_fields import Tx, span_fields
+from tests.conformance.kit.span_fields import Tx, post_exec, span_fields
 
 WIDEST = DecodingRules(SpanRules(L2_CHAIN_ID, 1000, 2))
 SPAN = span_fields([[Tx()]]).encode()
@@ -202,6 +202,21 @@ def test_transactions_of_a_later_fork() -> None:
     assert _lines("batch", batch) == ["2000"]
     assert _lines("batch", batch, rules=_times(isthmus=2001)) == ["2000", "V14 at f0: offset 0"]
     assert _lines("batch", batch, rules=_times(isthmus=2000)) == ["2000"]
+
+
+def test_a_post_exec_transaction_in_a_block_before_lagoon() -> None:
+    """The span is listed, and so is the first of its blocks that would be dropped; one with filled columns is not."""
+    span = span_fields([[], [post_exec()], [Tx(), post_exec()]], relative_time=1000)
+    assert _lines("batch", span.encode()) == ["2000"]
+    for lagoon, lines in ((2002, ["2000"]), (2003, ["2000", "V14 at f0: offset 0"])):
+        assert _lines("batch", span.encode(), rules=_times(delta=0, lagoon=lagoon)) == lines
+    _, outcome = _outcomes("batch", span.encode(), rules=_times(delta=0, lagoon=2003))
+    assert isinstance(outcome, DecodeFailure) and "its block of time 2002 would be dropped" in outcome.text
+    filled = span.but(parity_bits=b"\x04").encode()
+    assert _lines("channel", _body(filled, _singular(1002))) == ["BE6 at f0: decompressed offset 0", "1002"]
+    (outcome,) = _outcomes("batch", filled)
+    assert isinstance(outcome, DecodeFailure)
+    assert "transaction 2 of the span batch: a post-exec transaction with y parity [BE6]" in outcome.text
 
 
 @given(st.sampled_from(sorted(READERS)), st.lists(st.binary(max_size=300), max_size=3), st.booleans())

@@ -45,7 +45,6 @@ def _check(item: bytes) -> None:
         return
     assert isinstance(lazy, LazySpanBatch) and isinstance(decoded, SpanBatch)
     assert (summary.kind, summary.blocks, summary.parent) == ("span", decoded.block_count, decoded.parent_check)
-    assert lazy.span.post_exec_time == decoded.post_exec_time
     assert [(block.timestamp, block.epoch_number, transactions) for block, transactions in blocks] == [
         (block.timestamp, block.epoch_number, block.transactions) for block in decoded.blocks()
     ]

@@ -78,15 +78,15 @@ class DecodingStage:
             due = sum(kill <= number for kill in self._config.kills)
             while killed < due and self._pool.scheduler.outstanding:
                 killed += await self._kill_a_busy_worker()
-            digests.append(await self._read(schedule, schedule.l1(0), body))
+            digests.append(await self._read(schedule.l1(0), body))
         found = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
         os.write(self._config.output, json.dumps(found).encode())
         raise ExitRequested()
 
-    async def _read(self, schedule: ForkSchedule, rules: L1Rules, body: bytes) -> tuple[int, str]:
+    async def _read(self, rules: L1Rules, body: bytes) -> tuple[int, str]:
         """How many batches there are, and a digest of them and of all that was dropped."""
         events = PipelineEvents()
-        reader = ChannelReader(schedule, SPAN, events)
+        reader = ChannelReader(SPAN, events)
         reader.open(ReadyChannel(bytes(16), body), rules)
         digest, count = sha256(), 0
         while (popped := reader.pop(rules, 5)) is not Flow.OUT_OF_DATA:

@@ -55,8 +55,9 @@ ALICE, BOB, INVALID = (
 )
 FEES = b"\x02" + rlp.encode([CHAIN, b"\x03", b"\x01", b"\x09", b"\x52\x08", TO, b"", b"", [], b"", R, S])
 CODE = b"\x04" + rlp.encode([CHAIN, b"\x04", b"\x01", b"\x09", b"\x52\x08", TO, b"", b"", [], [], b"", R, S])
-WHOLE = [(), (), (ALICE,), (ALICE,), (BOB, FEES), (CODE,), (ALICE, INVALID)]
-ODD = [(b"",), (b"\x7e\xc0",), (b"\x04\xc0",), (b"\x7d\xc0",), (b"\x03junk", ALICE)]
+POST_EXEC = b"\x7d\xc0"
+WHOLE = [(), (), (ALICE,), (ALICE,), (BOB, FEES, POST_EXEC), (CODE,), (ALICE, INVALID)]
+ODD = [(b"",), (b"\x7e\xc0",), (b"\x04\xc0",), (POST_EXEC,), (b"\x03junk", ALICE)]
 UPGRADES = {"ecotone": 6, "fjord": 3, "isthmus": 8, "jovian": 5, "karst": 31, "lagoon": 0}
 """Transactions of the forks' activation blocks [UPG1]."""
 SELECTORS = {"jovian": "3db6be2b", "isthmus": "098999be", "ecotone": "440a5e20"}
@@ -74,6 +75,8 @@ DEFECTS = st.one_of(
     st.tuples(st.just("epoch"), st.sampled_from([-2, -1, 1, 2])),
     st.tuples(st.just("txs"), st.sampled_from([*WHOLE, *ODD])),
     st.tuples(st.just("head"), st.integers(1, 3)),
+    st.tuples(st.just("post-exec"), st.integers(0, 3)),
+    st.tuples(st.just("filled"), st.none()),
 )
 PLACED = st.lists(st.tuples(st.integers(0, 7), DEFECTS), max_size=2)
 FATES = st.sampled_from(["next"] * 16 + ["again", "skip", "late", "junk"])
@@ -301,7 +304,10 @@ class DerivationMachine(RuleBasedStateMachine):
         behind = (self.harness.l1[-1].time - parent.timestamp) // L2_BLOCK_TIME
         count = min(60, max(behind, len(plan.blocks))) if plan.catches_up else len(plan.blocks)
         for policy, txs in islice(cycle(plan.blocks), count):
-            epoch = self._epoch(parent.l1_origin, parent.timestamp + L2_BLOCK_TIME, policy)
+            time = parent.timestamp + L2_BLOCK_TIME
+            if not self.harness.chain.active("lagoon", time):
+                txs = tuple(tx for tx in txs if tx != POST_EXEC)
+            epoch = self._epoch(parent.l1_origin, time, policy)
             found.append(child(parent, txs, epoch.number, epoch_hash=epoch.hash))
             parent = found[-1].ref
         if plan.start in ("tip", "safe"):
@@ -450,6 +456,12 @@ def _with_defect(batch: ModelSingular | ModelSpan, what: str, value: Any) -> Mod
             return replace(batch, epochs=tuple(e + value for e in batch.epochs), origin_check=l1_hash(last)[:20])
         case "txs" if value in WHOLE:
             return replace(batch, txs=(*batch.txs[:-1], value))
+        case "post-exec":
+            place = value % len(batch.txs)
+            txs = (*batch.txs[:place], (*batch.txs[place], POST_EXEC), *batch.txs[place + 1 :])
+            return replace(batch, txs=txs)
+        case "filled":
+            return replace(batch, txs=(*batch.txs[:-1], (*batch.txs[-1], POST_EXEC)), filled=True)
         case "head" if value < len(batch.epochs):
             time = batch.time + value * L2_BLOCK_TIME
             return replace(batch, time=time, epochs=batch.epochs[value:], txs=batch.txs[value:])
@@ -465,7 +477,12 @@ def _encoded_batch(batch: ModelSingular | ModelSpan) -> bytes:
         BatchBlock(batch.parent_check + bytes(12), batch.time + place * L2_BLOCK_TIME, BlockId(epoch, check), txs)
         for place, (epoch, txs) in enumerate(zip(batch.epochs, batch.txs, strict=True))
     ]
-    return span_batch(blocks, GENESIS_TIME, batch.epochs[0])
+    encoded = span_batch(blocks, GENESIS_TIME, batch.epochs[0])
+    if not batch.filled:
+        return encoded
+    # The gas limits are followed by a bit for each legacy transaction.
+    bits = -(-sum(tx[0] > 0x7F for txs in batch.txs for tx in txs) // 8)
+    return encoded[: -1 - bits] + b"\x09" + encoded[len(encoded) - bits :]
 
 
 TestAgainstModel = DerivationMachine.TestCase

@@ -4,9 +4,10 @@ from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
-from rollup_node.stages.rpc.responses import dependency_set, l1_ref, l2_ref, output, sync_status
+from rollup_node.stages.rpc.responses import dependency_set, l1_ref, l2_ref, output, superroot, sync_status
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
@@ -73,6 +74,31 @@ def test_outputs() -> None:
         "stateRoot": "0x" + "0b" * 32,
         "syncStatus": {"x": 1},
     }
+
+
+def test_super_roots_of_several_chains() -> None:
+    """[RPC42 to RPC44]: chains in ascending order, the highest L1 block that one of them requires, and no data where
+    one has no safe block."""
+    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False), DerivationStatus(7, L1, False, 3))
+    roots = {chain: bytes((chain & 0xFF,)) * 32 for chain in (902, 901, 1301)}
+    outputs = {
+        chain: (OutputResponse(1, None, L2, root, b"\x0b" * 32, b"\x0c" * 32, None), BlockId(required, b"\x0d" * 32))
+        for (chain, root), required in zip(roots.items(), (7, 9, 8), strict=True)
+    }
+    found = superroot(198, status, tuple(roots), outputs)
+    assert found["chain_ids"] == [*found["optimistic_at_timestamp"]] == ["901", "902", "1301"]
+    assert [each["required_l1"]["number"] for each in found["optimistic_at_timestamp"].values()] == [9, 7, 8]
+    data = found["data"]
+    assert data["verified_required_l1"] == {"hash": "0x" + "0d" * 32, "number": 9}
+    assert data["super"] == {
+        "timestamp": "0xc6",
+        "chains": [{"ChainID": str(chain), "Output": "0x" + roots[chain].hex()} for chain in (901, 902, 1301)],
+    }
+    assert data["super_root"] == "0x" + super_root(198, roots.items()).hex()
+    del outputs[902]
+    partial = superroot(198, status, tuple(roots), outputs)
+    assert "data" not in partial and partial["chain_ids"] == found["chain_ids"]
+    assert [*partial["optimistic_at_timestamp"]] == ["901", "1301"]
 
 
 def test_dependency_sets() -> None:

@@ -161,12 +161,13 @@ class DerivationModel:
             yield from self._read(b"".join(channel.pieces.values()))
 
     def _read(self, body: bytes) -> Iterator[ModelSingular | ModelSpan]:
-        """The batches of a channel that may be read here [RD3, BE5]."""
+        """The batches of a channel that may be read here [RD3, BE5, BE6]."""
         channel = self.chain.channels[body]
         if channel.brotli and not self.chain.active("fjord", self.origin.time):
             return
         for batch in channel.batches:
-            if isinstance(batch, ModelSpan) and not self.chain.active("delta", self.origin.time):
+            early = not self.chain.active("delta", self.origin.time)
+            if isinstance(batch, ModelSpan) and (early or batch.filled):
                 continue
             self.flushed = False
             yield batch
@@ -316,7 +317,7 @@ class DerivationModel:
         if batch.txs and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.time)):
             return "drop"
         verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
-        return verdict or ("drop" if any(self._rejected(tx, batch.time, True) for tx in batch.txs) else "accept")
+        return verdict or ("drop" if any(self._rejected(tx, batch.time) for tx in batch.txs) else "accept")
 
     def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
         """The drift check [V13, FU5]."""
@@ -331,13 +332,12 @@ class DerivationModel:
             return "undecided"
         return "drop" if time >= following.time else None
 
-    def _rejected(self, tx: bytes, time: int, alone: bool) -> bool:
+    def _rejected(self, tx: bytes, time: int) -> bool:
         """The check of transaction types [V14, FU6]."""
         if tx[:1] in (b"", b"\x7e"):
             return True
-        if tx[0] == 4:
-            return not self.chain.active("isthmus", time)
-        return alone and tx[0] == 0x7D and not self.chain.active("lagoon", time)
+        fork = {4: "isthmus", 0x7D: "lagoon"}.get(tx[0])
+        return fork is not None and not self.chain.active(fork, time)
 
     def _time(self, span: ModelSpan, place: int) -> int:
         return span.time + place * self.chain.block_time
@@ -397,7 +397,7 @@ class DerivationModel:
             late = self._drift(time, txs, origin, advanced)
             if late is not None:
                 return late
-            if any(self._rejected(tx, time, False) for tx in txs):
+            if any(self._rejected(tx, time) for tx in txs):
                 return "drop"
         return self._overlap(span)
 

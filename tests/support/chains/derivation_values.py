@@ -30,13 +30,15 @@ class ModelSingular:
 
 @dataclass(frozen=True)
 class ModelSpan:
-    """A span batch: the epochs and transactions of its blocks, the first at `time`."""
+    """A span batch: the epochs and transactions of its blocks, the first at `time`. `filled`: its last transaction is a
+    post-exec one with a gas limit."""
 
     time: int
     parent_check: bytes
     origin_check: bytes
     epochs: tuple[int, ...]
     txs: tuple[tuple[bytes, ...], ...]
+    filled: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What the encoder writes, the derivation's decoder reads back."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -58,6 +59,18 @@ def test_span_batch_round_trip_of_all_transaction_types() -> None:
     assert [block.transactions for block in decoded.blocks()] == [transactions, transactions]
     assert [block.timestamp for block in decoded.blocks()] == [block.timestamp for block in blocks]
     assert (decoded.parent_check, decoded.origin_check) == (bytes([1]) * 20, bytes([8]) * 20)
+
+
+def test_span_batch_with_post_exec_transactions() -> None:
+    """Their bytes are kept, and their columns are those that the conversion asks for [CV6]."""
+    chance, raw = Random(4), bytes.fromhex("7dc30105c0")
+    other = seeds.transaction(chance)
+    decoded = _decoded_span([*_blocks([7], other, raw), *_blocks([7], raw), *_blocks([8], other, other, raw)], 7)
+    assert [block.transactions for block in decoded.blocks()] == [(other, raw), (raw,), (other, other, raw)]
+    alone = _blocks([7, 7], raw)
+    alone[0] = replace(alone[0], transactions=())
+    encoded = span_batch(alone, GENESIS_TIME, 7)
+    assert encoded.endswith(bytes.fromhex(f"0200000101{'00' * 65}7dc30105c00000"))
 
 
 @pytest.mark.parametrize("raw", [b"\x03\xc0", b"\x7e\xc0"])

@@ -248,6 +248,8 @@ def _transactions(source: _Fields, total: int, chain_id: int) -> list[bytes]:
         if kind == 0 and next(protected):
             v = 2 * chain_id + 35 + parities[place]
         if kind == 0x7D:
+            if to or parities[place] or any(b"".join(signatures[place])) or nonces[place] or gas_limits[place]:
+                raise Unrestorable("columns of a post-exec transaction")
             found.append(b"\x7d" + content)
             continue
         if kind not in (0, 1, 2, 4) or (kind == 0 and is_typed) or (kind == 4 and not to):

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Sequence
 from random import Random
 
+from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
@@ -42,17 +43,26 @@ def transaction(chance: Random) -> bytes:
     )
 
 
+def _post_exec(chance: Random, number: int) -> bytes:
+    """A post-exec transaction of this block, with the refund of one of its transactions."""
+    refund = rlp.encode_int(chance.randrange(1, 9)) + rlp.encode_int(chance.randrange(1, 1 << 20))
+    refunds = rlp.wrap_list(rlp.wrap_list(refund))
+    return b"\x7d" + rlp.wrap_list(rlp.encode_int(1) + rlp.encode_int(number) + refunds)
+
+
 def _word(chance: Random) -> int:
     return chance.randrange(1, 1 << chance.choice((240, 256)))
 
 
 def blocks(chance: Random, count: int) -> list[BatchBlock]:
-    """Consecutive L2 blocks."""
+    """Consecutive L2 blocks, of which some end with a post-exec transaction."""
     first, epoch = chance.randrange(1, 1 << 20), chance.randrange(100, 1 << 24)
     found = []
     for number in range(first, first + count):
         epoch += chance.random() < 0.2
         users = tuple(transaction(chance) for _ in range(chance.choice((0, 0, 1, 3))))
+        if chance.random() < 0.1:
+            users += (_post_exec(chance, number),)
         time = GENESIS_TIME + BLOCK_TIME * number
         found.append(BatchBlock(chance.randbytes(32), time, BlockId(epoch, chance.randbytes(32)), users))
     return found

@@ -54,7 +54,6 @@ def test_fields() -> None:
     assert (span.first_epoch, span.last_epoch) == (100, 100)
     assert (span.parent_check, span.origin_check) == (b"p" * 20, b"o" * 20)
     assert [len(block.transactions) for block in span.blocks()] == [1, 0, 0, 0, 0]
-    assert span.post_exec_time is None
 
 
 def test_origin_bit_0_has_no_effect() -> None:

@@ -161,6 +161,14 @@ def test_not_restored(payload: bytes) -> None:
     assert str(caught.value)
 
 
+def test_all_filled_columns_of_a_post_exec_transaction_are_named() -> None:
+    raw, payload = _raw(b"\x7d\xc0", parity=1), b"\x7d\xc0"
+    with pytest.raises(SpanTransactionError, match=r"with recipient, y parity, r, s, nonce, gas limit$"):
+        list(restore_transactions(raw, CHAIN_ID))
+    empty = raw._replace(signatures=bytes(64), nonces=[0], gas_limits=[0], creation_bits=1, parity_bits=0)
+    assert list(restore_transactions(empty, CHAIN_ID)) == [payload]
+
+
 @pytest.mark.parametrize("name", ["fulltxacc", "fulltxdyn", "fulltxlegacy", "fulltxunprotected"])
 def test_recorded_transactions(shared_data: Path, name: str) -> None:
     lines = (shared_data / "span_batch_vectors" / f"{name}.txt").read_text().split()

@@ -40,10 +40,6 @@ def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: 
     assert transaction_rejection(SCHEDULE, packer.finish(), GENESIS_TIME + seconds) == expected, "packed as well"
 
 
-def test_spans_are_not_checked_for_post_exec_transactions() -> None:
-    assert transaction_rejection(SCHEDULE, [b"\x7d\xc0"], GENESIS_TIME, post_exec=False) is None
-
-
 def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted() -> None:
     config = rollup(forks_until("holocene"))
     node, assuming = BlockChecks(config, SCHEDULE), BlockChecks(config, SCHEDULE, assume_parents=True)

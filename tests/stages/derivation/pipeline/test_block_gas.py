@@ -33,9 +33,13 @@ def test_a_large_transaction_is_cut_off_beyond_the_gas_limit() -> None:
     assert least_gas(2, len(found)) > GAS_LIMIT
 
 
-def test_post_exec_transactions_are_neither_counted_nor_cut() -> None:
-    transactions = (b"\x7d" * 20_000_000, *[b"\x7d"] * 5_000)
-    assert tuple(payload_transactions(_packed(*transactions), GAS_LIMIT)) == transactions
+def test_a_post_exec_transaction_is_neither_counted_nor_cut_and_the_last() -> None:
+    """One that follows it shows that the block is invalid [V15]."""
+    users, post_exec = (b"\x02" * 100_000,) * 140, b"\x7d" * 20_000_000
+    assert tuple(payload_transactions(_packed(*users, post_exec), GAS_LIMIT)) == (*users, post_exec)
+    for following in (b"\x7d", b"\x02"):
+        found = tuple(payload_transactions(_packed(*users, post_exec, *[following] * 5_000), GAS_LIMIT))
+        assert found == (*users, post_exec, following)
 
 
 def test_any_transaction_of_the_protocol_takes_more() -> None:

@@ -24,7 +24,7 @@ class Batches:
         self.events = PipelineEvents()
         traversal = L1Traversal(CONFIG.schedule(), self.events, block.ref, SYSTEM_CONFIG)
         ingestion = FrameIngestion(traversal.rules, self.events)
-        reader = ChannelReader(CONFIG.schedule(), span_rules(CONFIG), self.events)
+        reader = ChannelReader(span_rules(CONFIG), self.events)
         self.provider = ChannelBatches(traversal, ingestion, reader, self.events)
         self._reader = reader
         ingestion.open(block, BATCHER, traversal.rules)

@@ -21,7 +21,7 @@ BODY = channel_body(singulars(plan(GENESIS, 7)), Compression.ZLIB)
 
 
 def _reader() -> ChannelReader:
-    reader = ChannelReader(CONFIG.schedule(), span_rules(CONFIG), PipelineEvents())
+    reader = ChannelReader(span_rules(CONFIG), PipelineEvents())
     reader.open(ReadyChannel(channel_id("A"), BODY), RULES)
     return reader
 

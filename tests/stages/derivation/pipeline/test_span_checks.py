@@ -11,9 +11,6 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped, undecided
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
 from tests.conformance.kit.planning import USER, Planned, child, plan, span
-from tests.conformance.kit.span_fields import Tx, span_fields
-
-POST_EXEC = Tx(0x7D, (b"",))
 
 
 def _with_epochs(parent: L2BlockRef, *epochs: int) -> list[Planned]:
@@ -47,20 +44,6 @@ def test_a_start_epoch_that_wraps() -> None:
     checks = BatchCheckHarness(forks_until("granite"), seq_window_size=FIRST_L1 + 100)
     wrapped = msgspec.structs.replace(_decoded(checks, plan(GENESIS, 2)), first_epoch=2**64 - 1)
     assert checks.span(wrapped) == dropped(SpanEpochTooNew)
-
-
-def test_post_exec_transactions_are_not_checked_before_holocene() -> None:
-    """[FU8]"""
-    checks = BatchCheckHarness(forks_until("granite"))
-    origin = checks.l1.blocks[0].ref
-    fields = span_fields(
-        [[POST_EXEC]],
-        relative_time=2,
-        origin=origin.number,
-        parent_check=GENESIS.hash[:20],
-        origin_check=origin.hash[:20],
-    )
-    assert checks.span(fields.encode(), full=True) == ACCEPTED
 
 
 def test_extraction_skips_blocks_of_the_safe_chain() -> None:

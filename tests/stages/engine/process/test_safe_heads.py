@@ -50,6 +50,8 @@ def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, play: 
 
     async def scene() -> None:
         safe_heads = database(chain, tmp_path / "safe")
+        unfilled = await safe_heads.l1_of(L1AtSafeHeadRequest(0, 9))
+        assert unfilled.error == "l1 at safe head not found"
         for each in (entry(5, 9), entry(6, 12)):
             await safe_heads.write(RecordSafeHead(each))
         found = await safe_heads.l1_of(L1AtSafeHeadRequest(1, 10))

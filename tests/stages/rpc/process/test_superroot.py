@@ -7,10 +7,12 @@ import pytest
 
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.process import process_client
 from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 
 SAFE = msgspec.structs.replace(L2, timestamp=190)
@@ -85,24 +87,134 @@ def test_the_genesis_block_needs_no_record(with_rpc: RunWithRpc) -> None:
     with_rpc(scenario)
 
 
-@pytest.mark.parametrize("safedb", [False, True])
-def test_errors(with_rpc: RunWithRpc, safedb: bool) -> None:
-    """[RPC45, SDB1, SDB6]"""
+def newer(number: int) -> DerivationStatus:
+    """Derivation has moved on to this L1 block."""
+    return DerivationStatus(1, L1BlockRef(b"\x0f" * 32, number, L1.hash, 112), True, 5)
+
+
+@pytest.mark.parametrize("method", ["superroot_atTimestamp", "optimism_outputAtBlock"])
+def test_current_l1_is_not_newer_than_the_heads(
+    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """[RPC33, RPC43a]: L1 block 11 is read while the engine process answers with heads from before it."""
+    monkeypatch.setattr(process_client, "REPEAT_SECONDS", 0.02)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        def answer(request: Any) -> Message | None:
+            rpc.status["derivation"].set(newer(11))
+            seen = rpc.stage.node.derivation
+            assert seen is not None
+            return output(request, None if request.only_safe else L2) if seen == newer(11) else None
+
+        await rpc.until_ready()
+        rpc.on_control = answer
+        found = await rpc.call(method, hex(TIMESTAMP))
+        assert found.get("syncStatus", found)["current_l1"]["number"] == 10
+        rpc.on_control = lambda request: output(request, None if request.only_safe else L2)
+        found = await rpc.call(method, hex(TIMESTAMP))
+        assert found.get("syncStatus", found)["current_l1"]["number"] == 11
+
+    with_rpc(scenario)
+
+
+def test_current_l1_is_zero_during_a_reset_and_without_derivation(with_rpc: RunWithRpc) -> None:
+    """[RPC40, RPC43a]: the L1 block of a follow source may be ahead of our heads."""
+
+    async def during_a_reset(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        for status in (
+            msgspec.structs.replace(STATUS, reset=2),
+            EngineStatus(1, None, None, None, None, None, False, False),
+        ):
+            rpc.on_control = lambda request, status=status: msgspec.structs.replace(  # type: ignore[misc]
+                output(request, None), status=status
+            )
+            found = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+            assert claim(found, 0) == "not in sync"
+
+    async def following(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        followed = msgspec.structs.replace(STATUS, current_l1=L1)
+        rpc.on_control = lambda request: msgspec.structs.replace(output(request, None), status=followed)
+        assert claim(await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)), 0) == "not in sync"
+
+    with_rpc(during_a_reset)
+    with_rpc(following, derives=False)
+
+
+def claim(answer: dict[str, Any], l1_head: int) -> str:
+    """What a challenger makes of an answer for the end of a second, in a game with this L1 head."""
+    if answer["current_l1"]["number"] <= l1_head:
+        return "not in sync"
+    data = answer.get("data")
+    if data is None or data["verified_required_l1"]["number"] > l1_head:
+        return "invalid"
+    return str(data["super_root"])
+
+
+def step(answer: dict[str, Any], l1_head: int) -> str:
+    """The same within a second, where the chain's block is not verified."""
+    if answer["current_l1"]["number"] <= l1_head:
+        return "not in sync"
+    found = answer["optimistic_at_timestamp"].get(answer["chain_ids"][0])
+    if found is None or found["required_l1"]["number"] > l1_head:
+        return "invalid"
+    return str(found["output_root"])
+
+
+@pytest.mark.parametrize(
+    ("l1_head", "block", "expected"),
+    [
+        pytest.param(10, L2, "not in sync", id="the L1 head is being read"),
+        pytest.param(11, None, "not in sync", id="the L1 head is ahead"),
+        pytest.param(9, L2, "valid", id="safe at the L1 head"),
+        pytest.param(8, L2, "invalid", id="safe after the L1 head"),
+        pytest.param(9, None, "invalid", id="not safe"),
+    ],
+)
+def test_what_a_challenger_reads(with_rpc: RunWithRpc, l1_head: int, block: L2BlockRef | None, expected: str) -> None:
+    """[RPC43, RPC43a, RPC44]: derivation reads L1 block 10, the L2 block became safe at L1 block 9."""
 
     def answer(request: Any) -> Message:
         if isinstance(request, L1AtSafeHeadRequest):
-            return SafeHeadResponse(request.id, "l1 at safe head history unavailable", L1.id, L2.id)
+            return SafeHeadResponse(request.id, None, BlockId(9, b"\x0d" * 32), L2.id)
+        return output(request, block)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        rpc.on_control = answer
+        found = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+        root = to_hex(super_root(TIMESTAMP, [(901, ROOT)]))
+        assert claim(found, l1_head) == {"valid": root}.get(expected, expected)
+        assert step(found, l1_head) == {"valid": to_hex(ROOT)}.get(expected, expected)
+
+    with_rpc(scenario, safedb=True)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param("l1 at safe head not found", id="nothing recorded yet"),
+        pytest.param("l1 at safe head history unavailable", id="safe before the record"),
+        pytest.param("safe head database not enabled", id="without a database"),
+    ],
+)
+def test_errors(with_rpc: RunWithRpc, reason: str) -> None:
+    """[RPC44, RPC45, SDB1, SDB6]: never a zero block for one that is not recorded."""
+
+    def answer(request: Any) -> Message:
+        if isinstance(request, L1AtSafeHeadRequest):
+            return SafeHeadResponse(request.id, reason, L1.id, L2.id)
         return output(request)
 
     async def scenario(rpc: RpcHarness) -> None:
         text = "target block number for timestamp 4: did not reach genesis time (5) yet"
         assert await rpc.call("superroot_atTimestamp", "0x4") == (-32000, text)
         rpc.on_control = answer
-        reason = "l1 at safe head history unavailable" if safedb else "safe head database not enabled"
         text = f"l1AtSafeHead@{to_hex(L2.hash)}:20: {reason}"
         assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == (-32000, text)
         rpc.on_control = lambda request: OutputResponse(request.id, "busy", None, ROOT, STATE, STORAGE, None)
         assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == (-32000, "busy")
         assert (await rpc.call("superroot_atTimestamp", "latest"))[0] == -32602
 
-    with_rpc(scenario, safedb=safedb)
+    with_rpc(scenario, safedb="enabled" not in reason)

@@ -1,5 +1,6 @@
 """The reference decoder reads what the batcher writes, and refuses what is damaged."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -33,6 +34,19 @@ def test_batches_of_the_batcher(compression: Compression) -> None:
         (each.timestamp, each.epoch.number) for each in blocks
     ]
     assert [raws for _, _, raws in second.blocks] == [tuple(each.transactions) for each in blocks]
+
+
+def test_columns_of_a_post_exec_transaction() -> None:
+    """Its batch is dropped alone where one of them is filled [CV6]."""
+    block = replace(seeds.blocks(Random(3), 1)[0], transactions=(b"\x7d\xc0",))
+    whole = span_batch([block], seeds.GENESIS_TIME, block.epoch.number)
+    size = len(whole)
+    for at in (size - 1, size - 2, size - 5, size - 68, size - 69):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1
+        assert read(channel_body([bytes(damaged), whole], Compression.ZLIB))[0] is None, at
+    (found,) = read(channel_body([whole], Compression.ZLIB))
+    assert isinstance(found, ReferenceSpan) and found.blocks[0][2] == (b"\x7d\xc0",)
 
 
 def test_the_limit_ends_a_channel() -> None:

@@ -34,6 +34,16 @@ def test_batches_decode(chance: Random) -> None:
     assert kinds == {SingularBatch, SpanBatch}
 
 
+def test_some_blocks_end_with_a_post_exec_transaction(chance: Random) -> None:
+    for _ in range(20):
+        covered = seeds.blocks(chance, 9)
+        raws = [each.transactions[-1] for each in covered if each.transactions]
+        if any(raw[0] == 0x7D for raw in raws):
+            assert all(raw[0] != 0x7D for each in covered for raw in each.transactions[:-1])
+            return
+    pytest.fail("none has one")
+
+
 def test_channel_bodies_decode(chance: Random) -> None:
     for _ in range(20):
         *batches, end = read_batches(seeds.body(chance), LIMIT, True, RULES)
