@@ -181,12 +181,13 @@ class Problem(msgspec.Struct, frozen=True):
 
 class StatusWarning(msgspec.Struct, frozen=True):
     """What an operator should mend although the node is ready; `code` is that of docs/codes.md with what it `means` and
-    what to `do`."""
+    what to `do`. `due` is when it matters, in Unix seconds."""
 
     code: str
     text: str
     means: str
     do: str
+    due: int | None = None
 
 
 class NodeStatus(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
     seconds."""
     code = Code.BUNDLE_UNCONFIRMED
     return [
-        StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork))
+        StatusWarning(code.text, bundle_warning(each, wall), code.meaning, bundle_remedy(each.fork), each.time)
         for each in unconfirmed_bundles(rollup)
         if safe is None or safe.timestamp < each.time + PROVEN_SECONDS
     ]

@@ -19,26 +19,27 @@ OURS, THEIRS, *_ = BUNDLE_FORKS["lagoon"].carried
 FILE = Path(upgrades.__file__).parent / "forks" / THEIRS.file
 
 
-def problem(net: Devnet, url: str) -> str:
-    """The reason of `/readyz` once it says that the activation block has another bundle and that L1 confirms it."""
+def reason(net: Devnet, url: str, *words: str) -> str:
+    """The reason of `/readyz` that has these words, once it is there."""
 
     def found() -> str:
         reasons = json.loads(http_get(url + "/readyz")[1]).get("reasons", ())
-        return next((each for each in reasons if "BUNDLE-DIFFERS" in each and "later batch on L1" in each), "")
+        return next((each for each in reasons if all(word in each for word in words)), "")
 
-    return net.wait(found, "the reason of readyz")
+    return net.wait(found, f"a reason with {words}")
 
 
 def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: Leftovers) -> None:
     """The verifier chooses by itself; a node without that option is started again with the file that it wrote."""
     words = (*FORKS, *CALLDATA, "--dependency-set", "902", "--lagoon-bundle", f"sequencer={FILE}")
     with Devnet(leftovers, *words, "--lagoon-bundle", "verifier=auto") as net:
-        own = ExtraNode(leftovers, net, net.node("sequencer")["p2p"], {"rollup.bundle-dir": leftovers.folder / "seen"})
+        peer = net.node("sequencer")["p2p"]
+        own = ExtraNode(leftovers, net, peer, {"rollup.bundle-dir": leftovers.folder / "seen"})
+        alone = ExtraNode(leftovers, net, peer, {"p2p.disable": "true"}, "alone")
         try:
-            reason = problem(net, own.url)
-            assert re.search(
-                rf"block {ACTIVATION} \(0x\w+\) activates lagoon .* {OURS.sha256[:8]}: transaction 4", reason
-            )
+            found = reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
+            activates = rf"block {ACTIVATION} \(0x\w+\) activates lagoon .* {OURS.sha256[:8]}: transaction 4"
+            assert re.search(activates, found)
             head = own.head()
             assert own.head("safe_l2") == ACTIVATION - 1 < head, "the engine keeps the sequencer's blocks"
             net.wait(lambda: own.head() > head, "gossip goes on")
@@ -47,6 +48,8 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             # The verifier has chosen it meanwhile, and its safe head is beyond.
             net.wait_for_safe(ACTIVATION + 2)
             assert "BUNDLE-CHOSEN" in net.log("verifier") and "the node starts again" in net.log("verifier")
+            # Without the sequencer's blocks the wrong one is built, and no batch fits it.
+            reason(net, alone.url, "BUNDLE-UNCONFIRMED", "batches after the activation of lagoon")
             own.kill()
             own.start({"rollup.lagoon-bundle": seen})
             wait_for(lambda: own.head("safe_l2") >= ACTIVATION + 4, f"safe head: {own.program.out[-3000:]}")
@@ -59,4 +62,5 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             assert from_hex(block["transactions"][-1]["input"]) == bytes.fromhex("b60d4288")
         finally:
             own.stop()
+            alone.stop()
         net.finish()

@@ -14,7 +14,7 @@ from rollup_node.stages.rpc.status import NodeStatus, State
 PEERLESS_SECONDS = 25.0
 """So long a start, or a loss of the last peer, may take to find others."""
 
-DAY_SECONDS = 86_400.0
+DAY_SECONDS, WARN_DAYS = 86_400.0, 30
 
 ENDS = {
     Code.BEHIND: "derivation has caught up",
@@ -60,9 +60,11 @@ class StatusWatch:
         self._warn_daily(status)
 
     def _warn_daily(self, status: NodeStatus) -> None:
-        """The warnings are in the log of the start already."""
+        """In the last days before they matter; the log of the start has the warnings already."""
         now = self._clock()
         for each in status.warnings:
+            if each.due is not None and each.due - status.time > WARN_DAYS * DAY_SECONDS:
+                continue
             if now >= self._warn_at.setdefault(each.code, now + DAY_SECONDS):
                 self._warn_at[each.code] = now + DAY_SECONDS
                 self._log.warn(each.text, code=each.code, do=each.do)

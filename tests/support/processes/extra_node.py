@@ -14,8 +14,10 @@ class ExtraNode:
     """A verifier with an embedded engine of its own beside a network, which knows one peer of it. It can be killed and
     started again on its files, with other options than those `given` first."""
 
-    def __init__(self, watch: Leftovers, net: Devnet, peer: str, given: Mapping[str, object]) -> None:
-        self._watch, self._root = watch, watch.folder / "own"
+    def __init__(
+        self, watch: Leftovers, net: Devnet, peer: str, given: Mapping[str, object], name: str = "own"
+    ) -> None:
+        self._watch, self._root = watch, watch.folder / name
         self._root.mkdir()
         network = net.network
         words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0")

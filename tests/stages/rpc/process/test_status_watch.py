@@ -71,6 +71,9 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
         status(State.SYNCED), warnings=[StatusWarning("BUNDLE-UNCONFIRMED", "lagoon comes", "it may be wrong", "see")]
     )
     assert watched.lines(warned, 5) == []
+    far = msgspec.structs.replace(warned, warnings=[msgspec.structs.replace(warned.warnings[0], due=40 * 86_400)])
+    watched.now += 86_400
+    assert watched.lines(far, 5) == [], "39 days are left"
     for _ in range(2):
         watched.now += 86_400
         (line,) = watched.lines(warned, 5)
