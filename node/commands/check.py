@@ -28,6 +28,7 @@ from rollup_node.node.setup.plan import (
     plan_node,
 )
 from rollup_node.node.setup.preflight import Subject, preflight
+from rollup_node.node.setup.schedule_check import schedule_notices
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode, one_line
 from rollup_node.stages.messages.codes import Code
@@ -71,6 +72,9 @@ def check(parsed: ParsedOptions) -> list[Finding]:
         return [*found, not_checked("endpoints, ports, files", "the options are wrong")]
     notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
     notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
+    for notice in schedule_notices(plan.chain, time.time()):
+        advice = f"{notice.fields['option']}, or {Code.FORK_SCHEDULE.remedy}"
+        notes.append(warning("fork times", Code.FORK_SCHEDULE, notice.text, advice))
     secrets, jwt = _jwt_secrets(plan.values)
     notes += [
         error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(each, time.time()), bundle_remedy(each.fork))

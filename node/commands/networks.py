@@ -16,14 +16,16 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.table import FORKS
+from rollup_node.stages.rpc.duration import duration
 
-DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled,
-and for a network that left the OP Stack the time at which it did and the last block that can be derived. `networks
+DESCRIPTION = """Lists the built-in networks: name, chain id of L1, chain id of L2, the newest fork that is scheduled
+with the time that is left until then, who no longer has the network, and for a network that left the OP Stack the time
+at which it did and the last block that can be derived. --json has the dependency set besides. `networks
 dump-rollup-config --network NAME` prints the rollup.json of one, with the forks that variables such as
 NODE_OVERRIDE_KARST override."""
 DUMP = "dump-rollup-config"
 OVERRIDES = ("NODE_OVERRIDE_", "OP_NODE_OVERRIDE_")
-COLUMNS = "{:34} {:>9} {:>12}  {:30} {}"
+COLUMNS = "{:34} {:>9} {:>12}  {:46} {}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     now = time.time()
     for network in networks:
         print(_line(_values(network), now))
-    print(f"fork times of {registry_version().date}, superchain registry {registry_version().commit[:10]}")
+    version = registry_version()
+    print(f"fork times of {version.checked}: superchain registry {version.commit[:10]} and what was published since")
     return 0
 
 
@@ -68,6 +71,8 @@ def _values(network: BuiltInNetwork) -> dict[str, Any]:
         "l2_chain": config.l2_chain_id,
         "newest_fork": newest,
         "newest_fork_time": config.fork_times[newest],
+        "dependencies": network.dependencies,
+        "removed": network.removed,
         "end": None,
     }
     left = LEFT.get(network.name)
@@ -83,8 +88,8 @@ def _values(network: BuiltInNetwork) -> dict[str, Any]:
 
 def _line(values: dict[str, Any], now: float) -> str:
     fork, begins = values["newest_fork"], values["newest_fork_time"]
-    newest = f"{fork} from {utc_time(begins)}" if begins > now else fork
-    end, shown = values["end"], "-"
+    newest = f"{fork} from {utc_time(begins)}, in {duration(begins - now)}" if begins > now else fork
+    end, shown = values["end"], "-" if values["removed"] is None else f"no longer in {values['removed']}"
     if end is not None:
         shown = f"block {end['last_block']}, before {end['fork']} at {utc_time(end['time'])}"
     return COLUMNS.format(values["name"], values["l1_chain"], values["l2_chain"], newest, shown)

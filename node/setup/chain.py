@@ -12,7 +12,14 @@ from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import chosen_bundles
 from rollup_node.node.setup.chain_files import read_chain_file
-from rollup_node.node.setup.networks import find_network, foreign_fork_of, network_of_chain
+from rollup_node.node.setup.networks import (
+    BuiltInNetwork,
+    find_network,
+    network_of_chain,
+    new_name,
+    registry_version,
+    with_departure,
+)
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config
@@ -30,6 +37,8 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import DependencySet
 
 MAX_TIMESTAMP = (1 << 64) - 1
+MAX_EXPIRY_WINDOW = 604_800
+"""Seconds for which a message may be executed, on every network [IOP25]."""
 
 LogLine = Callable[[str], None]
 _CHAIN_ID = re.compile("[0-9]{1,78}")
@@ -88,6 +97,7 @@ def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str
         network = find_network(values["network"])
         if path:
             log_error(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
+        _warn_of_name(values, network, warn)
         return network.name, network.config, True
     try:
         file = parse_rollup_config(read_chain_file(path, "failed to read rollup config"))
@@ -95,7 +105,18 @@ def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str
         raise OptionError(f"rollup config error: {error} (file {path})") from None
     for key in file.unknown_keys:
         warn(f"file {path} has an unknown key, which is ignored: {shown(key)}")
-    return f"file {path}", msgspec.structs.replace(file.config, foreign_fork=foreign_fork_of(file.config)), False
+    return f"file {path}", with_departure(file.config), False
+
+
+def _warn_of_name(values: Values, network: BuiltInNetwork, warn: LogLine) -> None:
+    """Warns of a name that the network no longer has, and of a network that is no longer kept up [OPT22]."""
+    source = values.source("network")
+    if new_name(values["network"]) is not None:
+        warn(f"{source}: {shown(values['network'])} is an old name of {network.name}")
+    if network.removed is not None and network.config.foreign_fork is None:
+        day = registry_version().date
+        text = f"{network.removed} no longer has {network.name}: its fork times are those of {day} and are not kept up"
+        warn(f"{source}: {text}; if the chain goes on, give its rollup.json with --rollup.config")
 
 
 def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
@@ -128,9 +149,9 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
     path = values["interop.dependency-set"]
     known = network_of_chain(config.l2_chain_id)
     if path:
-        return _dependencies_of_file(path)
+        return _dependencies_of_file(path, config.l2_chain_id)
     if known is not None:
-        return DependencySet(known.dependencies or (config.l2_chain_id,))
+        return DependencySet(known.dependencies)
     needed_from = dependency_set_needed_from(config.fork_times)
     if needed_from is not None:
         raise OptionError(
@@ -140,15 +161,31 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
     return None
 
 
-def _dependencies_of_file(path: str) -> DependencySet:
-    error_prefix = "failed to read dependency set"
+def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
+    """The set of a file [IOP25]. Raises OptionError for a file that cannot be read, and a set that does not fit the
+    chain."""
+    error_prefix = f"failed to read dependency set: {path} (--interop.dependency-set)"
     try:
-        found = msgspec.json.decode(read_chain_file(path, error_prefix), type=_DependencySetFile)
+        found = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)
     except DECODE_ERRORS as error:
-        raise OptionError(f"{error_prefix}: {path}: {error}") from None
+        raise OptionError(f"{error_prefix}: {error}") from None
     if not found.dependencies or not all(map(_CHAIN_ID.fullmatch, found.dependencies)):
-        raise OptionError(f"{error_prefix}: {path}: its keys must be decimal chain ids")
-    return DependencySet(tuple(map(int, found.dependencies)), found.overrideMessageExpiryWindow)
+        raise OptionError(f"{error_prefix}: its keys must be decimal chain ids")
+    chains, window = tuple(map(int, found.dependencies)), found.overrideMessageExpiryWindow
+    if l2_chain_id not in chains:
+        raise OptionError(f"{error_prefix}: it must have chain {l2_chain_id} itself, and has {_listed(chains)}")
+    if len(set(chains)) < len(chains):
+        raise OptionError(f"{error_prefix}: it has a chain twice: {_listed(chains)}")
+    if window > MAX_EXPIRY_WINDOW:
+        raise OptionError(
+            f"{error_prefix}: overrideMessageExpiryWindow is {window} s, at most {MAX_EXPIRY_WINDOW}: the network's"
+            " nodes refuse older messages, and this one would call their blocks valid"
+        )
+    return DependencySet(chains, window)
+
+
+def _listed(chains: tuple[int, ...]) -> str:
+    return shown(", ".join(map(str, chains)))
 
 
 def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:

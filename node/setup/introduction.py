@@ -14,6 +14,7 @@ from rollup_node.stages.io.log import Level
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.foreign_fork import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
+from rollup_node.stages.protocol.forks.table import ENGINE_FORKS
 from rollup_node.stages.protocol.upgrade_transactions import bundle_of, unconfirmed_bundles
 from rollup_node.stages.rpc.duration import duration
 from rollup_node.stages.rpc.status_builder import active_fork, next_fork
@@ -44,13 +45,18 @@ def _end(chain: ChosenChain) -> Iterator[Notice]:
     fork = chain.config.foreign_fork
     if fork is not None:
         fields = {"fork": fork.name, "since": utc_time(fork.time), "last_block": chain.config.last_block}
+        needed = {
+            f"engine_needs_{each.name}_since": utc_time(chain.config.fork_times[each.name])
+            for each in ENGINE_FORKS
+            if each.name in chain.config.fork_times
+        }
         text = "the network left the OP Stack's rules: it is derived up to the last block before"
-        yield Notice(Level.WARN, text, {"code": Code.NETWORK_LEFT.text, **fields})
+        yield Notice(Level.WARN, text, {"code": Code.NETWORK_LEFT.text, **fields, **needed})
 
 
 def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
     """A rollup.json has its fork times itself."""
-    date = registry_version().date
+    date = registry_version().checked
     days = int((now - datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()) / DAY)
     if values["network"] and days > MAX_SCHEDULE_DAYS:
         text = "the fork times of built-in networks are old"

@@ -1,4 +1,4 @@
-"""The built-in networks: every chain of the superchain registry [OPT22]."""
+"""The built-in networks: every chain of the superchain registry, and what was published since [OPT22, OPT81]."""
 
 from functools import cache
 from pathlib import Path
@@ -8,7 +8,7 @@ import msgspec
 
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.setup.left_networks import LEFT
+from rollup_node.node.setup.left_networks import LEFT, Departure
 from rollup_node.stages.protocol.config import (
     AltDaConfig,
     ChainOpConfig,
@@ -38,7 +38,8 @@ before it dropped `protocol_versions_addr`; other superchains have none."""
 
 class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One network in networks.json. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
-    blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon."""
+    blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon. `removed` says who no
+    longer has the network; `additions` are date and source of what the registry did not have, and its names."""
 
     title: str
     chain_ids: tuple[int, int]
@@ -55,27 +56,39 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pectra_blob_schedule_time: int | None = None
     alt_da: tuple[str, str, int, int] | None = None
     dependencies: tuple[int, ...] = ()
+    protocol_versions: str | None = None
+    removed: str | None = None
+    additions: tuple[tuple[str, ...], ...] = ()
 
 
 class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD."""
+    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD; `checked` is the date at
+    which the releases since were last read."""
 
     commit: str
     date: str
+    checked: str
 
 
 class _NetworksFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`renamed` has the present name of a network by its old one, `not_carried` the release that has a network which is
+    not built in."""
+
     registry: RegistryVersion
+    renamed: dict[str, str]
+    not_carried: dict[str, str]
     networks: dict[str, NetworkEntry]
 
 
 class BuiltInNetwork(NamedTuple):
-    """A built-in network. `dependencies` are the L2 chain ids of its dependency set, none if it has no set."""
+    """A built-in network. `dependencies` are the L2 chain ids of its dependency set: the chain alone, unless it shares
+    one. `removed` says who no longer has the network, None for one that is kept up."""
 
     name: str
     title: str
     config: RollupConfig
     dependencies: tuple[int, ...]
+    removed: str | None
 
 
 @cache
@@ -97,15 +110,25 @@ def network_names() -> tuple[str, ...]:
     return tuple(_entries())
 
 
+def new_name(name: str) -> str | None:
+    """The present name of a network, for one that it no longer has, in any case [OPT22]; None for every other."""
+    return _file().renamed.get(name.strip().lower())
+
+
 def find_network(name: str) -> BuiltInNetwork:
-    """The network of that name, in any case. Raises OptionError with similar names for an unknown one [OPT23]."""
+    """The network of that name, in any case. Raises OptionError for an unknown name, with similar ones, and for a
+    network whose configuration is not carried [OPT23]."""
     lowered = name.strip().lower()
-    wanted = ALIASES.get(lowered, lowered)
+    wanted = new_name(name) or ALIASES.get(lowered, lowered)
     if wanted not in _entries():
+        if release := _file().not_carried.get(wanted):
+            text = f"{release} has its configuration and this node does not: give it with --rollup.config"
+            raise OptionError(f"invalid network: {wanted}: {text}, instead of --network")
         hint = did_you_mean(name, (*_entries(), *ALIASES), count=3) or "; rollup-node networks lists them"
         raise OptionError(f"invalid network: {shown(name)}{hint}")
     entry = _entries()[wanted]
-    return BuiltInNetwork(wanted, entry.title, _config(wanted, entry), entry.dependencies)
+    dependencies = entry.dependencies or (entry.chain_ids[1],)
+    return BuiltInNetwork(wanted, entry.title, _config(wanted, entry), dependencies, entry.removed)
 
 
 def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
@@ -113,20 +136,32 @@ def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 
-def foreign_fork_of(config: RollupConfig) -> ForeignFork | None:
-    """The fork by which the chain of a config left the OP Stack; None unless the config has the L2 chain id and the
-    genesis block of a network that left [LFT6]."""
+def network_of_config(config: RollupConfig) -> BuiltInNetwork | None:
+    """The built-in network with L2 chain id and L2 genesis block of a config, or None."""
     known = network_of_chain(config.l2_chain_id)
-    return None if known is None or known.config.genesis.l2 != config.genesis.l2 else known.config.foreign_fork
+    return None if known is None or known.config.genesis.l2 != config.genesis.l2 else known
+
+
+def with_departure(config: RollupConfig) -> RollupConfig:
+    """The config with the forks by which its chain left the OP Stack; the same unless the config is that of a network
+    that left [LFT6]."""
+    known = network_of_config(config)
+    left = None if known is None else LEFT.get(known.name)
+    return config if left is None else _departed(config, left)
+
+
+def _departed(config: RollupConfig, left: Departure) -> RollupConfig:
+    times = config.fork_times | dict(left.engine_forks)
+    return msgspec.structs.replace(config, fork_times=times, foreign_fork=ForeignFork(left.fork, left.time))
 
 
 def _config(name: str, entry: NetworkEntry) -> RollupConfig:
-    versions = next((found for end, found in PROTOCOL_VERSIONS.items() if name.endswith(end)), None)
-    left = LEFT.get(name)
+    shared = (found for end, found in PROTOCOL_VERSIONS.items() if name.endswith(end))
+    versions = entry.protocol_versions or next(shared, None)
     block_time, window, drift = entry.timing
     batcher, overhead, scalar, gas_limit = entry.system_config
     l2_number, l2_hash, l2_time = entry.genesis_l2
-    return RollupConfig(
+    config = RollupConfig(
         genesis=Genesis(
             l1=BlockId(entry.genesis_l1[0], hash_from_hex(entry.genesis_l1[1])),
             l2=BlockId(l2_number, hash_from_hex(l2_hash)),
@@ -151,8 +186,8 @@ def _config(name: str, entry: NetworkEntry) -> RollupConfig:
         pectra_blob_schedule_time=entry.pectra_blob_schedule_time,
         keep_karst_upgrade_gas=entry.keep_karst_upgrade_gas,
         dependency_set_size=max(1, len(entry.dependencies)),
-        foreign_fork=None if left is None else ForeignFork(left.fork, left.time),
     )
+    return _departed(config, LEFT[name]) if name in LEFT else config
 
 
 def _alt_da(contract: str, kind: str, challenge_window: int, resolve_window: int) -> AltDaConfig:

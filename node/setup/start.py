@@ -13,6 +13,7 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.introduction import introduction
 from rollup_node.node.setup.notices import Notice, log_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
+from rollup_node.node.setup.schedule_check import schedule_notices
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
@@ -38,5 +39,6 @@ def _run(values: Values, warnings: Sequence[str]) -> int:
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
     require(check_ports(listeners(configs)), get_logger("start"))
     settings = node_settings(plan, configs, secrets)
-    log_notices([*introduction(values, plan.chain, time.time()), *notices], settings)
+    now = time.time()
+    log_notices([*introduction(values, plan.chain, now), *schedule_notices(plan.chain, now), *notices], settings)
     return run_node(processes(plan, configs), settings)

@@ -131,6 +131,13 @@ class Code(CodeEntry):
         " runs, and start with --rollup.<fork>-bundle=FILE; or with --interop.dependency-set if the line says that"
         " the sets differ",
     )
+    FORK_SCHEDULE = (
+        "A fork time, keep_karst_upgrade_gas or the dependency set in use is not that of the network with this chain id"
+        " and genesis block: from the first fork that differs, this node leaves the chain.",
+        "use the option in the line, or a newer rollup.json; if the network has changed its schedule since this"
+        " rollup-node was made, nothing",
+        FINDING,
+    )
     RESET_LOOP = (
         "Derivation has been reset three times or more for the same reason, and starts over each time.",
         "see the reason in the line: an L1 endpoint that is behind or on another chain (L1-CHAIN, L1-CONTRADICTS), an"
@@ -213,8 +220,9 @@ class Code(CodeEntry):
     NETWORK_LEFT = (
         "The network follows forks of its own from a certain block on. This node derives it up to the block before,"
         " and then exits with code 76.",
-        "run the network's own node for later blocks (Base: base-consensus with base-reth-node); rollup-node networks"
-        " lists each network's last block; a service manager must not restart the node after exit code 76",
+        "run the network's own node for later blocks (Base, whose blocks since Denim come every 200 ms: base-consensus"
+        " with base-reth-node); rollup-node networks lists each network's last block; a service manager must not"
+        " restart the node after exit code 76",
     )
     OPTIONS = (
         "An option is missing or wrong, or contradicts another one.",

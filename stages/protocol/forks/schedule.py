@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from rollup_node.stages.protocol.forks.rules import Activation, EpochRules, L1InfoFormat, L1Rules, L2Rules
-from rollup_node.stages.protocol.forks.table import FORKS, Fork
+from rollup_node.stages.protocol.forks.table import ENGINE_FORKS, FORKS, Fork
 
 R = TypeVar("R", L1Rules, EpochRules, L2Rules)
 
@@ -37,7 +37,7 @@ class ForkSchedule:
         self, times: Mapping[str, int], block_time: int, channel_timeout: int, max_sequencer_drift: int
     ) -> None:
         self._block_time = block_time
-        scheduled = [(fork, times[fork.name]) for fork in FORKS if fork.name in times]
+        scheduled = [(fork, times[fork.name]) for fork in (*FORKS, *ENGINE_FORKS) if fork.name in times]
         self._l1 = _Clock(L1Rules(channel_timeout=channel_timeout), [(time, fork.l1) for fork, time in scheduled])
         first_epoch = EpochRules(max_sequencer_drift=max_sequencer_drift)
         self._epoch = _Clock(first_epoch, [(time, fork.epoch) for fork, time in scheduled])

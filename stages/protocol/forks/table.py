@@ -134,5 +134,10 @@ FORKS: tuple[Fork, ...] = (
 """In the order of activation [CST9]."""
 
 FORK_NAMES: tuple[str, ...] = tuple(fork.name for fork in FORKS)
+
+ENGINE_FORKS: tuple[Fork, ...] = (Fork("azul", l2=lambda rules: replace(rules, get_payload_version=5)),)
+"""Forks of networks that left the OP Stack, which change the methods of the engine and no rule of derivation [LFT10].
+They are outside the order: no rollup.json and no option sets their times."""
+
 OPTIONAL_FORK = "pectrablobschedule"
 """Outside the order: it acts until its time, on the L1 blob base fee alone [LIN26]."""

@@ -16,6 +16,13 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.rpc.config import DependencySet
 
 SEPOLIA = find_network("op-sepolia").config
+OWN = msgspec.structs.replace(
+    SEPOLIA,
+    l2_chain_id=901,
+    fork_times={fork: time for fork, time in SEPOLIA.fork_times.items() if fork != "lagoon"},
+    dependency_set_size=1,
+)
+"""OP Sepolia's pattern with a chain id of our own and without Lagoon."""
 OWN_L1 = {"chainId": 900, "cancunTime": 0, "blobSchedule": {"cancun": {"baseFeeUpdateFraction": 3338477}}}
 
 
@@ -42,7 +49,7 @@ def error_of(*words: str) -> str:
 
 def rollup_file(folder: Path, **changes: Any) -> str:
     """A rollup.json of a chain of our own on OP Sepolia's pattern; None removes a key."""
-    values = rollup_config_object(SEPOLIA) | {"l2_chain_id": 901} | changes
+    values = rollup_config_object(OWN) | changes
     path = folder / "rollup.json"
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
     return f"--rollup.config={path}"
@@ -62,13 +69,14 @@ def test_the_network_beats_the_file_with_an_error_line() -> None:
 def test_a_file(tmp_path: Path) -> None:
     lines = LoggedLines()
     chain = choose(rollup_file(tmp_path, colour="red"), lines=lines)
-    assert chain.config == msgspec.structs.replace(SEPOLIA, l2_chain_id=901)
+    assert chain.config == OWN
     assert chain.name == f"file {tmp_path}/rollup.json"
     assert lines.warnings == [f'file {tmp_path}/rollup.json has an unknown key, which is ignored: "colour"']
 
 
 def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path) -> None:
-    known = rollup_file(tmp_path, chain_op_config=None, l2_chain_id=SEPOLIA.l2_chain_id)
+    lagoon = SEPOLIA.fork_times["lagoon"]
+    known = rollup_file(tmp_path, chain_op_config=None, l2_chain_id=SEPOLIA.l2_chain_id, lagoon_time=lagoon)
     assert choose(known).config == SEPOLIA
     assert error_of(rollup_file(tmp_path, chain_op_config=None)).startswith("cfg.Rollup.ChainOpConfig is nil")
 
@@ -198,9 +206,71 @@ def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
         assert error_of(rollup, option).startswith("failed to read dependency set")
 
 
-def test_a_registry_chain_depends_on_itself_or_on_its_set() -> None:
-    for option in ("--override.lagoon", "--override.interop"):
-        config = choose("--network=op-sepolia", f"{option}=1900000000").config
-        assert (config.dependency_set_size, config.fork_times["lagoon"]) == (1, 1900000000)
-    assert choose("--network=op-sepolia").dependencies == DependencySet((11155420,))
+def test_a_registry_chain_depends_on_itself_or_on_its_set(tmp_path: Path) -> None:
+    """Also with a rollup.json of its chain id."""
+    for network, size in (("op-sepolia", 2), ("ink-sepolia", 1), ("zora-sepolia", 1)):
+        for option in ("--override.lagoon", "--override.interop"):
+            config = choose(f"--network={network}", f"{option}=1900000000").config
+            assert (config.dependency_set_size, config.fork_times["lagoon"]) == (size, 1900000000)
+    for network in ("op-sepolia", "unichain-sepolia"):
+        assert choose(f"--network={network}").dependencies == DependencySet((1301, 11155420))
+    for network in ("op-mainnet", "unichain-mainnet"):
+        assert choose(f"--network={network}").dependencies == DependencySet((10, 130))
+    assert choose("--network=soneium-mainnet").dependencies == DependencySet((1868,))
     assert choose("--network=rehearsal-0-bn-0-rehearsal-0-bn").config.dependency_set_size == 2
+    (tmp_path / "set.json").write_text('{"dependencies":{"11155420":{}}}')
+    option = f"--interop.dependency-set={tmp_path}/set.json"
+    assert choose("--network=op-sepolia", option).config.dependency_set_size == 1
+    assert choose(rollup_file(tmp_path, l2_chain_id=1301, lagoon_time=1900000000)).config.dependency_set_size == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"902":{},"903":{}}', 'it must have chain 901 itself, and has "902, 903"'),
+        ('{"901":{},"0901":{}}', 'it has a chain twice: "901, 901"'),
+        (
+            '{"901":{}},"overrideMessageExpiryWindow":604801',
+            "overrideMessageExpiryWindow is 604801 s, at most 604800: ",
+        ),
+        ('{"901":7}', "Expected `object`, got `int`"),
+    ],
+)
+def test_a_dependency_set_that_does_not_fit_names_the_option(tmp_path: Path, text: str, reason: str) -> None:
+    """[IOP25]"""
+    (tmp_path / "set.json").write_text(f'{{"dependencies":{text}}}')
+    found = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
+    start = f"failed to read dependency set: {tmp_path}/set.json (--interop.dependency-set): "
+    assert found.startswith(start + reason)
+
+
+def test_the_longest_expiry_window_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "set.json").write_text('{"dependencies":{"901":{}},"overrideMessageExpiryWindow":604800}')
+    chosen = choose(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
+    assert chosen.dependencies == DependencySet((901,), 604800)
+
+
+def test_names_and_ends_of_networks_are_said() -> None:
+    """[OPT22]"""
+    lines = LoggedLines()
+    assert choose("--network=Minato-Sepolia", lines=lines).name == "soneium-minato-sepolia"
+    assert lines.warnings == ['flag --network: "Minato-Sepolia" is an old name of soneium-minato-sepolia']
+    lines = LoggedLines()
+    choose("--network=lisk-mainnet", lines=lines)
+    (line,) = lines.warnings
+    assert line.startswith(
+        "flag --network: op-node 1.21.0 no longer has lisk-mainnet: its fork times are those of 2026-"
+    )
+    assert line.endswith("give its rollup.json with --rollup.config")
+    for network in ("op-sepolia", "base-mainnet"):
+        lines = LoggedLines()
+        choose(f"--network={network}", lines=lines)
+        assert lines.warnings == []
+
+
+def test_the_forks_of_a_network_that_left_come_with_its_file(tmp_path: Path) -> None:
+    """[LFT6, LFT10]"""
+    base = find_network("base-mainnet").config
+    (tmp_path / "rollup.json").write_text(json.dumps(rollup_config_object(base)))
+    assert choose(f"--rollup.config={tmp_path}/rollup.json").config == base
+    assert "azul_time" not in rollup_config_object(base)

@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 
 NOW = 1_800_000_000.0
-FRESH = datetime.fromisoformat(registry_version().date).replace(tzinfo=UTC).timestamp()
+FRESH = datetime.fromisoformat(registry_version().checked).replace(tzinfo=UTC).timestamp()
 GIVEN = (
     "--l1=https://user:pa55@l1.example/v2/k3y?token=t0ken,http://127.0.0.1:8545",
     "--l1.beacon=https://beacon.example:5052/k3y",
@@ -90,9 +90,10 @@ def test_the_end_of_a_network_that_left() -> None:
     assert end.text == "the network left the OP Stack's rules: it is derived up to the last block before"
     assert end.fields == {
         "code": "NETWORK-LEFT",
-        "fork": "Azul",
-        "since": "2026-05-28T18:00:00Z",
-        "last_block": 46_600_926,
+        "fork": "Denim",
+        "since": "2026-11-05T18:00:00Z",
+        "last_block": 53_556_126,
+        "engine_needs_azul_since": "2026-05-28T18:00:00Z",
     }
     assert introduced("op-mainnet", FRESH) == []
 
@@ -115,7 +116,7 @@ def test_fork_times_are_old_after_180_days() -> None:
     assert introduced("op-mainnet", FRESH + 180 * 86_400) == []
     (old,) = introduced("op-mainnet", FRESH + 181 * 86_400)
     assert old.text == "the fork times of built-in networks are old"
-    assert (old.fields["registry"], old.fields["days"]) == (registry_version().date, 181)
+    assert (old.fields["registry"], old.fields["days"]) == (registry_version().checked, 181)
     assert "--override.FORK" in str(old.fields["remedy"])
 
 
@@ -124,4 +125,4 @@ def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:
     file.write_text(json.dumps(rollup_config_object(find_network("base-sepolia").config)))
     values = parse_options((*GIVEN[:-1], f"--rollup.config={file}"), {}).values
     notices = introduction(values, choose_chain(values, print, print), FRESH + 1000 * 86_400)
-    assert [notice.fields["last_block"] for notice in notices if notice.level is Level.WARN] == [40_469_855]
+    assert [notice.fields["last_block"] for notice in notices if notice.level is Level.WARN] == [48_418_655]

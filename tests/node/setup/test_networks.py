@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,16 @@ import msgspec
 import pytest
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.setup.networks import find_network, foreign_fork_of, network_names, network_of_chain
-from rollup_node.stages.protocol.config import ChainOpConfig
+from rollup_node.node.setup.networks import (
+    NETWORKS_FILE,
+    find_network,
+    network_names,
+    network_of_chain,
+    network_of_config,
+    new_name,
+    with_departure,
+)
+from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig
 from rollup_node.stages.protocol.config_check import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object
 
@@ -33,13 +42,11 @@ def test_op_sepolia() -> None:
 
 
 def test_there_are_all_networks_and_every_configuration_is_valid() -> None:
-    assert len(NAMES) == 66
+    assert len(NAMES) == 68
     for name in NAMES:
         config = find_network(name).config
-        assert (
-            parse_rollup_config(json.dumps(rollup_config_object(config)).encode()).config.fork_times
-            == config.fork_times
-        )
+        file = parse_rollup_config(json.dumps(rollup_config_object(config)).encode()).config
+        assert with_departure(file).fork_times == config.fork_times
         if name not in WITHOUT_PRIOR_FORKS:
             check_config(config)
 
@@ -75,14 +82,72 @@ def test_a_chain_is_found_by_its_id() -> None:
     assert network_of_chain(424242) is None
 
 
+LAGOON = {
+    1_796_918_401: ("op-sepolia", "unichain-sepolia", "ink-sepolia", "soneium-minato-sepolia"),
+    1_799_683_201: ("op-mainnet", "unichain-mainnet", "ink-mainnet", "soneium-mainnet"),
+}
+
+
+def test_lagoon_is_scheduled_on_the_networks_that_announced_it() -> None:
+    """[OPT81]"""
+    expected = {name: time for time, names in LAGOON.items() for name in names}
+    times = {name: find_network(name).config.fork_times.get("lagoon") for name in NAMES}
+    scheduled = {name: time for name, time in times.items() if time is not None and not name.startswith("rehearsal")}
+    assert scheduled == expected
+    sizes = {name: find_network(name).config.dependency_set_size for name in expected}
+    assert {name for name, size in sizes.items() if size == 2} == {
+        *("op-sepolia", "unichain-sepolia", "op-mainnet", "unichain-mainnet")
+    }
+
+
+def test_giwa_sepolia() -> None:
+    config = find_network("giwa-sepolia").config
+    assert (config.l2_chain_id, config.block_time, config.fork_times["karst"]) == (91342, 1, 1_783_317_600)
+    assert config.genesis.l2.hash.hex() == "ca1b5fee64a196abfca007b3a4d4e3ec2b37be83a452d452bf4e45937004cab2"
+    assert config.protocol_versions.hex() == "8b44f83a06049441b4de3eeab8ca2305a5c2360a"
+
+
+def test_old_names_are_those_of_present_networks() -> None:
+    """[OPT22]"""
+    assert new_name("Minato-Sepolia") == "soneium-minato-sepolia" and new_name("op-sepolia") is None
+    assert find_network("minato-sepolia") == find_network("soneium-minato-sepolia")
+    for old, present in json.loads(NETWORKS_FILE.read_text())["renamed"].items():
+        assert old not in NAMES and present in NAMES
+
+
+def test_a_network_that_is_not_carried_is_refused_with_the_option_to_use() -> None:
+    """[OPT23]"""
+    with pytest.raises(OptionError) as caught:
+        find_network("sepolia-devnet-4-sepolia-devnet-4-5")
+    assert str(caught.value) == (
+        "invalid network: sepolia-devnet-4-sepolia-devnet-4-5: op-node 1.21.0 has its configuration and this node does"
+        " not: give it with --rollup.config, instead of --network"
+    )
+
+
+def test_each_addition_has_its_date_and_source() -> None:
+    """[OPT81]"""
+    found = json.loads(NETWORKS_FILE.read_text())["networks"]
+    added = {name: entry["additions"] for name, entry in found.items() if "additions" in entry}
+    assert {"giwa-sepolia", "worldchain-mainnet", *(name for names in LAGOON.values() for name in names)} <= set(added)
+    for additions in added.values():
+        for day, source, *changes in additions:
+            assert date.fromisoformat(day) and source and changes
+
+
 def chains(registry: Path) -> dict[str, dict[str, Any]]:
     files = [file for file in registry.glob("configs*/*/*.toml") if file.name != "superchain.toml"]
     return {f"{file.stem}-{file.parent.name}": tomllib.loads(file.read_text()) for file in files}
 
 
 def test_every_network_is_the_registry_s_chain(shared_data: Path) -> None:
+    """But for the additions."""
     found = chains(shared_data / "registry")
-    assert sorted(found) == list(NAMES)
+    entries = json.loads(NETWORKS_FILE.read_text())["networks"]
+    added = {
+        name: {key for _, _, *keys in entry.get("additions", ()) for key in keys} for name, entry in entries.items()
+    }
+    assert sorted(found) == [name for name in NAMES if "all" not in added[name]]
     for name, chain in found.items():
         config, genesis, system = find_network(name).config, chain["genesis"], chain["genesis"]["system_config"]
         assert config.l2_chain_id == chain["chain_id"]
@@ -100,7 +165,8 @@ def test_every_network_is_the_registry_s_chain(shared_data: Path) -> None:
         assert f"0x{config.l1_system_config.hex()}" == chain["addresses"]["SystemConfigProxy"].lower()
         times = {key.removesuffix("_time"): time for key, time in chain["hardforks"].items() if key.endswith("_time")}
         assert config.pectra_blob_schedule_time == times.pop("pectra_blob_schedule", None)
-        assert config.fork_times == {"regolith": 0} | times
+        own = with_departure(msgspec.structs.replace(config, fork_times={"regolith": 0} | times))
+        assert {fork: time for fork, time in config.fork_times.items() if fork not in added[name]} == own.fork_times
         assert config.keep_karst_upgrade_gas is chain["hardforks"].get("keep_karst_upgrade_gas", False)
         assert (config.alt_da is not None) is ("alt_da" in chain)
 
@@ -122,9 +188,16 @@ def test_inherited_fork_times_stand_in_the_chain_s_own_file(shared_data: Path) -
 
 def test_a_chain_left_only_if_chain_id_and_genesis_block_are_those_of_a_network_that_did() -> None:
     """[LFT6]"""
-    base = msgspec.structs.replace(find_network("base-mainnet").config, foreign_fork=None)
-    assert foreign_fork_of(base) == find_network("base-mainnet").config.foreign_fork
-    genesis = msgspec.structs.replace(base.genesis, l2=find_network("op-mainnet").config.genesis.l2)
-    assert foreign_fork_of(msgspec.structs.replace(base, genesis=genesis)) is None
-    assert foreign_fork_of(msgspec.structs.replace(base, l2_chain_id=901)) is None
-    assert foreign_fork_of(find_network("op-mainnet").config) is None
+    left, stays = find_network("base-mainnet").config, find_network("op-mainnet").config
+    times = {fork: time for fork, time in left.fork_times.items() if fork != "azul"}
+    base = msgspec.structs.replace(left, fork_times=times, foreign_fork=None)
+    assert with_departure(base) == left
+    genesis = msgspec.structs.replace(base.genesis, l2=stays.genesis.l2)
+    others: list[RollupConfig] = [
+        msgspec.structs.replace(base, genesis=genesis),
+        msgspec.structs.replace(base, l2_chain_id=901),
+        stays,
+    ]
+    for other in others:
+        assert with_departure(other) is other
+    assert network_of_config(others[0]) is None and network_of_config(stays) == find_network("op-mainnet")

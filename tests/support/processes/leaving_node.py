@@ -2,7 +2,10 @@
 of the foreign fork, the others are those of the program."""
 
 import sys
+from functools import partial
 from unittest import mock
+
+import msgspec
 
 from rollup_node.node import cli
 from rollup_node.node.setup.left_networks import LEFT, Departure
@@ -11,5 +14,6 @@ from rollup_node.stages.protocol.config import ForeignFork
 if __name__ == "__main__":
     fork = ForeignFork("Somefork", int(sys.argv[1]))
     LEFT["op-sepolia"] = Departure(fork.name, fork.time, "a test")
-    with mock.patch("rollup_node.node.setup.chain.foreign_fork_of", lambda config: fork):
+    leaving = partial(msgspec.structs.replace, foreign_fork=fork)
+    with mock.patch("rollup_node.node.setup.chain.with_departure", leaving):
         sys.exit(cli.main(sys.argv[2:]))

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node.setup.networks import registry_version
-from rollup_node.tools.importers.registry import NETWORKS_FILE, main, networks_text, read_registry
+from rollup_node.tools.importers.registry import (
+    ADDITIONS_FILE,
+    NETWORKS_FILE,
+    add,
+    check_dependencies,
+    main,
+    networks_text,
+    read_additions,
+    read_registry,
+)
 
 CHAIN = """
 name = "Some Chain"
@@ -40,6 +49,21 @@ max_sequencer_drift = 600
 [addresses]
   OptimismPortalProxy = "0x08"
   SystemConfigProxy = "0x09"
+"""
+
+
+ADDITIONS = """
+checked = 2026-11-28
+[renamed]
+old-somewhere = "some-somewhere"
+[not_carried]
+secret-somewhere = "op-node 9"
+[[additions]]
+date = 2026-11-25
+source = "a release"
+networks = ["some-somewhere"]
+forks.lagoon = 9
+removed = "op-node 8"
 """
 
 
@@ -76,13 +100,88 @@ def test_a_chain_file_becomes_an_entry(tmp_path: Path) -> None:
 def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lay_out(tmp_path / "superchain")
     out = tmp_path / "networks.json"
-    assert main([str(tmp_path), "--commit", "abc", "--date", "2026-08-04", "--out", str(out)]) == 0
+    assert run(tmp_path, ADDITIONS) == 0
     assert "1 networks written" in capsys.readouterr().out
+    expected = read_registry(tmp_path)["some-somewhere"]
+    expected["forks"]["lagoon"] = 9
+    expected |= {"removed": "op-node 8", "additions": [["2026-11-25", "a release", "lagoon", "removed"]]}
     assert json.loads(out.read_text()) == {
-        "registry": {"commit": "abc", "date": "2026-08-04"},
-        "networks": read_registry(tmp_path),
+        "registry": {"commit": "abc", "date": "2026-08-04", "checked": "2026-11-28"},
+        "renamed": {"old-somewhere": "some-somewhere"},
+        "not_carried": {"secret-somewhere": "op-node 9"},
+        "networks": {"some-somewhere": expected},
     }
-    assert out.read_text().count("\n") == 20, "one line per value"
+    assert out.read_text().count("\n") == 24, "one line per value"
+
+
+def run(folder: Path, additions: str) -> int:
+    """The command for the checkout in a folder."""
+    (folder / "additions.toml").write_text(additions)
+    files = ["--out", str(folder / "networks.json"), "--additions", str(folder / "additions.toml")]
+    return main([str(folder), "--commit", "abc", "--date", "2026-08-04", *files])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("forks.lagoon = 9", "forks.canyon = 6", "the registry has canyon 5 for some-somewhere, an addition 6"),
+        ("forks.lagoon = 9", "forks.canyon = 5", "the registry has canyon 5 for some-somewhere, an addition 5"),
+        ('some-somewhere"]', 'gone-somewhere"]', "the registry does not have gone-somewhere, to which an addition"),
+        ("forks.lagoon = 9", 'title = "New"', "the registry has some-somewhere, to which an addition of 2026-11-25"),
+        ("forks.lagoon = 9", "dependencies = [5]", "the registry has dependencies [1234] for some-somewhere"),
+        ("[[additions]]", "[[", "Invalid"),
+        ('source = "a release"', "", "'source'"),
+    ],
+)
+def test_additions_that_the_registry_contradicts_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, reason: str
+) -> None:
+    """Nothing is written [OPT81]."""
+    lay_out(tmp_path)
+    assert run(tmp_path, ADDITIONS.replace(old, new)) == 1
+    line = capsys.readouterr().err
+    assert "additions.toml does not fit" in line and reason in line
+    assert not (tmp_path / "networks.json").exists()
+
+
+def test_former_members_and_old_names_of_forks(tmp_path: Path) -> None:
+    lay_out(tmp_path)
+    lay_out(tmp_path, "configs_removed")
+    file = tmp_path / "configs_removed" / "somewhere" / "some.toml"
+    file.rename(file.with_name("former.toml")).write_text(CHAIN.replace("canyon_time", "interop_time"))
+    found = read_registry(tmp_path)
+    assert found["former-somewhere"]["removed"] == "the superchain registry"
+    assert found["former-somewhere"]["forks"] == {"lagoon": 5}
+    assert "removed" not in found["some-somewhere"]
+
+
+def test_a_whole_network_can_be_added() -> None:
+    networks: dict[str, dict[str, object]] = {}
+    add(networks, {"additions": [{"date": date(2026, 1, 2), "source": "s", "networks": ["a-b"], "title": "A"}]})
+    assert networks == {"a-b": {"title": "A", "additions": [["2026-01-02", "s", "all"]]}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ({"dependencies": [2]}, {}, "the dependency set of a does not have its own chain"),
+        ({"dependencies": [1, 9]}, {}, "the dependency set of a has chain 9, which is no network"),
+        ({"dependencies": [1, 2]}, {}, "a and b have different dependency sets"),
+        (
+            {"dependencies": [1, 2], "forks": {"lagoon": 5}},
+            {"dependencies": [1, 2], "forks": {"lagoon": 7}},
+            "a and b are of one dependency set and have different Lagoon times",
+        ),
+    ],
+)
+def test_the_members_of_a_dependency_set_agree(
+    first: dict[str, object], second: dict[str, object], reason: str
+) -> None:
+    """[OPT81]"""
+    own = ({"chain_ids": [7, 1], "forks": {}} | first, {"chain_ids": [7, 2], "forks": {}} | second)
+    with pytest.raises(ValueError, match=reason):
+        check_dependencies(dict(zip("ab", own, strict=True)))
+    check_dependencies({"a": {"chain_ids": [7, 1], "forks": {}}})
 
 
 def test_a_folder_without_chains_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +192,8 @@ def test_a_folder_without_chains_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_built_in_file_is_current(shared_data: Path) -> None:
     version = registry_version()
-    text = networks_text(read_registry(shared_data / "registry"), version.commit, date.fromisoformat(version.date))
+    networks, additions = read_registry(shared_data / "registry"), read_additions(ADDITIONS_FILE)
+    text = networks_text(networks, version.commit, date.fromisoformat(version.date), additions)
     assert NETWORKS_FILE.read_text() == text
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.table import ENGINE_FORKS, FORK_NAMES
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_HASH
@@ -48,7 +48,8 @@ def chain_spec(config: Mapping[str, Any]) -> ChainSpec:
     chain_id = config.get("chainId")
     if type(chain_id) is not int or chain_id < 1:
         raise GenesisError("config: chainId must be a positive number")
-    times = {name: time for name in FORK_NAMES if (time := config.get(f"{name}Time")) is not None}
+    names = (*FORK_NAMES, *(fork.name for fork in ENGINE_FORKS))
+    times = {name: time for name in names if (time := config.get(f"{name}Time")) is not None}
     for name, time in times.items():
         if type(time) is not int:
             raise GenesisError(f"config: {name}Time must be a number of seconds")

@@ -126,7 +126,7 @@ def profile(data: bytes) -> object:
 
 def dependency_set(data: bytes) -> object:
     """The file of `interop.dependency-set`."""
-    return min(3, len(_dependencies_of_file(scratch().file("set", data)).chains))
+    return min(3, len(_dependencies_of_file(scratch().file("set", data), 901).chains))
 
 
 def sequencer_state(data: bytes) -> object:
