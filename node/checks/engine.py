@@ -9,6 +9,8 @@ import msgspec
 
 from rollup_node.node.checks.execution import read_block
 from rollup_node.node.checks.finding import Finding, error, ok, warning
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity, fork_doubts
+from rollup_node.stages.engine.api.io.identity import chain_config, engine_identity
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
@@ -75,6 +77,35 @@ async def _lacks(client: JsonRpcClient, method: str) -> bool:
     except EndpointError:
         return False
     return False
+
+
+async def check_identity(
+    client: JsonRpcClient, check: str, given: str | None
+) -> tuple[list[Finding], EngineIdentity | None]:
+    """Who the engine says it is, None if it does not say; whether that contradicts `l2.enginekind`, which is None where
+    it is not given [ENG41]."""
+    try:
+        identity = await engine_identity(client.call_typed)
+    except EndpointError as failure:
+        return [warning(check, Code.ENGINE_KIND, f"it does not say who it is: {failure}")], None
+    if identity is None:
+        return [], None
+    if given is not None and identity.kind not in (None, given):
+        text = f"--l2.enginekind={given} is given, and the engine says that it is {identity}"
+        return [warning(check, Code.ENGINE_KIND, text)], identity
+    return [ok(check, f"it is {identity}")], identity
+
+
+async def check_coming_forks(
+    client: JsonRpcClient, check: str, rollup: RollupConfig, identity: EngineIdentity | None, network: str, now: float
+) -> list[Finding]:
+    """A warning for each fork to come that the engine seems not to know; `now` in Unix seconds [ENG42]."""
+    try:
+        config = await chain_config(client.call_typed)
+    except EndpointError:
+        config = None
+    doubts = fork_doubts(rollup, identity, config, network, now)
+    return [warning(check, Code.FORK_MISMATCH, doubt.text) for doubt in doubts]
 
 
 def check_capabilities(check: str, offered: frozenset[str], rollup: RollupConfig, now: int) -> list[Finding]:

@@ -87,10 +87,7 @@ class RowFormatter:
 
 def shown_time(seconds: int, separator: str = "T") -> str:
     """A time in Unix seconds for people, in UTC; beyond the calendar the seconds."""
-    try:
-        text = utc_time(seconds)
-    except (OverflowError, OSError, ValueError):
-        return f"{seconds} s"
+    text = utc_time(seconds)
     return text if separator == "T" else text.replace("T", separator).removesuffix("Z")
 
 

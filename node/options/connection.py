@@ -203,7 +203,8 @@ L2 = Section(
             value_type=enum("geth", "reth", "erigon"),
             default="geth",
             variable="NODE_L2_ENGINE_KIND",
-            help="Kind of engine, which decides whether EL sync may start if the engine already has a finalized block.",
+            help="Kind of engine, which decides whether EL sync may start if the engine already has a finalized block. "
+            "If it is not set, the engine's own name decides.",
             field=EngineConfig.engine_kind,
         ),
         Option(

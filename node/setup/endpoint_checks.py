@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rollup_node.node.checks.beacon import BeaconReader, check_beacon_node, is_beacon_node
 from rollup_node.node.checks.causes import Failure, is_final, rejection, unusable
-from rollup_node.node.checks.engine import engine_client, offered_methods
+from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, error, ok, require, warning
 from rollup_node.node.system.exit_codes import SetupError
@@ -30,7 +30,8 @@ log = get_logger("start")
 class Endpoints(NamedTuple):
     """The endpoints to check, and their chain. `beacon_may_fail` turns a failed beacon check into a warning; with
     `l1_genesis` False the L1 genesis block is not checked, for an endpoint that has only part of the chain. `signer` is
-    the remote signer, `follow` the follow source, None without one."""
+    the remote signer, `follow` the follow source, None without one. `engine_kind` is that of `l2.enginekind`, None if
+    it is not given, and `network` the built-in network with the chain's fork times, empty for none."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -43,6 +44,8 @@ class Endpoints(NamedTuple):
     l1_genesis: bool = True
     signer: SignerConfig | None = None
     follow: str | None = None
+    engine_kind: str | None = None
+    network: str = ""
 
 
 class RetryPolicy(NamedTuple):
@@ -116,12 +119,21 @@ class EngineCheck:
         self.offered: frozenset[str] | None = None
 
     async def find(self) -> list[Finding]:
-        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port."""
+        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port; who it is, and the
+        forks to come that it does not know."""
         found = await self._find_chain()
         if any(each.is_error for each in found):
             return found
         more, self.offered = await offered_methods(self.client, self.name)
-        return found + more
+        found += more
+        if any(each.is_error for each in found):
+            return found
+        endpoints = self._endpoints
+        more, identity = await check_identity(self.client, self.name, endpoints.engine_kind)
+        coming = await check_coming_forks(
+            self.client, self.name, endpoints.rollup, identity, endpoints.network, time.time()
+        )
+        return [*found, *more, *coming]
 
     async def _find_chain(self) -> list[Finding]:
         """Whether the engine accepts our JWT and has the L2 chain."""

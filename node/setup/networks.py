@@ -142,6 +142,12 @@ def network_of_config(config: RollupConfig) -> BuiltInNetwork | None:
     return None if known is None or known.config.genesis.l2 != config.genesis.l2 else known
 
 
+def built_in_name(config: RollupConfig) -> str:
+    """The name of the built-in network that a config is, with all of its fork times; empty for none."""
+    known = network_of_config(config)
+    return known.name if known is not None and known.config.fork_times == config.fork_times else ""
+
+
 def with_departure(config: RollupConfig) -> RollupConfig:
     """The config with the forks by which its chain left the OP Stack; the same unless the config is that of a network
     that left [LFT6]."""

@@ -18,6 +18,7 @@ from rollup_node.node.setup.bundles import AUTO, option_of
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import Endpoints, check_endpoints
+from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
@@ -131,6 +132,8 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             el_sync=uses_el_sync(values),
             interop=is_managed(values),
             offset_el_safe=_offset_el_safe(values),
+            engine_kind_given=values.given("l2.enginekind"),
+            network=built_in_name(rollup),
         ),
         p2p=None if plan.p2p is None else msgspec.structs.replace(plan.p2p, priv_raw=node_secrets.network_key),
         rpc=build_config(
@@ -274,6 +277,8 @@ def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeS
         beacon_may_fail=plan.values["l1.beacon.ignore"],
         signer=None if plan.p2p is None else plan.p2p.signer,
         follow=configs.engine.follow_url,
+        engine_kind=configs.engine.engine_kind if configs.engine.engine_kind_given else None,
+        network=configs.engine.network,
     )
 
 

@@ -19,7 +19,9 @@ class EngineConfig(msgspec.Struct, frozen=True):
     `offset_el_safe` is how far behind its end the safe head is set then, in seconds [ELS5]. `interop`: a
     supervisor manages the node [IOP4]. With `follow_url` the heads of that node are followed, and there is no
     derivation process; a call takes at most `follow_timeout` seconds. With `bundle_auto` the node takes the upgrade
-    bundle of the chain if it carries it; it writes bundles to `bundle_dir` [UPG25, UPG26]."""
+    bundle of the chain if it carries it; it writes bundles to `bundle_dir` [UPG25, UPG26]. Unless
+    `engine_kind_given` the engine's name decides, and `engine_kind` is that of an engine without one. `network` is the
+    built-in network with the chain's fork times, empty for none."""
 
     url: str
     jwt_secret: bytes
@@ -50,6 +52,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     offset_el_safe: float = 0.0
     interop: bool = False
     follow_url: str | None = None
+    engine_kind_given: bool = True
+    network: str = ""
     follow_timeout: float = 10.0
     bundle_auto: bool = False
     bundle_dir: str = "."

@@ -113,7 +113,8 @@ class Code(CodeEntry):
     )
     FORK_MISMATCH = (
         "The execution engine and this node have different forks at the time of a block: the engine refuses attributes"
-        " because of a field that a fork adds. The node exits with code 77.",
+        " because of a field that a fork adds. The node exits with code 77. Before a fork: the engine's release or its"
+        " configuration lacks it, and the line says how many days are left.",
         "compare the fork's time in --rollup.config or --network with the engine's genesis, upgrade the older program,"
         " or set the time with --override.FORK; a service manager must not restart the node after exit code 77",
     )
@@ -294,6 +295,11 @@ class Code(CodeEntry):
     ENGINE_CHAIN = (
         "The execution engine is not on the chain of the rollup.",
         "check --l2, and --network or --rollup.config",
+        FINDING,
+    )
+    ENGINE_KIND = (
+        "The execution engine says that it is another one than --l2.enginekind.",
+        "remove --l2.enginekind, then the engine's own name decides, or set it to the engine's kind",
         FINDING,
     )
     ENGINE_CAPABILITIES = (

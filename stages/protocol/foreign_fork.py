@@ -8,8 +8,11 @@ from rollup_node.stages.protocol.types import L2BlockRef
 
 
 def utc_time(seconds: float) -> str:
-    """A time in Unix seconds in the form 2026-05-28T18:00:00Z."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    """A time in Unix seconds in the form 2026-05-28T18:00:00Z; the seconds beyond the calendar."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s"
 
 
 def end_text(rollup: RollupConfig) -> str:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -86,6 +87,10 @@ class SyncingBlocks(msgspec.Struct, frozen=True):
     highest: int
 
 
+class GetIdentity(msgspec.Struct, frozen=True):
+    """Who the engine says it is [ENG41]; answered by EngineIdentity, or None."""
+
+
 class ErrorAnswer(msgspec.Struct, frozen=True):
     """The engine answered with a JSON-RPC error."""
 
@@ -101,7 +106,9 @@ class Unavailable(msgspec.Struct, frozen=True):
     unreadable: bool = False
 
 
-EngineCall = GetBlock | GetBlockRef | GetBlockRefs | ForkchoiceUpdate | GetPayload | NewPayload | GetSyncProgress
+EngineCall = (
+    GetBlock | GetBlockRef | GetBlockRefs | ForkchoiceUpdate | GetPayload | NewPayload | GetSyncProgress | GetIdentity
+)
 EngineAnswer = (
     ExecutionPayload
     | L2BlockRef
@@ -109,6 +116,7 @@ EngineAnswer = (
     | ForkchoiceAnswer
     | PayloadAnswer
     | SyncingBlocks
+    | EngineIdentity
     | ErrorAnswer
     | None
 )

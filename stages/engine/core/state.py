@@ -64,6 +64,7 @@ class CoreState:
                 config.offset_el_safe,
                 config.sequencer_enabled,
                 self.safe_heads.enabled,
+                config.engine_kind_given,
             ),
         )
         self.session = DerivationSession()

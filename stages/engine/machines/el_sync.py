@@ -26,12 +26,14 @@ from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlockRef,
+    GetIdentity,
     Label,
     NewPayload,
     forkchoice_result,
     insert_result,
     is_syncing,
 )
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.api.l2_block_info import UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.machines.recorded_safe_head import RecordCall, RecordedSafeHead
@@ -62,13 +64,15 @@ class ELSyncState(Enum):
 
 
 class ELSyncOptions(msgspec.Struct, frozen=True):
-    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded."""
+    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded. Unless the kind
+    `is_given` the engine's own name decides, and `engine_kind` is that of an engine without one [ENG41]."""
 
     enabled: bool
     engine_kind: str
     offset: float
     sequencer_enabled: bool
     safe_heads: bool = False
+    is_given: bool = True
 
 
 class ELSyncStarted(msgspec.Struct, frozen=True):
@@ -107,6 +111,7 @@ class ELSync:
         self.offset = self._full_offset = offset_blocks(options.offset, rollup.block_time)
         self.started_at: float | None = None
         self._target_at = self._listen_until = inf
+        self._kind = options.engine_kind if options.is_given else None
         self._begin()
 
     def _begin(self) -> None:
@@ -225,6 +230,8 @@ class ELSync:
     def next(self, monotonic: float, unix: float) -> EngineCall | RecordCall | None:
         """The call that is due."""
         if self.state is ELSyncState.WILL_START:
+            if self._kind is None:
+                return GetIdentity()
             missing = [label for label in LABELS if label not in self.labels]
             if missing:
                 return GetBlockRef(missing[0])
@@ -240,6 +247,9 @@ class ELSync:
         match call:
             case FindSafeHeads() | KeepSafeHeads() | GetBlockRef() if self._recorded is not None:
                 self._recorded.answer(call, answer)
+            case GetIdentity():
+                named = answer.kind if isinstance(answer, EngineIdentity) else None
+                self._kind = named or self._options.engine_kind
             case GetBlockRef():
                 if answer is not None and not isinstance(answer, L2BlockRef):
                     raise TemporaryError("the engine's answer is not a block")
@@ -254,7 +264,7 @@ class ELSync:
     def _decide(self, monotonic: float, unix: float) -> None:
         latest, finalized = self._latest, self.labels["finalized"]
         has_finality = finalized is not None and finalized.hash != self._rollup.genesis.l2.hash
-        if has_finality and self._options.engine_kind == "geth":
+        if has_finality and self._kind == "geth":
             self._skip(f"the engine has the finalized block {finalized}")
             return
         target = self.target

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.api.conductor_api import CommitPayload, GetLeader
+from rollup_node.stages.engine.api.engine_identity import ForkDoubt
 from rollup_node.stages.engine.api.follow_api import GetFollowStatus
 from rollup_node.stages.engine.api.io.client import EngineClient
 from rollup_node.stages.engine.api.io.conductor_client import ConductorClient
@@ -24,6 +25,7 @@ from rollup_node.stages.engine.process.action_handler import ActionHandler
 from rollup_node.stages.engine.process.call_runner import CallRunner
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.crash_log import stimuli_logged
+from rollup_node.stages.engine.process.fork_watch import ForkWatch
 from rollup_node.stages.engine.process.interop_server import InteropServer
 from rollup_node.stages.engine.process.l1_client import L1Client
 from rollup_node.stages.engine.process.p2p_client import P2PClient
@@ -116,6 +118,7 @@ class EngineStage:
             config.halt, self._reading_client.signal_versions, self._status.announce_halt, meter
         )
         self.periodic_tasks.append(self._versions.task)
+        self.periodic_tasks.append(ForkWatch(self._fork_doubts).task)
         bus.subscribe("status.l1", self._on_l1_status)
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_derivation_status)
@@ -133,6 +136,9 @@ class EngineStage:
             self._decide,
             lambda: core.epoch,
         )
+
+    async def _fork_doubts(self) -> list[ForkDoubt]:
+        return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
 

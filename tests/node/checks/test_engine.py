@@ -9,13 +9,16 @@ import pytest
 
 from rollup_node.node.checks.engine import (
     check_capabilities,
+    check_coming_forks,
     check_forks,
+    check_identity,
     engine_client,
     offered_methods,
     read_safe_head,
 )
 from rollup_node.node.checks.finding import Finding, Level
 from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import HexError
@@ -70,6 +73,45 @@ def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
     methods = {"engine_forkchoiceUpdatedV3": lambda state, attributes: None}
     (found,), offered = ask(methods, lambda client: offered_methods(client, "engine"))
     assert (found.level, found.code, offered) == (Level.WARNING, Code.ENGINE_CAPABILITIES, None)
+
+
+RETH = {"engine_getClientVersionV1": lambda own: [{"code": "RH", "name": "OP-Reth", "version": "2.3.2"}]}
+
+
+@pytest.mark.parametrize(("given", "level"), [(None, Level.OK), ("reth", Level.OK), ("geth", Level.WARNING)])
+def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(given: str | None, level: Level) -> None:
+    """[ENG41]"""
+    (found,), identity = ask(RETH, lambda client: check_identity(client, "engine", given))
+    assert found.level is level and "OP-Reth 2.3.2" in found.text and str(identity) == "OP-Reth 2.3.2"
+    if level is Level.WARNING:
+        assert found.code is Code.ENGINE_KIND
+        assert found.text == "--l2.enginekind=geth is given, and the engine says that it is OP-Reth 2.3.2"
+
+
+@pytest.mark.parametrize("name", ["Besu", "nobody"])
+def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
+    methods: Methods = {"web3_clientVersion": lambda: f"{name}/v1.0.0"}
+    (found,), _ = ask(methods, lambda client: check_identity(client, "engine", "geth"))
+    assert (found.level, found.text) == (Level.OK, f"it is {name} 1.0.0")
+    assert ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
+
+
+def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_left() -> None:
+    """[ENG42]"""
+    rollup = find_network("op-sepolia").config
+    now = float(rollup.fork_times["lagoon"] - 12 * 86_400)
+    identity = EngineIdentity("OP-Reth", "2.3.2")
+
+    def doubts(methods: Methods, network: str = "op-sepolia") -> list[Finding]:
+        return ask(methods, lambda client: check_coming_forks(client, "engine", rollup, identity, network, now))
+
+    (found,) = doubts({})
+    assert (found.level, found.code) == (Level.WARNING, Code.FORK_MISMATCH)
+    assert found.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12.0 days, and OP-Reth 2.3.2 does not have")
+    assert doubts({}, network="") == []
+    (found,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
+    assert found.text.endswith("and the engine's configuration has no lagoonTime")
+    assert doubts({"debug_chainConfig": lambda: {"lagoonTime": rollup.fork_times["lagoon"]}}) == []
 
 
 def test_methods_of_a_fork_to_come_are_a_warning() -> None:

@@ -109,6 +109,20 @@ def test_findings_for_people_are_aligned_and_end_with_the_errors(
     assert summary.endswith(", 2 not checked, 1 warning, 1 error")
 
 
+def test_what_the_engine_says_of_itself(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str]) -> None:
+    """[ENG41, ENG42]"""
+    code, shown = check(endpoints, capsys, "--l2.enginekind=geth", "--override.lagoon=4000000000")
+    assert code == 0 and codes(shown, "warning") == {"ENGINE-KIND", "FORK-SCHEDULE"}
+    assert text_of(shown, "ENGINE-KIND").startswith(
+        "--l2.enginekind=geth is given, and the engine says that it is OP-Reth"
+    )
+    endpoints.engine["debug_chainConfig"] = {"karstTime": 1781712001}
+    code, shown = check(endpoints, capsys, "--l2.enginekind=reth", "--override.lagoon=4000000000")
+    assert code == 0 and codes(shown, "warning") == {"FORK-MISMATCH", "FORK-SCHEDULE"}
+    assert "and the engine's configuration has no lagoonTime" in text_of(shown, "FORK-MISMATCH")
+    assert "--override.lagoon=1796918401, or " in text_of(shown, "FORK-SCHEDULE")
+
+
 def answering(status: int, text: str, date: str | None = None) -> Callable[[web.Request], web.Response]:
     def answer(request: web.Request) -> web.Response:
         return web.Response(status=status, text=text, headers={"Date": date} if date else {})

@@ -13,7 +13,7 @@ from rollup_node.node.checks.ports import ListenAddress
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.plan import NodeConfigs, listeners, node_settings, processes
+from rollup_node.node.setup.plan import NodeConfigs, endpoints_to_check, listeners, node_settings, processes
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES
@@ -318,3 +318,18 @@ def test_listeners() -> None:
     assert of(*peers) == [rpc, tcp, udp]
     assert of(*peers, "--p2p.no-discovery") == [rpc, tcp]
     assert of(*peers, "--p2p.listen.udp=9998") == [rpc, tcp, udp._replace(port=9998)]
+
+
+def test_a_kind_of_engine_counts_only_if_it_is_given() -> None:
+    """[OPT12]"""
+    for words, kind, given in (((), "geth", False), (("--l2.enginekind=geth",), "geth", True)):
+        node = prepare(*words)
+        assert (node.configs.engine.engine_kind, node.configs.engine.engine_kind_given) == (kind, given)
+        endpoints = endpoints_to_check(node.plan, node.configs, node.secrets)
+        assert endpoints.engine_kind == (kind if given else None)
+
+
+def test_the_engine_process_knows_whether_the_forks_are_those_of_a_network() -> None:
+    """[ENG42]"""
+    assert prepare().configs.engine.network == "op-sepolia"
+    assert prepare("--override.lagoon=1900000000").configs.engine.network == ""

@@ -16,7 +16,12 @@ class Bench:
     """An EL sync, an engine that has block 0 of twelve, and the time; `calls` are those made so far."""
 
     def __init__(
-        self, kind: str = "geth", offset: float = 8.0, sequencer: bool = False, record: SafeHeadModel | None = None
+        self,
+        kind: str = "geth",
+        offset: float = 8.0,
+        sequencer: bool = False,
+        record: SafeHeadModel | None = None,
+        is_given: bool = True,
     ) -> None:
         self.chain = chain_with()
         self.refs = self.chain.build(LENGTH)
@@ -24,7 +29,7 @@ class Bench:
         self.engine.head = self.chain.genesis.hash
         self.engine.lost = {ref.hash for ref in self.refs[1:]}
         self.record = record
-        options = ELSyncOptions(True, kind, offset, sequencer, safe_heads=record is not None)
+        options = ELSyncOptions(True, kind, offset, sequencer, safe_heads=record is not None, is_given=is_given)
         self.sync = ELSync(self.chain.rollup, options)
         self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
         self.calls: list[Any] = []

@@ -13,11 +13,13 @@ from rollup_node.stages.engine.api.engine_api import (
     GetBlock,
     GetBlockRef,
     GetBlockRefs,
+    GetIdentity,
     GetPayload,
     GetSyncProgress,
     PayloadAnswer,
     SyncingBlocks,
 )
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
@@ -39,6 +41,7 @@ class ModelEngine:
         self.accepted: set[Forkchoice] = set()
         self.syncing_to = 0
         self._builds_begun = 0
+        self.identity: EngineIdentity | None = None
 
     # --- its chain -------------------------------------------------------------------------------------------------
 
@@ -97,6 +100,8 @@ class ModelEngine:
             case GetSyncProgress():
                 head = self.chain.known[self.head].ref.number
                 return SyncingBlocks(head, max(head, self.syncing_to))
+            case GetIdentity():
+                return self.identity
         return self.new_payload(call.payload)
 
     def update_forkchoice(

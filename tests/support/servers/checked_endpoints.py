@@ -47,6 +47,7 @@ class CheckedEndpoints:
             "eth_getBlockByNumber": self._l2_block,
             "eth_getTransactionByBlockNumberAndIndex": lambda block, index: {"input": to_hex(self._l1_info())},
             "engine_exchangeCapabilities": METHODS,
+            "engine_getClientVersionV1": [{"code": "RH", "name": "OP-Reth", "version": "2.10.0"}],
             "eth_getProof": {"accountProof": [], "storageProof": []},
         }
         self.header: dict[str, Any] = {

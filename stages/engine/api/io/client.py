@@ -19,14 +19,17 @@ from rollup_node.stages.engine.api.engine_api import (
     GetBlock,
     GetBlockRef,
     GetBlockRefs,
+    GetIdentity,
     GetPayload,
     GetSyncProgress,
     NewPayload,
     PayloadAnswer,
     SyncingBlocks,
 )
+from rollup_node.stages.engine.api.engine_identity import ForkDoubt, fork_doubts
 from rollup_node.stages.engine.api.io import answers
 from rollup_node.stages.engine.api.io.failures import code_of
+from rollup_node.stages.engine.api.io.identity import chain_config, engine_identity
 from rollup_node.stages.io.endpoint_record import EndpointRecord
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
@@ -123,6 +126,8 @@ class EngineClient:
                     return await self._get_payload(call)
                 case GetSyncProgress():
                     return await self._sync_progress()
+                case GetIdentity():
+                    return await engine_identity(self._call)
             return await self._new_payload(call)
         except RpcFailure as failure:
             return ErrorAnswer(failure.code, failure.message[:500])
@@ -166,6 +171,12 @@ class EngineClient:
         text = await self._call(str, "eth_blockNumber")
         number = self._read("eth_blockNumber", lambda: from_quantity(text))
         return SyncingBlocks(number, number)
+
+    async def fork_doubts(self, network: str, now: float) -> list[ForkDoubt]:
+        """The forks to come that the engine seems not to know; as the function of that name. Raises TemporaryError when
+        the engine does not answer."""
+        identity = await engine_identity(self._call)
+        return list(fork_doubts(self._rollup, identity, await chain_config(self._call), network, now))
 
     async def check_chain(self) -> None:
         """Raises TemporaryError when the engine is away, or on another chain."""

@@ -11,9 +11,11 @@ from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlockRef,
+    GetIdentity,
     NewPayload,
     PayloadAnswer,
 )
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
 from rollup_node.stages.engine.machines.el_sync import (
     LISTEN_SECONDS,
     RECENT_SECONDS,
@@ -348,3 +350,31 @@ def test_without_the_option_there_is_no_sync() -> None:
     sync = ELSync(chain.rollup, ELSyncOptions(False, "geth", 8.0, False))
     sync.offer(chain.payloads[chain.build(1)[1].hash])
     assert not sync.in_progress and sync.needs_start and sync.target is None and sync.next(0.0, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "starts"),
+    [
+        (EngineIdentity("OP-Reth", "2.10.0", "RH"), True),
+        (EngineIdentity("OP-Erigon", "2.61.0"), True),
+        (EngineIdentity("go-ethereum", "1.101702.3", "GE"), False),
+        (EngineIdentity("Besu", "25.1"), False),
+        (None, False),
+        (ErrorAnswer(-32000, "no"), False),
+    ],
+)
+def test_the_engine_s_own_name_decides_where_no_kind_is_given(answer: object, starts: bool) -> None:
+    """An engine that does not say is of the kind that is the default [ENG41]."""
+    bench = Bench(is_given=False)
+    bench.has(8, finalized=3)
+    bench.sync.offer(bench.payload(10))
+    assert bench.answer(answer) == GetIdentity()
+    bench.run()
+    assert (bench.state() is ELSyncState.STARTED) is starts
+    bench.sync.restart()
+    assert bench.next() != GetIdentity(), "it is asked once"
+
+
+def test_a_kind_that_is_given_is_not_asked_for() -> None:
+    bench = Bench("reth")
+    assert bench.next() == GetBlockRef("finalized")

@@ -1,0 +1,51 @@
+"""An engine is asked who it is, and for its chain config [ENG41, ENG42]."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.engine.api.engine_identity import EngineIdentity
+from rollup_node.stages.engine.api.io.identity import OWN_VERSION, chain_config, engine_identity
+from rollup_node.stages.io.jsonrpc import RpcFailure
+
+VERSIONS = "engine_getClientVersionV1"
+RETH = [{"code": "RH", "name": "OP-Reth", "version": "2.10.0", "commit": "0xdeadbeef"}]
+
+
+class Engine:
+    """Answers by method; a method without an answer does not exist."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.calls: list[tuple[Any, ...]] = []
+
+    async def call(self, shape: Any, method: str, *params: Any) -> Any:
+        self.calls.append((method, *params))
+        if method not in self.answers:
+            raise RpcFailure(-32601, "the method does not exist")
+        return self.answers[method]
+
+
+def identity(engine: Engine) -> EngineIdentity | None:
+    return asyncio.run(engine_identity(engine.call))
+
+
+def test_the_engine_api_is_asked_first() -> None:
+    engine = Engine(**{VERSIONS: RETH, "web3_clientVersion": "Geth/v1.0.0"})
+    assert identity(engine) == EngineIdentity("OP-Reth", "2.10.0", "RH")
+    assert engine.calls == [(VERSIONS, OWN_VERSION)]
+
+
+@pytest.mark.parametrize("answer", [..., [], 7])
+def test_the_web3_namespace_is_asked_where_the_engine_api_does_not_say(answer: Any) -> None:
+    others = {} if answer is ... else {VERSIONS: answer}
+    engine = Engine(**others, web3_clientVersion="Geth/v1.101702.3-stable/linux-amd64")
+    assert identity(engine) == EngineIdentity("Geth", "1.101702.3-stable")
+    assert identity(Engine(**others)) is None
+
+
+def test_a_chain_config_is_an_object() -> None:
+    assert asyncio.run(chain_config(Engine(debug_chainConfig={"lagoonTime": 7}).call)) == {"lagoonTime": 7}
+    for engine in (Engine(), Engine(debug_chainConfig=[])):
+        assert asyncio.run(chain_config(engine.call)) is None
