@@ -30,6 +30,7 @@ from rollup_node.stages.protocol.l1_chains import (
     L1_CHAINS,
     L1Chain,
     L1ChainError,
+    old_members,
     parse_l1_chain,
     pectra_schedule_probably_missing,
 )
@@ -77,7 +78,7 @@ def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenCha
     if dependencies is not None:
         config = msgspec.structs.replace(config, dependency_set_size=len(dependencies.chains))
     config = msgspec.structs.replace(config, bundles=chosen_bundles(config, values))
-    chain = ChosenChain(name, config, _l1_chain(config, values), dependencies)
+    chain = ChosenChain(name, config, _l1_chain(config, values, warn), dependencies)
     _check_blob_schedule(chain, values)
     _check_beacon(chain, values)
     if wants_protocol_versions(values) and config.protocol_versions == ZERO_ADDRESS:
@@ -188,7 +189,7 @@ def _listed(chains: tuple[int, ...]) -> str:
     return shown(", ".join(map(str, chains)))
 
 
-def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:
+def _l1_chain(config: RollupConfig, values: Values, warn: LogLine) -> L1Chain:
     known = L1_CHAINS.get(config.l1_chain_id)
     if known is not None:
         return known
@@ -198,10 +199,16 @@ def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:
             f"failed to read chain spec: L1 chain {config.l1_chain_id} is not built in, give its configuration with"
             " --rollup.l1-chain-config"
         )
+    content = read_chain_file(path, "failed to read chain spec")
     try:
-        return parse_l1_chain(read_chain_file(path, "failed to read chain spec"), config.l1_chain_id)
+        chain = parse_l1_chain(content, config.l1_chain_id)
     except L1ChainError as error:
         raise OptionError(f"{error} (file {path})") from None
+    if old := old_members(content):
+        source, names = values.source("rollup.l1-chain-config"), ", ".join(old)
+        text = f"{path} has {names}: no longer used (Osaka has the entry of prague), and refused by op-node 1.21.0"
+        warn(f"{source}: {text}; delete them")
+    return chain
 
 
 def _check_blob_schedule(chain: ChosenChain, values: Values) -> None:

@@ -11,6 +11,7 @@ from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Header
 
 BLOB_FORKS = ("cancun", "prague", "osaka", "bpo1", "bpo2", "bpo3", "bpo4", "bpo5")
+SAME_AS_PRAGUE = "osaka"
 UPDATE_FRACTIONS = {
     "cancun": 3_338_477,
     "prague": 5_007_716,
@@ -35,6 +36,14 @@ _KNOWN_KEYS = frozenset(
     | {"depositContractAddress", "enableVerkleAtGenesis", "enableUBTAtGenesis", "ethash", "clique", "optimism"}
     | {"blobSchedule"}
 )
+OLD_MEMBERS = (
+    "blobSchedule.osaka",
+    "blobSchedule.verkle",
+    "blobSchedule.amsterdam",
+    "verkleTime",
+    "enableVerkleAtGenesis",
+)
+"""Members of `rollup.l1-chain-config` that op-node refuses from 1.21.0 on [OPT34]."""
 
 
 class L1ChainError(ValueError):
@@ -129,17 +138,10 @@ L1_CHAINS: Mapping[int, L1Chain] = {
 def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
     """The chain in a `rollup.l1-chain-config` file [OPT34]: the config object itself, or a genesis with it under
     `config`. `chain_id` is that of the rollup config. Raises L1ChainError for a malformed file or another chain."""
-    try:
-        found = msgspec.json.decode(content)
-    except DECODE_ERRORS as error:
-        raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise L1ChainError("failed to read chain spec: not a JSON object")
+    spec, is_embedded = _spec(content)
     # A genesis file may hold anything beside its config; the config object itself may not.
-    embedded = found.get("config")
-    spec = embedded if isinstance(embedded, dict) else found
     unknown = sorted(set(spec) - _KNOWN_KEYS)
-    if unknown and spec is found:
+    if unknown and not is_embedded:
         raise L1ChainError(f"failed to read chain spec: unknown key {unknown[0][:60]!r}")
     if _whole_number(spec, "chainId") != chain_id:
         raise L1ChainError(f"l1 chain config chain ID mismatch: {spec.get('chainId')} != {chain_id}")
@@ -150,8 +152,30 @@ def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
     return L1Chain(chain_id, f"chain {chain_id}", tuple(fork for fork in forks if fork is not None))
 
 
+def old_members(content: bytes) -> tuple[str, ...]:
+    """Those of OLD_MEMBERS that a file has, which is one that `parse_l1_chain` takes."""
+    spec, _ = _spec(content)
+    schedule = spec.get("blobSchedule")
+    has = {f"blobSchedule.{name}" for name in schedule} | set(spec) if isinstance(schedule, dict) else set(spec)
+    return tuple(name for name in OLD_MEMBERS if name in has)
+
+
+def _spec(content: bytes) -> tuple[dict[str, Any], bool]:
+    """The config object of a file, and whether a genesis is around it. Raises L1ChainError."""
+    try:
+        found = msgspec.json.decode(content)
+    except DECODE_ERRORS as error:
+        raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise L1ChainError("failed to read chain spec: not a JSON object")
+    embedded = found.get("config")
+    return (embedded, True) if isinstance(embedded, dict) else (found, False)
+
+
 def _blob_fork(name: str, spec: dict[str, Any], schedule: dict[str, Any]) -> BlobFork | None:
-    entry = schedule.get(name)
+    """A fork with a time and an entry; Osaka has Prague's [LIN28]."""
+    own = schedule.get(name)
+    entry = schedule.get("prague", own) if name == SAME_AS_PRAGUE else own
     time = _whole_number(spec, f"{name}Time")
     if time is None or not isinstance(entry, dict):
         return None

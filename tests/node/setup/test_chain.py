@@ -180,6 +180,20 @@ def test_an_l1_of_our_own(tmp_path: Path) -> None:
     assert error_of(rollup, option) == f"failed to read chain spec: {spec}: No such file or directory"
 
 
+def test_members_of_the_l1_chain_config_that_op_node_refuses_are_warned_of(tmp_path: Path) -> None:
+    """[OPT34]"""
+    rollup, spec = rollup_file(tmp_path, l1_chain_id=900), tmp_path / "l1.json"
+    option = f"--rollup.l1-chain-config={spec}"
+    for changes, warned in (({}, False), ({"verkleTime": 7}, True)):
+        lines = LoggedLines()
+        spec.write_text(json.dumps(OWN_L1 | changes))
+        assert choose(rollup, option, lines=lines).l1_chain.chain_id == 900
+        expected = (
+            f"flag --rollup.l1-chain-config: {spec} has verkleTime: no longer used (Osaka has the entry of prague),"
+        )
+        assert [line.startswith(expected) for line in lines.warnings] == [True] * warned
+
+
 def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
     rollup = rollup_file(tmp_path, lagoon_time=1900000000)
     assert error_of(rollup).startswith("the Lagoon upgrade is scheduled")

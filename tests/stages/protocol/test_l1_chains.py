@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import l1_chains
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain, L1ChainError, parse_l1_chain
+from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain, L1ChainError, old_members, parse_l1_chain
 from rollup_node.stages.protocol.types import ZERO_HASH, L1Header
 
 MAINNET, SEPOLIA, HOODI = (l1_chains.L1_CHAINS[chain_id] for chain_id in (1, 11155111, 560048))
@@ -121,6 +121,33 @@ def test_config_files_and_genesis_files() -> None:
     )
     genesis = {"config": CONFIG, "alloc": {}, "nonce": "0x0"}
     assert parse_l1_chain(json.dumps(genesis).encode(), 900) == chain
+
+
+def test_osaka_has_the_entry_of_prague() -> None:
+    """[LIN25, LIN28]"""
+    prague = {"target": 6, "max": 9, "baseFeeUpdateFraction": 5007716}
+    other = {"target": 6, "max": 9, "baseFeeUpdateFraction": 7}
+    for schedule in ({"prague": prague}, {"prague": prague, "osaka": other}, {"osaka": prague}):
+        chain = parsed({"osakaTime": 150, "blobSchedule": schedule})
+        assert chain.blob_fork("osaka") == BlobFork("osaka", 150, 5007716)
+    assert parsed({"osakaTime": 150, "blobSchedule": {"bpo1": prague}}).blob_fork("osaka") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, ("blobSchedule.osaka",)),
+        ({"blobSchedule": {"cancun": CONFIG["blobSchedule"]["cancun"]}}, ()),
+        ({"blobSchedule": {"verkle": {}, "amsterdam": {}}}, ("blobSchedule.verkle", "blobSchedule.amsterdam")),
+        ({"blobSchedule": None, "optimism": {}, "verkleTime": 5}, ("verkleTime",)),
+        ({"blobSchedule": {}, "enableVerkleAtGenesis": False}, ("enableVerkleAtGenesis",)),
+    ],
+)
+def test_members_that_op_node_no_longer_takes(changes: dict[str, Any], found: tuple[str, ...]) -> None:
+    """The file is read all the same [OPT34]."""
+    spec = CONFIG | changes
+    assert parse_l1_chain(json.dumps(spec).encode(), 900).chain_id == 900
+    assert old_members(json.dumps(spec).encode()) == old_members(json.dumps({"config": spec}).encode()) == found
 
 
 def test_an_op_chain_as_l1_needs_no_schedule() -> None:
