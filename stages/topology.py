@@ -88,6 +88,7 @@ CHANNELS: tuple[Channel, ...] = (
         | control.StopSequencerRequest
         | control.OverrideLeaderRequest
         | control.SetRecoverModeRequest
+        | control.SetSdmOptInRequest
         | control.ResetDerivationRequest
         | control.OutputRequest
         | control.SafeHeadRequest

@@ -39,7 +39,7 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
                 Notice(Level.WARN, f"the sequencer begins {begins}, as {path} has it, whatever sequencer.stopped says")
             )
             stopped = not stored
-        file.store(not stopped)
+        file.store(started=not stopped)
     except AdminStateError as error:
         raise SetupError(f"{error} (--rpc.admin-state)") from None
     return stopped

@@ -34,6 +34,7 @@ class EngineConfig(msgspec.Struct, frozen=True):
     sequencer_l1_confs: int = 4
     sequencer_max_safe_lag: int = 0
     sequencer_recover: bool = False
+    sdm_opt_in: bool = False
     sealing_duration: float = 0.05
     conductor_enabled: bool = False
     conductor_url: str = ""

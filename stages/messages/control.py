@@ -38,6 +38,13 @@ class SetRecoverModeRequest(Message, frozen=True, tag="SetRecoverModeRequest"):
     mode: bool
 
 
+class SetSdmOptInRequest(Message, frozen=True, tag="SetSdmOptInRequest"):
+    """admin_setSdmPostExecOptIn."""
+
+    id: int
+    enabled: bool
+
+
 class OutputRequest(Message, frozen=True, tag="OutputRequest"):
     """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp, which has no output of a block above the local
     safe head [RPC43]."""

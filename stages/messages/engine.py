@@ -119,7 +119,7 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     """The L2 heads; None while the engine process searches for a start. `reset` numbers the current start. With a
     supervisor `cross_unsafe` is verified across chains, and `provided_l1` the L1 block that derivation may read next;
     without one the first is None and stands for `unsafe`. `current_l1` is that of the follow source, if one is
-    followed."""
+    followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set."""
 
     reset: int
     unsafe: L2BlockRef | None
@@ -132,3 +132,4 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     cross_unsafe: L2BlockRef | None = None
     provided_l1: L1BlockRef | None = None
     current_l1: L1BlockRef | None = None
+    sdm_opt_in: bool = False

@@ -9,6 +9,8 @@ from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.forks.order import post_exec_transactions_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
@@ -35,6 +37,19 @@ def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
         "parentHash": to_hex(ref.parent_hash),
         "timestamp": ref.timestamp,
     }
+
+
+def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
+    """The SDM opt-in, and whether the block after the unsafe head may have a post-exec transaction [RPC56]."""
+    next_time = (0 if engine.unsafe is None else engine.unsafe.timestamp) + rollup.block_time
+    is_active = rollup.schedule().l2(next_time).post_exec_transactions
+    found: dict[str, Any] = {
+        "postExecOptIn": engine.sdm_opt_in,
+        "protocolActive": is_active,
+        "effective": engine.sdm_opt_in and is_active,
+    }
+    start = post_exec_transactions_from(rollup.fork_times)
+    return found if start is None else found | {"activationTime": start}
 
 
 def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rollup_node.tools.client.results import (
     PeerInfo,
     PeerStats,
     SafeHead,
+    SdmStatus,
     SyncStatus,
 )
 
@@ -46,6 +47,8 @@ class AsyncAdmin(Module):
         "admin_postUnsafePayload", type(None)
     )
     set_recover_mode: Method[Callable[[bool], Awaitable[None]]] = call("admin_setRecoverMode", type(None))
+    set_sdm_post_exec_opt_in: Method[Callable[[bool], Awaitable[None]]] = call("admin_setSdmPostExecOptIn", type(None))
+    sdm_status: Method[Callable[[], Awaitable[SdmStatus]]] = call("admin_sdmStatus", SdmStatus)
     set_log_level: Method[Callable[[str], Awaitable[None]]] = call("admin_setLogLevel", type(None))
     override_leader: Method[Callable[[], Awaitable[None]]] = call("admin_overrideLeader", type(None))
     conductor_enabled: Method[Callable[[], Awaitable[bool]]] = call("admin_conductorEnabled", bool)

@@ -17,6 +17,7 @@ from rollup_node.tools.client.results import (
     PeerInfo,
     PeerStats,
     SafeHead,
+    SdmStatus,
     SyncStatus,
 )
 
@@ -41,6 +42,8 @@ class Admin(Module):
     reset_derivation_pipeline: Method[Callable[[], None]] = call("admin_resetDerivationPipeline", type(None))
     post_unsafe_payload: Method[Callable[[dict[str, Any]], None]] = call("admin_postUnsafePayload", type(None))
     set_recover_mode: Method[Callable[[bool], None]] = call("admin_setRecoverMode", type(None))
+    set_sdm_post_exec_opt_in: Method[Callable[[bool], None]] = call("admin_setSdmPostExecOptIn", type(None))
+    sdm_status: Method[Callable[[], SdmStatus]] = call("admin_sdmStatus", SdmStatus)
     set_log_level: Method[Callable[[str], None]] = call("admin_setLogLevel", type(None))
     override_leader: Method[Callable[[], None]] = call("admin_overrideLeader", type(None))
     conductor_enabled: Method[Callable[[], bool]] = call("admin_conductorEnabled", bool)

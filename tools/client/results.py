@@ -85,6 +85,15 @@ class DependencySet(msgspec.Struct, frozen=True, rename="camel"):
     override_message_expiry_window: int = 0
 
 
+class SdmStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of admin_sdmStatus [RPC56]; `activation_time` in Unix seconds, None if there is none."""
+
+    post_exec_opt_in: bool
+    protocol_active: bool
+    effective: bool
+    activation_time: int | None = None
+
+
 def convert(value: Any, shape: type[T]) -> T:
     """The value of a result as this type. Raises ResultError for another shape."""
     try:

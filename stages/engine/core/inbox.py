@@ -8,6 +8,7 @@ from rollup_node.stages.engine.core.derivation_session import SessionStep
 from rollup_node.stages.engine.core.requests import ReadQueue
 from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin, SequencerRequest
 from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.machines.sequencer import NOT_ENABLED
 from rollup_node.stages.messages.control import (
     CommitBlockRequest,
     ControlResponse,
@@ -20,6 +21,7 @@ from rollup_node.stages.messages.control import (
     SafeHeadRequest,
     SealBlockRequest,
     SetRecoverModeRequest,
+    SetSdmOptInRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -36,7 +38,9 @@ MAX_SAFE_HEAD_REQUESTS = 64
 MAX_PAYLOAD_REQUESTS = 64
 
 DerivationRequest = StartRequest | AttributesReady | AttributesAhead | L2BlocksRequest
-AdminRequest = SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest
+AdminRequest = (
+    SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest | SetSdmOptInRequest
+)
 RpcRequest = AdminRequest | BuildRequest | OutputRequest | SafeHeadRequest | L1AtSafeHeadRequest
 PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
 News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
@@ -143,6 +147,12 @@ class Inbox:
             case SetRecoverModeRequest():
                 self._state.production.set_recover(message.mode)
                 self._respond(peer, message.id, None)
+            case SetSdmOptInRequest():
+                enabled = self._state.production.sequencer.enabled
+                if enabled:
+                    self._state.sdm_opt_in = message.enabled
+                    self._state.publish(now)
+                self._respond(peer, message.id, None if enabled else NOT_ENABLED)
 
     def _respond(self, peer: ProcessId, number: int, error: str | None) -> None:
         self._state.do(act.SendToRpc(peer, ControlResponse(number, error, None)))

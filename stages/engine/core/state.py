@@ -67,6 +67,7 @@ class CoreState:
                 config.engine_kind_given,
             ),
         )
+        self.sdm_opt_in = config.sdm_opt_in
         self.session = DerivationSession()
         self.admin = AdminRequests()
         self.interop = Interop(config.rollup, config.interop, first_reset)
@@ -99,7 +100,8 @@ class CoreState:
         heads, sequencer = self.controller.announced, self.production.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
-            return EngineStatus(self.attributes.reset, None, None, None, None, None, *flags)
+            reset = self.attributes.reset
+            return EngineStatus(reset, None, None, None, None, None, *flags, sdm_opt_in=self.sdm_opt_in)
         self._last_announced = heads
         return EngineStatus(
             self.attributes.reset,
@@ -112,6 +114,7 @@ class CoreState:
             heads.cross_unsafe,
             self.interop.provided_l1,
             self.follow.current_l1,
+            self.sdm_opt_in,
         )
 
     def do(self, action: act.Action) -> None:

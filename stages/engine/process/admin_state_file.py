@@ -1,5 +1,5 @@
 """The file of `rpc.admin-state`, which keeps over restarts of the node whether an operator started or stopped the
-sequencer [ADM1 to ADM5]."""
+sequencer, and the SDM opt-in [ADM1 to ADM5]."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ class AdminStateError(Exception):
 
 
 class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    """What is stored; None for what is not. `sdm_post_exec_opt_in` is kept as it is found."""
+    """What is stored; None for what is not."""
 
     sequencer_started: bool | None = None
     sdm_post_exec_opt_in: bool | None = None
@@ -41,15 +41,19 @@ class AdminStateFile:
         self._last = self._read()
         return self._last
 
-    def store(self, started: bool) -> None:
-        """Stores whether the sequencer is started; it is on disk when this returns. A file that cannot be read is
-        overwritten. Raises AdminStateError when it cannot be written [ADM2, ADM5]."""
+    def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
+        """Stores what is given, whether the sequencer is started or the SDM opt-in, and keeps the other; it is on disk
+        when this returns. A file that cannot be read is overwritten. Raises AdminStateError when it cannot be written
+        [ADM2, ADM5]."""
         try:
             self.load()
         except AdminStateError as error:
             text = "the file of rpc.admin-state cannot be read and is overwritten"
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
-        wanted = msgspec.structs.replace(self._last, sequencer_started=started)
+        given = {"sequencer_started": started, "sdm_post_exec_opt_in": sdm_opt_in}
+        wanted = msgspec.structs.replace(
+            self._last, **{key: value for key, value in given.items() if value is not None}
+        )
         try:
             self._write(msgspec.json.encode(wanted) + b"\n")
         except OSError as error:

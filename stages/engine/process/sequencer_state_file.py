@@ -20,6 +20,7 @@ class SequencerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
     active: bool | None = None
     recover: bool | None = None
+    sdm_opt_in: bool | None = None
 
 
 class SequencerStateFile:

@@ -3,15 +3,18 @@
 | what                | over restarts of the node       | over restarts of the engine process       |
 |---------------------|---------------------------------|-------------------------------------------|
 | started, stopped    | `rpc.admin-state` [ADM1, ADM5]  | that file, or else `sequencer.state`      |
+| SDM opt-in          | `rpc.admin-state` [ADM1]        | that file, or else `sequencer.state`      |
 | recover mode        | not at all [ADM6]               | `sequencer.state` [ADM7]                  |
 
 Under a conductor it is not kept whether the sequencer is started: a stored start would let two nodes sequence, for only
 the conductor knows who leads by now [CND6]."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process.admin_state_file import AdminStateError, AdminStateFile
+from rollup_node.stages.engine.process.admin_state_file import AdminState, AdminStateError, AdminStateFile
 from rollup_node.stages.engine.process.sequencer_state_file import SequencerState, SequencerStateFile
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.messages.codes import Code
@@ -37,24 +40,35 @@ class SequencerStore:
     def load(self) -> EngineConfig:
         """The configuration with what is kept in place of the options."""
         config, self._state = self._config, SequencerState() if self._file is None else self._file.load()
-        active = self._admin_state() if self.keeps_active else None
+        stored = self._admin_state()
+        active = stored.sequencer_started
         if active is None and self.keeps_active:
             active = self._state.active
+        opt_in = self._state.sdm_opt_in if stored.sdm_post_exec_opt_in is None else stored.sdm_post_exec_opt_in
         return msgspec.structs.replace(
             config,
             sequencer_stopped=config.sequencer_stopped if active is None else not active,
             sequencer_recover=config.sequencer_recover if self._state.recover is None else self._state.recover,
+            sdm_opt_in=bool(opt_in),
         )
 
     def store_active(self, active: bool) -> None:
         """Keeps whether the sequencer is started; with `rpc.admin-state` it is on disk when this returns. Raises
         StoreFailedError."""
         wanted = msgspec.structs.replace(self._state, active=active)
+        self._store(wanted, lambda file: file.store(started=active))
+
+    def store_sdm_opt_in(self, enabled: bool) -> None:
+        """Keeps the SDM opt-in, as `store_active`. Raises StoreFailedError."""
+        wanted = msgspec.structs.replace(self._state, sdm_opt_in=enabled)
+        self._store(wanted, lambda file: file.store(sdm_opt_in=enabled))
+
+    def _store(self, wanted: SequencerState, store: Callable[[AdminStateFile], None]) -> None:
         if self._admin_file is None:
             self._replace(wanted)
             return
         try:
-            self._admin_file.store(active)
+            store(self._admin_file)
         except AdminStateError as error:
             raise StoreFailedError(str(error)) from None
         try:
@@ -67,15 +81,15 @@ class SequencerStore:
         """Keeps whether recover mode is on. Raises StoreFailedError."""
         self._replace(msgspec.structs.replace(self._state, recover=recover))
 
-    def _admin_state(self) -> bool | None:
+    def _admin_state(self) -> AdminState:
         if self._admin_file is None:
-            return None
+            return AdminState()
         try:
-            return self._admin_file.load().sequencer_started
+            return self._admin_file.load()
         except AdminStateError as error:
             text = "the file of rpc.admin-state cannot be read: the state kept beside it counts"
             log.error(text, code=Code.SEQUENCER_STATE.text, error=str(error))
-            return None
+            return AdminState()
 
     def _replace(self, state: SequencerState) -> None:
         if self._file is None:

@@ -12,9 +12,14 @@ from rollup_node.stages.engine.process.sequencer_store import SequencerStore, St
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import SetRecoverModeRequest, StartSequencerRequest, StopSequencerRequest
+from rollup_node.stages.messages.control import (
+    SetRecoverModeRequest,
+    SetSdmOptInRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
 
-StoredRequest = StartSequencerRequest | StopSequencerRequest | SetRecoverModeRequest
+StoredRequest = StartSequencerRequest | StopSequencerRequest | SetRecoverModeRequest | SetSdmOptInRequest
 
 IDLE_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
@@ -69,6 +74,9 @@ class StoredRequests:
         if isinstance(message, SetRecoverModeRequest):
             error = await self._write(lambda: self._store.store_recover(message.mode))
             return None if error is None else f"failed to store recover mode: {error}"
+        if isinstance(message, SetSdmOptInRequest):
+            error = await self._write(lambda: self._store.store_sdm_opt_in(message.enabled))
+            return None if error is None else f"failed to notify SDM-state listener of state change: {error}"
         active = self._core.begins_by(message) if self._store.keeps_active else None
         if active is None:
             return None

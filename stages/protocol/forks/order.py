@@ -25,10 +25,15 @@ def fork_order_error(times: Mapping[str, int], genesis_time: int) -> str | None:
     return None
 
 
-DEPENDENCY_FORK = "lagoon"
+DEPENDENCY_FORK = POST_EXEC_FORK = "lagoon"
 
 
 def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
     """The time in seconds from which the chain executes messages of other chains and so needs a dependency set
     [UPG20]; None if it never does."""
     return times.get(DEPENDENCY_FORK)
+
+
+def post_exec_transactions_from(times: Mapping[str, int]) -> int | None:
+    """The time in seconds from which blocks may have a post-exec transaction; None if they never may."""
+    return times.get(POST_EXEC_FORK)

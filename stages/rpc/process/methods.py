@@ -17,6 +17,7 @@ from rollup_node.stages.messages.control import (
     SafeHeadRequest,
     SafeHeadResponse,
     SetRecoverModeRequest,
+    SetSdmOptInRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -145,6 +146,19 @@ async def _set_recover_mode(node: NodeView, mode: bool) -> Any:
     await _control(node, lambda request_id: SetRecoverModeRequest(request_id, mode))
 
 
+async def _set_sdm_opt_in(node: NodeView, enabled: bool) -> Any:
+    await _control(node, lambda request_id: SetSdmOptInRequest(request_id, enabled))
+    await node.engine_shows(lambda status: status.sdm_opt_in is enabled)
+
+
+async def _sdm_status(node: NodeView) -> Any:
+    if node.engine is None:
+        raise JsonRpcError(SERVER_ERROR, "the engine process has not said anything yet")
+    if not node.engine.sequencer_enabled:
+        raise JsonRpcError(SERVER_ERROR, "sequencer is not enabled")
+    return responses.sdm_status(node.config.rollup, node.engine)
+
+
 async def _set_log_level(node: NodeView, name: str) -> Any:
     try:
         level = parse_level(name)
@@ -199,6 +213,8 @@ METHODS: tuple[Method, ...] = (
     Method("admin_resetDerivationPipeline", _reset_derivation_pipeline),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
     Method("admin_setRecoverMode", _set_recover_mode, (boolean,)),
+    Method("admin_setSdmPostExecOptIn", _set_sdm_opt_in, (boolean,)),
+    Method("admin_sdmStatus", _sdm_status),
     Method("admin_setLogLevel", _set_log_level, (string,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),

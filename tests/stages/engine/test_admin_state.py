@@ -53,7 +53,7 @@ def test_the_stored_state_counts_when_the_process_starts_again(run_on: RunOn, tm
     engine.head = chain.genesis.hash
     admin, state = str(tmp_path / "admin.json"), str(tmp_path / "sequencer.state")
     SequencerStateFile(state).store(SequencerState(active=True))
-    AdminStateFile(admin).store(False)
+    AdminStateFile(admin).store(started=False)
 
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: node.status is not None and node.unsafe >= 0)

@@ -56,6 +56,14 @@ def test_ids_of_any_type_are_no_answer_to_the_request(identity: str) -> None:
         decode_batch(b"[" + element + b"," + element + b"]", [7, 9], CALLS, Any, SMALL)
 
 
+def test_a_null_error_beside_a_result_is_a_success() -> None:
+    """In an answer and in a batch [RPC97]."""
+    for text in (b'{"id":7,"error":null,"result":5}', b'{"id":7,"result":5,"error":null}'):
+        assert answer_to(text) == 5
+    body = b'[{"id":9,"result":2,"error":null},{"id":7,"error":null,"result":null}]'
+    assert decode_batch(body, [7, 9], CALLS, Any, SMALL) == [None, 2]
+
+
 def test_a_batch_in_any_order() -> None:
     body = b'[{"id":9,"error":{"code":-1,"message":"no"}},{"id":[],"result":3},{"id":7,"result":2}]'
     first, second = decode_batch(body, [7, 9], CALLS, int, SMALL)

@@ -174,6 +174,7 @@ def test_a_reference_is_verified_too(block_json: Blocks) -> None:
 
 def test_results_are_taken_out_of_answers() -> None:
     assert parse_result(b'{"id":1,"result":[1]}', SMALL) == [1]
+    assert parse_result(b'{"id":1,"result":[1],"error":null}', SMALL) == [1], "[RPC97]"
     for body, text in (
         (b'{"id":1,"error":{"code":1,"message":"no"}}', "answered with an error"),
         (b"[]", "not JSON-RPC"),

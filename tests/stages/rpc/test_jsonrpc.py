@@ -116,6 +116,13 @@ def test_responses() -> None:
     assert "data" not in error_response(1, JsonRpcError(-32000, "x"))["error"]
 
 
+@pytest.mark.parametrize("result", [None, [], {}, 0, False, "x"])
+def test_a_success_has_no_member_error_and_an_error_no_result(result: Any) -> None:
+    """Not even null [RPC97]."""
+    assert orjson.loads(orjson.dumps(success_response(1, result))) == {"jsonrpc": "2.0", "id": 1, "result": result}
+    assert set(error_response(1, JsonRpcError(-32000, "x"))) == {"jsonrpc", "id", "error"}
+
+
 def test_a_long_method_name_is_cut_off() -> None:
     error = method_not_found("m" * 1000)
     assert (error.code, error.message) == (-32601, f"the method {'m' * 200} does not exist/is not available")

@@ -8,7 +8,15 @@ pytest.importorskip("hexbytes", reason="web3 is not installed: pip install 'roll
 
 from hexbytes import HexBytes
 
-from rollup_node.tools.client.results import BlockId, DependencySet, L2BlockRef, ResultError, SafeHead, convert
+from rollup_node.tools.client.results import (
+    BlockId,
+    DependencySet,
+    L2BlockRef,
+    ResultError,
+    SafeHead,
+    SdmStatus,
+    convert,
+)
 
 HASH = "0x" + "01" * 32
 REF = {
@@ -37,6 +45,9 @@ def test_a_reference_with_a_field_of_a_later_version() -> None:
 
 def test_defaults_and_plain_types() -> None:
     assert convert({"dependencies": {"901": {}}}, DependencySet).override_message_expiry_window == 0
+    found = {"postExecOptIn": True, "protocolActive": False, "effective": False}
+    assert convert(found, SdmStatus) == SdmStatus(True, False, False)
+    assert convert(found | {"activationTime": 7}, SdmStatus).activation_time == 7
     assert convert(None, type(None)) is None
     assert convert(True, bool) is True
 

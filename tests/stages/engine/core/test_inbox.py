@@ -20,6 +20,7 @@ from rollup_node.stages.messages.control import (
     PostUnsafePayloadRequest,
     ResetDerivationRequest,
     SetRecoverModeRequest,
+    SetSdmOptInRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -162,6 +163,25 @@ def test_recover_mode_has_no_effect_on_a_verifier(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.request(SetRecoverModeRequest(1, True))
     assert harness.responses == [ControlResponse(1, None, None)]
+
+
+def test_the_sdm_opt_in_is_reported_and_changes_no_block(chain: ChainFixture) -> None:
+    """[RPC55, RPC56, RPC98]"""
+    harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
+    assert not harness.core.status().sdm_opt_in
+    for number, enabled in enumerate((True, False, True)):
+        harness.request(SetSdmOptInRequest(number, enabled))
+        assert harness.responses[-1] == ControlResponse(number, None, None)
+        assert harness.core.status().sdm_opt_in is enabled
+    assert started(chain, sequencer_enabled=True, sdm_opt_in=True).core.status().sdm_opt_in
+
+
+def test_a_verifier_has_no_sdm_opt_in(chain: ChainFixture) -> None:
+    """[RPC59]"""
+    harness = started(chain)
+    harness.request(SetSdmOptInRequest(1, True))
+    assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
+    assert not harness.core.status().sdm_opt_in
 
 
 def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> None:

@@ -16,7 +16,7 @@ def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
     file = AdminStateFile(str(path))
     assert file.load() == AdminState()
     for started in (True, False):
-        file.store(started)
+        file.store(started=started)
         assert AdminStateFile(str(path)).load() == AdminState(started)
     assert path.read_text() == '{"sequencerStarted":false}\n'
     assert [each.name for each in path.parent.iterdir()] == ["state.json"]
@@ -26,15 +26,27 @@ def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
 def test_what_is_stored_beside_it_stays(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     path.write_text('{"sdmPostExecOptIn": true}')
-    AdminStateFile(str(path)).store(True)
+    AdminStateFile(str(path)).store(started=True)
     assert AdminStateFile(str(path)).load() == AdminState(True, True)
+
+
+def test_the_sdm_opt_in_is_stored_and_leaves_the_rest(tmp_path: Path) -> None:
+    """[ADM5]"""
+    path = tmp_path / "state.json"
+    file = AdminStateFile(str(path))
+    for enabled in (True, False):
+        file.store(sdm_opt_in=enabled)
+        assert AdminStateFile(str(path)).load() == AdminState(None, enabled)
+    file.store(started=False)
+    file.store(sdm_opt_in=True)
+    assert path.read_text() == '{"sequencerStarted":false,"sdmPostExecOptIn":true}\n'
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     path, other = tmp_path / "state.json", tmp_path / "other"
     other.write_text("of somebody else")
     (tmp_path / "state.json.tmp").symlink_to(other)
-    AdminStateFile(str(path)).store(True)
+    AdminStateFile(str(path)).store(started=True)
     assert AdminStateFile(str(path)).load() == AdminState(True)
     assert other.read_text() == "of somebody else" and not path.is_symlink()
 
@@ -77,7 +89,7 @@ def test_a_file_that_is_damaged_while_the_node_runs_is_overwritten(tmp_path: Pat
     try:
         for number, text in enumerate(MALFORMED):
             path.write_text(text, encoding="latin-1")
-            file.store(bool(number % 2))
+            file.store(started=bool(number % 2))
             assert AdminStateFile(str(path)).load() == AdminState(bool(number % 2), True)
     finally:
         log.configure(*before)
@@ -100,12 +112,12 @@ def test_what_is_stored_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
-    AdminStateFile(str(path)).store(True)
+    AdminStateFile(str(path)).store(started=True)
     new = path.with_name("state.json.tmp")
     write = [("sync", new), ("replace", path), ("sync", path.parent)]
     assert steps == [("sync", tmp_path), ("sync", tmp_path / "new"), *write]
     steps.clear()
-    AdminStateFile(str(path)).store(False)
+    AdminStateFile(str(path)).store(started=False)
     assert steps == write
 
 
@@ -117,7 +129,7 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
         AdminStateFile(str(tmp_path / "pipe")).load()
     (tmp_path / "file").write_text("")
     with pytest.raises(AdminStateError, match="Not a directory"):
-        AdminStateFile(str(tmp_path / "file" / "state.json")).store(True)
+        AdminStateFile(str(tmp_path / "file" / "state.json")).store(started=True)
 
 
 def test_what_is_no_file_leaves_no_descriptor_open(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_a_call_has_set_beats_the_options(node: Node, admin: bool) -> None:
 def test_the_file_of_admin_state_beats_the_state_kept_beside_it(node: Node) -> None:
     """[ADM7]: the process was killed between the two writes."""
     for active in (True, False):
-        AdminStateFile(str(node.admin)).store(active)
+        AdminStateFile(str(node.admin)).store(started=active)
         SequencerStateFile(str(node.state)).store(SequencerState(active=not active))
         assert node.begins(sequencer_stopped=active) == (active, False)
 
@@ -101,7 +101,26 @@ def test_a_failure_of_the_file_that_counts_is_an_error(node: Node, tmp_path: Pat
 
 def test_under_a_conductor_only_recover_mode_is_kept(node: Node) -> None:
     """[CND6]"""
-    AdminStateFile(str(node.admin)).store(False)
+    AdminStateFile(str(node.admin)).store(started=False)
     SequencerStateFile(str(node.state)).store(SequencerState(active=True, recover=True))
     for stopped in (False, True):
         assert node.begins(conductor_enabled=True, sequencer_stopped=stopped) == (not stopped, True)
+
+
+@pytest.mark.parametrize("admin", [False, True])
+def test_the_sdm_opt_in_is_kept(node: Node, admin: bool) -> None:
+    """Beside the rest [ADM1, ADM7]."""
+    assert not node.store(admin=admin).load().sdm_opt_in
+    store = node.store(admin=admin)
+    store.load()
+    store.store_active(False)
+    for enabled in (False, True):
+        store.store_sdm_opt_in(enabled)
+        begun = node.store(admin=admin).load()
+        assert (begun.sdm_opt_in, begun.sequencer_stopped) == (enabled, True)
+    if admin:
+        assert AdminStateFile(str(node.admin)).load() == AdminState(False, True)
+        node.state.unlink()
+        assert node.store().load().sdm_opt_in
+    begun = node.store(admin=admin, conductor_enabled=True).load()
+    assert begun.sdm_opt_in is not admin, "with a conductor the file of rpc.admin-state is not read"

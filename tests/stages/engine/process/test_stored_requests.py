@@ -18,6 +18,7 @@ from rollup_node.stages.messages.control import (
     ControlResponse,
     SafeHeadRequest,
     SetRecoverModeRequest,
+    SetSdmOptInRequest,
     StartSequencerRequest,
     StopSequencerRequest,
 )
@@ -109,10 +110,15 @@ def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: R
         failed = await node.admin(SetRecoverModeRequest(2, True))
         assert failed.error is not None and failed.error.startswith("failed to store recover mode: ")
         assert node.stage.core.status().sequencer_active, "a call that fails changes nothing"
+        failed = await node.admin(SetSdmOptInRequest(5, True))
+        assert failed.error is not None
+        assert failed.error.startswith("failed to notify SDM-state listener of state change: cannot write ")
+        assert not node.stage.core.status().sdm_opt_in
         path.parent.mkdir()
+        assert await node.admin(SetSdmOptInRequest(6, True)) == ControlResponse(6, None, None)
         assert await node.admin(SetRecoverModeRequest(3, True)) == ControlResponse(3, None, None)
         assert (await node.admin(StopSequencerRequest(4))).error is None
-        assert SequencerStateFile(str(path)).load() == SequencerState(active=False, recover=True)
+        assert SequencerStateFile(str(path)).load() == SequencerState(active=False, recover=True, sdm_opt_in=True)
 
     config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
     run_on(engine)(scene, **config)
@@ -120,7 +126,7 @@ def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: R
     async def next_life(node: EngineNode) -> None:
         await node.until(lambda: node.status is not None and node.unsafe >= 0)
         assert node.status is not None and not node.status.sequencer_active
-        assert node.stage.config.sequencer_recover
+        assert node.stage.config.sequencer_recover and node.status.sdm_opt_in
 
     run_on(engine)(next_life, **config)
 

@@ -126,6 +126,35 @@ def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc
     with_rpc(scenario)
 
 
+def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(with_rpc: RunWithRpc) -> None:
+    """[RPC55, RPC56, RPC59]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        def show(enabled: bool, sequencer: bool = True) -> None:
+            engine = EngineStatus(1, L2, L2, L2, L2, L2, sequencer, True, sdm_opt_in=enabled)
+            rpc.status["engine"].set(engine)
+
+        def answer(request: Any) -> ControlResponse:
+            show(request.enabled)
+            return ControlResponse(request.id, None, None)
+
+        show(False, sequencer=False)
+        refused = (-32000, "sequencer is not enabled")
+        while await rpc.call("admin_sdmStatus") != refused:
+            pass  # until the process has heard of the engine
+        rpc.on_control = answer
+        for enabled in (True, False):
+            assert await rpc.call("admin_setSdmPostExecOptIn", enabled) is None
+            assert rpc.control_requests[-1].enabled is enabled
+            status = {"postExecOptIn": enabled, "protocolActive": False, "effective": False}
+            assert await rpc.call("admin_sdmStatus") == status
+        rpc.on_control = lambda request: ControlResponse(request.id, "sequencer is not enabled", None)
+        assert await rpc.call("admin_setSdmPostExecOptIn", True) == refused
+        assert (await rpc.call("admin_setSdmPostExecOptIn", 1))[0] == -32602
+
+    with_rpc(scenario)
+
+
 def test_the_log_level_is_set_for_all_processes(with_rpc: RunWithRpc) -> None:
     """[RPC54]"""
     shared: list[Level] = []

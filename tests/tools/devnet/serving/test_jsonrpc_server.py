@@ -26,7 +26,9 @@ async def later(value: int) -> int:
     return value
 
 
-RPC = JsonRpc({"add": lambda a, b=1: a + b, "later": later, "refuse": refuse, "parse": from_quantity})
+RPC = JsonRpc(
+    {"add": lambda a, b=1: a + b, "later": later, "refuse": refuse, "parse": from_quantity, "nothing": lambda: None}
+)
 
 
 def ask(body: object) -> Any:
@@ -46,6 +48,7 @@ def test_results_and_batches() -> None:
         {"jsonrpc": "2.0", "id": "x", "result": 2},
     ]
     assert ask({"jsonrpc": "2.0", "method": "add", "params": [1]}) is None
+    assert ask(call("nothing")) == {"jsonrpc": "2.0", "id": 1, "result": None}, "no member error [RPC97]"
 
 
 @pytest.mark.parametrize(
