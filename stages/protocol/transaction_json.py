@@ -59,7 +59,7 @@ class TransactionJson(msgspec.Struct, rename="camel", gc=False):
     source_hash: Text = msgspec.UNSET
     sender: Text = msgspec.field(default=msgspec.UNSET, name="from")
     mint: Text = msgspec.UNSET
-    is_system_tx: bool | msgspec.UnsetType | None = msgspec.UNSET
+    is_system_tx: bool | str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def transaction_from_json(found: Any) -> bytes:
@@ -170,6 +170,11 @@ def _set_code(found: Object) -> bytes:
     return rlp.wrap_list(_fee_head(found) + _authorizations(found) + _signature(found))
 
 
+def _flag(value: Any) -> bytes:
+    """A boolean, as op-geth writes it, or a quantity, as op-reth does; missing where it is false."""
+    return _number(value) if isinstance(value, str) else encode_int(1 if value else 0)
+
+
 def _deposit(found: Object) -> bytes:
     mint = found.get("mint")
     parts = (
@@ -179,7 +184,7 @@ def _deposit(found: Object) -> bytes:
         rlp.EMPTY_STRING if mint is None else _number(mint),
         _repeated(found["value"]),
         _repeated(found["gas"]),
-        encode_int(1 if found.get("isSystemTx") else 0),
+        _flag(found.get("isSystemTx")),
         _data(found["input"]),
     )
     return rlp.encode_list(parts)

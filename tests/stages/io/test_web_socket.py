@@ -410,6 +410,19 @@ def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyPatch) 
     run_within(20, main)
 
 
+def test_an_answer_of_more_than_32_mib_is_taken() -> None:
+    """The limit of go-ethereum's client, with which op-node cannot read the receipts of a large block [WSK2]."""
+    size = 33 << 20
+
+    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        await socket.send_str(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":"0x{"00" * (size // 2)}"}}')
+
+    async def use(client: JsonRpcClient) -> int:
+        return len(await client.call("eth_getBlockReceipts", "0x1"))
+
+    assert with_client(WebSocketServer(answer=answer), use, timeout=SECONDS) == size + 2
+
+
 def test_an_answer_longer_than_the_limit_of_its_method_is_refused() -> None:
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
         await server.send(socket, {"id": request["id"], "result": "0x" + "00" * (1 << 20)})

@@ -135,7 +135,7 @@ def test_typed_objects_encode_as_untyped_ones(kind: int, value: str | None) -> N
     [
         ({"nonce": 5}, "Expected `str | null`, got `int` - at `$.nonce`"),
         ({"from": {}}, "got `object` - at `$.from`"),
-        ({"isSystemTx": "0x1"}, "got `str` - at `$.isSystemTx`"),
+        ({"isSystemTx": 1}, "got `int` - at `$.isSystemTx`"),
         ({"accessList": [{"address": "0x01"}]}, "missing required field `storageKeys` - at `$.accessList[0]`"),
         ({"authorizationList": [5]}, "Expected `object`, got `int` - at `$.authorizationList[0]`"),
         ({"blobVersionedHashes": ["0x", None]}, "Expected `str`, got `null` - at `$.blobVersionedHashes[1]`"),
@@ -166,6 +166,10 @@ def test_deposits(to: bytes | None, mint: int, is_system: bool) -> None:
     text = DEPOSIT | {"to": None if to is None else "0x" + to.hex(), "mint": hex(mint), "isSystemTx": is_system}
     assert transaction_from_json(text) == deposits.encode_deposit(deposit)
     assert transaction_from_json(typed(text)) == deposits.encode_deposit(deposit)
+    # op-reth writes a quantity, and like op-geth leaves it out where it is false.
+    quantity = text | {"isSystemTx": hex(is_system)}
+    for other in (quantity, typed(quantity), *([] if is_system else [{**text, "isSystemTx": None}])):
+        assert transaction_from_json(other) == deposits.encode_deposit(deposit)
     if mint == 0:
         assert transaction_from_json(text | {"mint": None}) == deposits.encode_deposit(deposit)
 

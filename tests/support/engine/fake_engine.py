@@ -44,7 +44,7 @@ def transaction_json(raw: bytes) -> dict[str, Any]:
             "mint": hex(deposit.mint),
             "value": hex(deposit.value),
             "gas": hex(deposit.gas),
-            "isSystemTx": deposit.is_system,
+            **({"isSystemTx": True} if deposit.is_system else {}),
             "input": to_hex(deposit.data),
         }
     found = decode_transaction(raw)

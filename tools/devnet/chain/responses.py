@@ -70,11 +70,12 @@ def bare_transaction_json(transaction: AnyTransaction) -> dict[str, Any]:
 
 
 def _deposit_fields(transaction: Deposit) -> dict[str, Any]:
+    """As op-geth writes them: isSystemTx only where it is true, since op-alloy's clients read a quantity there."""
     deposit = transaction.body
     return {
         "sourceHash": to_hex(deposit.source_hash),
         "mint": hex(deposit.mint),
-        "isSystemTx": deposit.is_system,
+        **({"isSystemTx": True} if deposit.is_system else {}),
         "nonce": "0x0",
         "gasPrice": "0x0",
         "v": "0x0",

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from rollup_node.stages.protocol.deposits import decode_deposit, encode_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
@@ -38,7 +39,16 @@ def test_a_deposit() -> None:
     raw = L2TestChain().deposit(b"\xee" * 20, None, mint=7, data=b"\x60")
     found = bare_transaction_json(read_transaction(raw, CHAIN_ID))
     assert transaction_from_json(found) == raw
-    assert (found["mint"], found["to"], found["isSystemTx"], found["gasPrice"]) == ("0x7", None, False, "0x0")
+    assert (found["mint"], found["to"], found["gasPrice"]) == ("0x7", None, "0x0")
+    assert "isSystemTx" not in found, "op-alloy's clients read a quantity and end at false"
+
+
+def test_a_deposit_of_the_system_says_so() -> None:
+    """Before Regolith."""
+    deposit = decode_deposit(L2TestChain().deposit(b"\xee" * 20, None))
+    raw = encode_deposit(msgspec.structs.replace(deposit, is_system=True))
+    found = bare_transaction_json(read_transaction(raw, CHAIN_ID))
+    assert found["isSystemTx"] is True and transaction_from_json(found) == raw
 
 
 def test_optional_header_fields_depend_on_the_fork() -> None:
