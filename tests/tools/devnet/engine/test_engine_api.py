@@ -210,3 +210,16 @@ def test_versions_and_parameters_are_checked() -> None:
             engine.methods["engine_forkchoiceUpdatedV3"](malformed)
     names = engine.methods["engine_exchangeCapabilities"]([])
     assert "engine_newPayloadV4" in names and "engine_exchangeCapabilities" not in names
+
+
+def test_an_engine_with_azul_serves_its_version_alone() -> None:
+    """Any other engine refuses it, so that no block of that time is taken from one [LFT10]."""
+    l2 = L2TestChain("jovian", later={"azul": 0})
+    engine, other = EngineDriver(l2), EngineDriver(L2TestChain("jovian"))
+    head = engine.backend.chain.head
+    assert engine.rules(head.header.timestamp).get_payload_version == 5
+    assert engine.extend().block_number == head.header.number + 1
+    identity = other.start(other.backend.chain.head.hash, other.l2.attributes(other.backend.chain.head.header))
+    with pytest.raises(JsonRpcError) as raised:
+        other.methods["engine_getPayloadV5"](identity)
+    assert raised.value.code == -38005

@@ -24,6 +24,7 @@ from rollup_node.stages.engine.api.io.client import EngineClient, Token
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.stages.engine.conftest import Play
@@ -121,6 +122,8 @@ def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutio
         (("regolith",), ("forkchoiceUpdatedV1", "getPayloadV2", "newPayloadV2")),
         (("regolith", "canyon"), ("forkchoiceUpdatedV2", "getPayloadV2", "newPayloadV2")),
         (("regolith", "canyon", "ecotone"), ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
+        (tuple(FORK_NAMES[1:10]), ("forkchoiceUpdatedV3", "getPayloadV4", "newPayloadV4")),
+        ((*FORK_NAMES[1:10], "azul"), ("forkchoiceUpdatedV3", "getPayloadV5", "newPayloadV4")),
     ],
 )
 def test_method_versions_by_fork(play: Play, forks: tuple[str, ...], methods: tuple[str, ...]) -> None:
