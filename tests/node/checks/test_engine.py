@@ -26,7 +26,7 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.server import EngineServer
 from tests.support.chains.l2_test_chain import L2TestChain
 from tests.support.servers.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
-from tests.support.servers.checked_endpoints import ROLLUP as SEPOLIA
+from tests.support.servers.checked_endpoints import ROLLUP as ZORA
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 T = TypeVar("T")
@@ -115,41 +115,41 @@ def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_
 
 
 def test_methods_of_a_fork_to_come_are_a_warning() -> None:
-    at = SEPOLIA.fork_times["isthmus"]
+    at = ZORA.fork_times["isthmus"]
     offered = frozenset(each for each in METHODS if not each.endswith(("V4", "V5")))
-    (found,) = check_capabilities("engine", offered, SEPOLIA, at - 86400)
+    (found,) = check_capabilities("engine", offered, ZORA, at - 86400)
     assert found.level is Level.WARNING and "needed by a fork in 1.0 days" in found.text
-    (found,) = check_capabilities("engine", offered, SEPOLIA, at)
+    (found,) = check_capabilities("engine", offered, ZORA, at)
     assert found.level is Level.ERROR and "engine_newPayloadV4" in found.text
 
 
 def test_fields_of_another_fork_are_an_error() -> None:
     endpoints = CheckedEndpoints()
     methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
-    assert ask(methods, lambda client: check_forks(client, "engine", SEPOLIA)).level is Level.OK
+    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is Level.OK
     late = msgspec.structs.replace(
-        SEPOLIA, fork_times={name: at for name, at in SEPOLIA.fork_times.items() if at < SEPOLIA.fork_times["jovian"]}
+        ZORA, fork_times={name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
     )
     found = ask(methods, lambda client: check_forks(client, "engine", late))
     assert found.code is Code.ENGINE_FORKS and "is not of isthmus" in found.text
     assert "its extraData has 17 bytes, not 9" in found.text
-    genesis = {"number": hex(SEPOLIA.genesis.l2.number), "timestamp": "0x1"}
+    genesis = {"number": hex(ZORA.genesis.l2.number), "timestamp": "0x1"}
     methods = {"eth_getBlockByNumber": lambda *_: genesis}
-    assert ask(methods, lambda client: check_forks(client, "engine", SEPOLIA)).level is Level.OK
+    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is Level.OK
 
 
 def test_the_safe_head_and_its_origin() -> None:
     endpoints = CheckedEndpoints()
     names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
     methods = {name: endpoints.engine[name] for name in names}
-    safe = ask(methods, lambda client: read_safe_head(client, SEPOLIA))
+    safe = ask(methods, lambda client: read_safe_head(client, ZORA))
     assert safe == (SAFE, ORIGIN, endpoints.origin_time)
     methods[names[1]] = lambda *_: {"input": "0x00"}
     with pytest.raises(HexError, match="it has no L1 info of its time"):
-        ask(methods, lambda client: read_safe_head(client, SEPOLIA))
+        ask(methods, lambda client: read_safe_head(client, ZORA))
 
     def without_safe_head(*_: object) -> None:
         raise JsonRpcError(-32000, "safe block not found")
 
     methods[names[0]] = without_safe_head
-    assert ask(methods, lambda client: read_safe_head(client, SEPOLIA)) is None
+    assert ask(methods, lambda client: read_safe_head(client, ZORA)) is None

@@ -41,7 +41,13 @@ def endpoints() -> CheckedEndpoints:
 
 
 def words(l1: str, engine: str, beacon: str, *more: str) -> list[str]:
-    given = ["--network=op-sepolia", f"--l1={l1}", f"--l2={engine}", f"--l1.beacon={beacon}", "--l2.jwt-secret=jwt.hex"]
+    given = [
+        "--network=zora-sepolia",
+        f"--l1={l1}",
+        f"--l2={engine}",
+        f"--l1.beacon={beacon}",
+        "--l2.jwt-secret=jwt.hex",
+    ]
     given += [f"--rpc.addr={own_address()}", "--rpc.port=0", f"--p2p.listen.ip={own_address()}", "--p2p.listen.tcp=0"]
     names = {word.partition("=")[0] for word in more}
     return [word for word in given if word.partition("=")[0] not in names] + list(more)
@@ -103,7 +109,7 @@ def test_findings_for_people_are_aligned_and_end_with_the_errors(
     levels = [line[:11].strip() for line in lines if line[:11].strip()]
     order = ["ok", "not checked", "warning", "error"]
     assert levels == sorted(levels, key=order.index) and set(levels) == set(order)
-    assert lines[-2].endswith(f"{endpoints.engine['eth_chainId'][2:]}, expected 11155420 ({urls[1][7:]})")
+    assert lines[-2].endswith(f"{endpoints.engine['eth_chainId'][2:]}, expected 999999999 ({urls[1][7:]})")
     assert "ENGINE-CHAIN: incorrect L2 RPC chain id 1" in lines[-2]
     assert lines[-1].strip() == f"-> {Code.ENGINE_CHAIN.remedy}"
     assert summary.endswith(", 2 not checked, 1 warning, 1 error")
@@ -111,16 +117,16 @@ def test_findings_for_people_are_aligned_and_end_with_the_errors(
 
 def test_what_the_engine_says_of_itself(endpoints: CheckedEndpoints, capsys: pytest.CaptureFixture[str]) -> None:
     """[ENG41, ENG42]"""
-    code, shown = check(endpoints, capsys, "--l2.enginekind=geth", "--override.lagoon=4000000000")
+    code, shown = check(endpoints, capsys, "--l2.enginekind=geth", "--override.karst=4000000000")
     assert code == 0 and codes(shown, "warning") == {"ENGINE-KIND", "FORK-SCHEDULE"}
     assert text_of(shown, "ENGINE-KIND").startswith(
         "--l2.enginekind=geth is given, and the engine says that it is OP-Reth"
     )
-    endpoints.engine["debug_chainConfig"] = {"karstTime": 1781712001}
-    code, shown = check(endpoints, capsys, "--l2.enginekind=reth", "--override.lagoon=4000000000")
+    endpoints.engine["debug_chainConfig"] = {"jovianTime": 1763568001}
+    code, shown = check(endpoints, capsys, "--l2.enginekind=reth", "--override.karst=4000000000")
     assert code == 0 and codes(shown, "warning") == {"FORK-MISMATCH", "FORK-SCHEDULE"}
-    assert "and the engine's configuration has no lagoonTime" in text_of(shown, "FORK-MISMATCH")
-    assert "--override.lagoon=1796918401, or " in text_of(shown, "FORK-SCHEDULE")
+    assert "and the engine's configuration has no karstTime" in text_of(shown, "FORK-MISMATCH")
+    assert "--override.karst=1781712001, or " in text_of(shown, "FORK-SCHEDULE")
 
 
 def answering(status: int, text: str, date: str | None = None) -> Callable[[web.Request], web.Response]:
@@ -138,7 +144,7 @@ def without(methods: dict[str, Any], *names: str) -> None:
 WRONG: dict[str, tuple[Callable[[CheckedEndpoints], object], str, str]] = {
     "another L1": (lambda e: e.l1.update(eth_chainId="0x1"), "L1-CHAIN", "expected 11155111"),
     "an L1 that fails": (lambda e: e.instead.update(l1=answering(404, "")), "L1-UNREACHABLE", "HTTP status 404"),
-    "another L2": (lambda e: e.engine.update(eth_chainId="0x1"), "ENGINE-CHAIN", "expected 11155420"),
+    "another L2": (lambda e: e.engine.update(eth_chainId="0x1"), "ENGINE-CHAIN", "expected 999999999"),
     "the public port": (
         lambda e: without(e.engine, "engine_exchangeCapabilities"),
         "ENGINE-PUBLIC-PORT",

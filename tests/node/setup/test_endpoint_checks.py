@@ -25,7 +25,7 @@ from tests.support.engine.remote_signers import SignerServer, TlsSetUp, certific
 from tests.support.servers.checked_endpoints import CheckedEndpoints
 from tests.support.servers.http_listener import listening
 
-ROLLUP = find_network("op-sepolia").config
+ROLLUP = find_network("zora-sepolia").config
 SECRET = b"\x07" * 32
 SHORT = RetryPolicy(total=0.05, timeout=20.0, max_pause=0.01)
 LONG = SHORT._replace(total=50.0)
@@ -114,7 +114,7 @@ def test_valid_endpoints_pass(server: EndpointsServer) -> None:
     assert server.beacon_headers["X-Key"] == "secret"
 
 
-@pytest.mark.parametrize(("layer", "expected"), [("l1", 11155111), ("l2", 11155420)])
+@pytest.mark.parametrize(("layer", "expected"), [("l1", 11155111), ("l2", 999999999)])
 def test_another_chain_is_an_error(server: EndpointsServer, layer: str, expected: int) -> None:
     server.responses[layer]["eth_chainId"] = "0x1"
     text = server.error()
@@ -403,7 +403,7 @@ def test_a_start_with_https_for_a_plain_port_says_so() -> None:
 @pytest.mark.parametrize(
     ("layer", "secret", "error"),
     [
-        ("l1", b"", "incorrect L2 RPC chain id 11155111, expected 11155420"),
+        ("l1", b"", "incorrect L2 RPC chain id 11155111, expected 999999999"),
         ("l2", b"", r"rejects our JWT .*--l2.jwt-secret \(now none given\)"),
         ("l2", b"\1" * 32, "rejects our JWT"),
         ("l2", SECRET, None),

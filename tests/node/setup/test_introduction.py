@@ -95,7 +95,7 @@ def test_the_end_of_a_network_that_left() -> None:
         "last_block": 53_556_126,
         "engine_needs_azul_since": "2026-05-28T18:00:00Z",
     }
-    assert introduced("op-mainnet", FRESH) == []
+    assert introduced("zora-mainnet", FRESH) == []
 
 
 def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
 
 def test_fork_times_are_old_after_180_days() -> None:
     """[LFT8]"""
-    assert introduced("op-mainnet", FRESH + 180 * 86_400) == []
-    (old,) = introduced("op-mainnet", FRESH + 181 * 86_400)
+    assert introduced("zora-mainnet", FRESH + 180 * 86_400) == []
+    (old,) = introduced("zora-mainnet", FRESH + 181 * 86_400)
     assert old.text == "the fork times of built-in networks are old"
     assert (old.fields["registry"], old.fields["days"]) == (registry_version().checked, 181)
     assert "--override.FORK" in str(old.fields["remedy"])

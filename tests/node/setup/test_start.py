@@ -41,7 +41,7 @@ def run(*words: str) -> int:
 def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
     started: Started, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert run("--rpc.port=0", "--p2p.listen.tcp=0", "--runtime.dir=run") == 7
+    assert run("--network=zora-sepolia", "--rpc.port=0", "--p2p.listen.tcp=0", "--runtime.dir=run") == 7
     ((specs, settings),) = started
     assert [spec.role for spec in specs][-2:] == ["p2p", "rpc"]
     assert settings.runtime_dir == Path.cwd() / "run" and settings.precheck is not None

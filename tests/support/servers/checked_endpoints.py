@@ -1,4 +1,4 @@
-"""The endpoints of a node on OP Sepolia as `rollup-node check` finds them: each in order, until a test changes it."""
+"""The endpoints of a node on Zora Sepolia as `rollup-node check` finds them: each in order, until a test changes it."""
 
 import asyncio
 import threading
@@ -16,7 +16,8 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from tests.support.servers.http_listener import app_for_every_path, listening
 
-ROLLUP = find_network("op-sepolia").config
+ROLLUP = find_network("zora-sepolia").config
+"""A network for which no fork is scheduled: of one that is, the checks may have more to say."""
 SECRET = b"\x07" * 32
 GENESIS_TIME = 1655733600
 BLOB_HASH = "0x01" + "77" * 31
