@@ -83,7 +83,8 @@ def parse_genesis_time(body: bytes) -> int:
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """The slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent [BCN3]."""
+    """The slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent
+    [BCN3]."""
     spec = _data(body, _Spec)
     if spec.SLOT_DURATION_MS is not None:
         value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
@@ -95,8 +96,8 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """The blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has one,
-    as from Gloas on, or else its own [BCN19]."""
+    """The blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has
+    one, as from Gloas on, or else its own [BCN19]."""
     found = _data(body, _Block).message.body
     bid = found.signed_execution_payload_bid
     commitments = found.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments

@@ -160,8 +160,8 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The faults and events hold for `seconds`, on an L1 in Gloas with `gloas`. `names` is a regular expression that the
-    node's log, or a reason of its `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within
+    """The faults and events hold for `seconds`, on an L1 in Gloas with `gloas`. `names` is a regular expression that
+    the node's log, or a reason of its `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within
     `recovers` seconds after the end the verifier has the safe chain of the sequencer, and a new block of it where the
     sequencer is the node or L1 had a deep reorg: one that is higher than all that were replaced. `dies` are the roles
     that may end, or `all`. `cases` are those of the list of fault cases (F1 to F61) that the scenario covers. The node

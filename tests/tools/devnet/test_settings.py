@@ -182,7 +182,7 @@ def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: py
     assert across.forks == until("isthmus", jovian=62)
     assert with_scenarios(plain, [Scenario("a", events=(Event(fill=True),))]).small_disk
     gloas = with_scenarios(plain, [Scenario("a", events=(Event(kill="blobs"),), gloas=True)])
-    assert 0 < gloas.l1_forks["amsterdam"] and plain.l1_forks == {}
+    assert gloas.l1_forks["amsterdam"] > 0 and plain.l1_forks == {}
     library = tmp_path / "libfaketime.so.1"
     jump = Scenario("a", events=(Event(clock=5),))
     monkeypatch.setenv("LIBFAKETIME", str(library))

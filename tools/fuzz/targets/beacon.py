@@ -88,7 +88,9 @@ TARGETS = {
         *(ENDPOINT, spec, one_of([b'{"data":{"SECONDS_PER_SLOT":"12"}}', b'{"SLOT_DURATION_MS":12000}'])),
         *(ERRORS, JSON_TOKENS),
     ),
-    "beacon-block": FuzzTarget(ENDPOINT, block, one_of([*map(orjson.dumps, (_BLOCK, _GLOAS_BLOCK))]), ERRORS, JSON_TOKENS),
+    "beacon-block": FuzzTarget(
+        ENDPOINT, block, one_of([*map(orjson.dumps, (_BLOCK, _GLOAS_BLOCK))]), ERRORS, JSON_TOKENS
+    ),
     "beacon-blobs": FuzzTarget(ENDPOINT, blobs, one_of([b'{"data":["0x@@","0x@@"]}', b"[]"]), ERRORS, JSON_TOKENS),
     "beacon-sidecars": FuzzTarget(
         ENDPOINT, sidecars, one_of([orjson.dumps({"data": [_SIDECAR]}), orjson.dumps([_SIDECAR])]), ERRORS, JSON_TOKENS
