@@ -188,10 +188,11 @@ def counting(calls: list[int], function: Callable[..., bytes]) -> Callable[..., 
     return counted
 
 
-@pytest.mark.parametrize("status", [404, 500])
+@pytest.mark.parametrize("status", [404, 500, 200])
 def test_block_routes_that_fail_are_not_tried_again(status: int, beacon: FakeBeacon) -> None:
-    """[BCN19]"""
+    """[BCN19] Blobs are verified one by one then, also after blocks of another shape."""
     beacon.status = {"blinded_blocks": status, "blocks": status}
+    beacon.words = '{"data":{"message":{"body":{"execution_payload_envelope":{}}}}}'
 
     async def scenario() -> None:
         async with running_blobs([beacon]) as blobs_client:
@@ -213,20 +214,6 @@ def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon) ->
             beacon.status = {}
             await blobs_client.receives([2, 3])
             assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
-
-    run(scenario)
-
-
-def test_blocks_of_another_shape_close_the_routes_and_blobs_are_verified_one_by_one(beacon: FakeBeacon) -> None:
-    """[BCN19]"""
-    beacon.status = {"blinded_blocks": 200, "blocks": 200}
-    beacon.words = '{"data":{"message":{"body":{"execution_payload_envelope":{}}}}}'
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([0, 1])
-            await blobs_client.receives([2, 3])
-            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
 
     run(scenario)
 
