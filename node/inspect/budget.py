@@ -91,7 +91,7 @@ def _needed(sample: Sequence[SampledBlock], blocks: int) -> list[Row]:
     blobs = fmean(block.blobs for block in sample)
     found = [Row(L1, "eth_getBlockReceipts", blocks * with_receipts, blocks * receipts)]
     found.append(Row(BEACON, "blobs", blocks * with_blobs, blocks * blobs * BLOB_BYTES))
-    found.append(Row(BEACON, "blinded_blocks", blocks * with_blobs, 0.0))
+    found.append(Row(BEACON, "block", blocks * with_blobs, 0.0))
     return found
 
 

@@ -1,5 +1,5 @@
 """Responses of Beacon APIs, parsed strictly where it matters and leniently where servers differ
-[BCN2 to BCN5, BCN10, BCN11]. All functions raise BeaconResponseError for a malformed response."""
+[BCN2 to BCN5, BCN10, BCN11, BCN19]. All functions raise BeaconResponseError for a malformed response."""
 
 from collections.abc import Collection, Iterator, Sequence, Sized
 from functools import cache
@@ -43,12 +43,21 @@ class _Genesis(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct):
-    SLOT_DURATION_MS: int | str | msgspec.UnsetType = msgspec.UNSET
-    SECONDS_PER_SLOT: int | str | msgspec.UnsetType = msgspec.UNSET
+    SLOT_DURATION_MS: int | str | None = None
+    SECONDS_PER_SLOT: int | str | None = None
+
+
+class _Commitments(msgspec.Struct):
+    blob_kzg_commitments: list[msgspec.Raw]
+
+
+class _SignedBid(msgspec.Struct):
+    message: _Commitments
 
 
 class _BlockBody(msgspec.Struct):
-    blob_kzg_commitments: list[msgspec.Raw]
+    signed_execution_payload_bid: _SignedBid | None = None
+    blob_kzg_commitments: list[msgspec.Raw] | None = None
 
 
 class _Message(msgspec.Struct):
@@ -59,10 +68,13 @@ class _Block(msgspec.Struct):
     message: _Message
 
 
+_NULL = msgspec.Raw(b"null")
+
+
 class _Sidecar(msgspec.Struct):
     blob: msgspec.Raw
     kzg_commitment: msgspec.Raw
-    kzg_proof: msgspec.Raw
+    kzg_proof: msgspec.Raw = _NULL
 
 
 def parse_genesis_time(body: bytes) -> int:
@@ -71,9 +83,10 @@ def parse_genesis_time(body: bytes) -> int:
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """The slot duration, from SLOT_DURATION_MS or SECONDS_PER_SLOT in eth/v1/config/spec."""
+    """The slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec; null is absent
+    [BCN3]."""
     spec = _data(body, _Spec)
-    if spec.SLOT_DURATION_MS is not msgspec.UNSET:
+    if spec.SLOT_DURATION_MS is not None:
         value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
     else:
         value = 1000 * _decimal(spec.SECONDS_PER_SLOT, "SECONDS_PER_SLOT")
@@ -83,9 +96,14 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """The blob commitments of a beacon block, blinded or not, in the order of its blobs."""
-    commitments = _bounded(_data(body, _Block).message.body.blob_kzg_commitments, "blob_kzg_commitments")
-    return tuple(_hex(item, POINT_SIZE, "commitment") for item in commitments)
+    """The blob commitments of a beacon block, blinded or not, in the order of its blobs: those of its bid if it has
+    one, as from Gloas on, or else its own [BCN19]."""
+    found = _data(body, _Block).message.body
+    bid = found.signed_execution_payload_bid
+    commitments = found.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
+    if commitments is None:
+        raise BeaconResponseError("the beacon block has no blob_kzg_commitments and no signed_execution_payload_bid")
+    return tuple(_hex(item, POINT_SIZE, "commitment") for item in _bounded(commitments, "blob_kzg_commitments"))
 
 
 def parse_blobs(body: bytes) -> tuple[bytes, ...]:
@@ -94,13 +112,15 @@ def parse_blobs(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """The sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash."""
+    """The sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash; without a
+    proof where that is null or absent [BCN11]."""
     found = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
         commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")
         if versioned_hash(commitment) in wanted:
             blob = _hex(sidecar.blob, BLOB_SIZE, "blob")
-            found.append(OfferedBlob(blob, commitment, _hex(sidecar.kzg_proof, POINT_SIZE, "proof")))
+            proof = None if sidecar.kzg_proof == _NULL else _hex(sidecar.kzg_proof, POINT_SIZE, "proof")
+            found.append(OfferedBlob(blob, commitment, proof))
     return tuple(found)
 
 

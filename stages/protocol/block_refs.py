@@ -166,7 +166,7 @@ def _transactions(block: Mapping[str, Any]) -> list[Any]:
 def _first_call_data(block: Mapping[str, Any]) -> bytes:
     transactions = _transactions(block)
     if not transactions:
-        raise L1InfoError("the block has no transactions, so no L1 info")
+        raise L1InfoError("it came without transactions, which are pruned or not downloaded yet: no L1 info")
     first = transactions[0]
     if not isinstance(first, dict) or first.get("type") != "0x7e":
         raise L1InfoError("the block's first transaction is no deposit, or only its hash was given")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.endings import exit_code
-from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
+from rollup_node.tools.devnet.files import NetworkFiles, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.run import RunResult, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse, unmet, with_scenarios
@@ -61,8 +61,9 @@ def _prepare(settings: DevnetSettings) -> int:
     with data_directory(settings.data_dir) as root:
         files, now = NetworkFiles(root), int(time.time())
         write_secrets(files, settings.nodes)
-        write_json(files.l1_genesis, l1_genesis(now))
-        write_json(files.l1_chain, l1_chain_config())
+        genesis = l1_genesis(now, settings.l1_forks)
+        write_json(files.l1_genesis, genesis)
+        write_json(files.l1_chain, genesis["config"])
         write_json(files.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc, bool(settings.dependencies)))
     print(f"wrote {files.l1_genesis.name}, {files.l2_genesis.name} and {files.jwt.name} into {settings.data_dir}")
     return 0

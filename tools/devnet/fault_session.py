@@ -134,6 +134,8 @@ class FaultSession:
         for scenario in self._scenarios:
             if self._seconds is not None and time.monotonic() > started + self._seconds:
                 break
+            if Need.GLOAS in scenario.needs:
+                await self._until_gloas()
             self._say(f"fault: {scenario.name}")
             verdict = evaluate(scenario, await self._observe(scenario))
             self.verdicts.append(verdict)
@@ -238,6 +240,16 @@ class FaultSession:
                 return heads
             if time.monotonic() > deadline:
                 return None
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _until_gloas(self) -> None:
+        """Waits for the first block of L1 in Gloas; its header has a slot number [HSH5]."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(EndpointError, RpcFailure, AttributeError):
+                block = await self._call(self._network.l1, "eth_getBlockByNumber", "latest", False)
+                if block.get("slotNumber") is not None:
+                    return
             await asyncio.sleep(POLL_SECONDS)
 
     async def _safe_heads(self) -> dict[str, int]:

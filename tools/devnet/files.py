@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rollup_node.stages.protocol.config_check import KECCAK_COMMITMENT
@@ -35,6 +36,11 @@ BEDROCK_OVERHEAD, BEDROCK_SCALAR = (188).to_bytes(32, "big"), (684_000).to_bytes
 EIP1559 = {"eip1559Elasticity": 6, "eip1559Denominator": 50, "eip1559DenominatorCanyon": 250}
 MAX_SEQUENCER_DRIFT, CHANNEL_TIMEOUT = 600, 120
 PRAGUE_BLOBS = {"target": 6, "max": 9, "baseFeeUpdateFraction": 5_007_716}
+"""Osaka's as well; Amsterdam's are those of the newest BPO fork [LIN28, LIN32]."""
+BPO_BLOBS = {
+    "bpo1": {"target": 10, "max": 15, "baseFeeUpdateFraction": 8_346_193},
+    "bpo2": {"target": 14, "max": 21, "baseFeeUpdateFraction": 11_684_671},
+}
 
 DEV_KEYS = tuple(
     Key(bytes.fromhex(text))
@@ -165,12 +171,12 @@ def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
             path.write_text(text + "\n")
 
 
-def l1_genesis(timestamp: int) -> dict[str, Any]:
+def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
     """The genesis file of an L1 with Prague active, the three logger contracts, and funds for the development keys.
 
-    `timestamp` in seconds."""
+    `timestamp` in seconds; `forks` are those after Prague, with the seconds after it at which each activates."""
     return {
-        "config": l1_chain_config(),
+        "config": l1_chain_config({fork: timestamp + offset if offset else 0 for fork, offset in forks.items()}),
         "timestamp": hex(timestamp),
         "gasLimit": hex(GAS_LIMIT * 2),
         "baseFeePerGas": hex(10**9),
@@ -188,8 +194,9 @@ def l1_genesis(timestamp: int) -> dict[str, Any]:
     }
 
 
-def l1_chain_config() -> dict[str, Any]:
-    """The L1's chain config with its blob schedule, the content of `rollup.l1-chain-config`."""
+def l1_chain_config(times: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
+    """The L1's chain config with its blob schedule, the content of `rollup.l1-chain-config`; `times` are those of the
+    forks after Prague in seconds."""
     blocks = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
     return {
         "chainId": L1_CHAIN_ID,
@@ -198,9 +205,11 @@ def l1_chain_config() -> dict[str, Any]:
         "shanghaiTime": 0,
         "cancunTime": 0,
         "pragueTime": 0,
+        **{f"{fork}Time": time for fork, time in times.items()},
         "blobSchedule": {
             "cancun": {"target": 3, "max": 6, "baseFeeUpdateFraction": 3_338_477},
             "prague": PRAGUE_BLOBS,
+            **{fork: schedule for fork, schedule in BPO_BLOBS.items() if fork in times},
         },
     }
 

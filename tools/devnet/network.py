@@ -21,7 +21,6 @@ from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
     NetworkFiles,
     dependency_set,
-    l1_chain_config,
     l1_genesis,
     rollup_json,
     write_json,
@@ -145,12 +144,12 @@ class NetworkPrograms:
         The hashes of embedded genesis blocks are computed here, so that all programs can start at the same time."""
         write_secrets(self.files, self._settings.nodes)
         if not self._is_prepared():
-            write_json(self.files.l1_genesis, l1_genesis(int(time.time())))
+            write_json(self.files.l1_genesis, l1_genesis(int(time.time()), self._settings.l1_forks))
         self._start_l1()
         l1_block = await self._l1_genesis_block()
         if not self._is_prepared():
             write_json(self.files.l2_genesis, self._l2_genesis(l1_block.time))
-        write_json(self.files.l1_chain, l1_chain_config())
+        write_json(self.files.l1_chain, json.loads(self.files.l1_genesis.read_text())["config"])
         write_json(self.files.dependency_set, dependency_set(self._settings.dependencies))
         self._start_engines()
         l2_block = await self._l2_genesis_block()

@@ -11,7 +11,9 @@ from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
 from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
 from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
+from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
 from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
@@ -20,6 +22,12 @@ MAX_SEQUENCERS = 5
 LEAST_CHAOS_SECONDS = 2.0
 DEFAULT_FORK = "jovian"
 FORKS = FORK_NAMES[1:]
+LATE_L1_FORKS = tuple(rules.name for rules in L1_FORKS[L1_FORKS.index(PRAGUE) + 1 :])
+"""The forks of L1 that are not active without --l1-forks."""
+_L1_FORKS = dict(zip(LATE_L1_FORKS, LATE_L1_FORKS, strict=True)) | {
+    CONSENSUS_FORKS[name].name: name for name in LATE_L1_FORKS if name in CONSENSUS_FORKS
+}
+"""By their names on both layers."""
 MAX_OFFSET_DIGITS = 9
 DA_MODES = ("honest", "lying", "slow", "losing", "withholding")
 """What the DA server of `--altda` does."""
@@ -27,6 +35,8 @@ DA_MODES = ("honest", "lying", "slow", "losing", "withholding")
 
 DEEP_FINALIZED_DISTANCE = 160
 """Blocks below L1's head that are final on a network with the deepest reorgs: one, and then the way back."""
+GLOAS_OFFSET = "gloas=16"
+"""L1 enters Gloas after the network's start, and before the first scenario."""
 LATE_FORKS = ("isthmus=0", "jovian=62")
 """Jovian activates so late that a reorg of 64 blocks of a second goes across it as soon as L1 has them."""
 
@@ -48,11 +58,12 @@ class ExternalServices:
 
 @dataclass(frozen=True)
 class DevnetSettings:
-    """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`; with
-    `keeps_engines` the embedded engines keep their chains, so that they can be restarted. L1's finalized block is
-    `finalized_distance` below its head, 4 without one. `dependencies` are the other chains of the dependency set;
-    `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The
-    verifier's files are on a disk of their own with `small_disk`, and its clock is set by `clock_library`."""
+    """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`, `l1_forks` as of
+    `l1_fork_offsets`; with `keeps_engines` the embedded engines keep their chains, so that they can be restarted. L1's
+    finalized block is `finalized_distance` below its head, 4 without one. `dependencies` are the other chains of the
+    dependency set; `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under the empty name for the
+    others. The verifier's files are on a disk of their own with `small_disk`, and its clock is set by
+    `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -87,6 +98,7 @@ class DevnetSettings:
     clock_library: Path | None = None
     dependencies: tuple[int, ...] = ()
     lagoon_bundles: Mapping[str, str] = field(default_factory=dict)
+    l1_forks: dict[str, int] = field(default_factory=dict)
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -139,6 +151,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         scenarios=_scenarios(given),
         dependencies=_dependencies(given.dependency_set),
         lagoon_bundles=_lagoon_bundles(given),
+        l1_forks=l1_fork_offsets(given.l1_forks),
     )
 
 
@@ -174,6 +187,8 @@ def with_scenarios(settings: DevnetSettings, scenarios: Sequence[Scenario]) -> D
         changes |= {"forks": fork_offsets(LATE_FORKS)}
     if Need.CLOCK in needs:
         changes |= {"clock_library": find_clock_library()}
+    if Need.GLOAS in needs:
+        changes |= {"l1_forks": l1_fork_offsets(GLOAS_OFFSET)}
     return dataclasses.replace(settings, small_disk=Need.DISK in needs, **changes)
 
 
@@ -217,6 +232,8 @@ def _check_services(given: argparse.Namespace) -> None:
         )
     if given.el_sync and given.verifier_engine:
         raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
+    if given.l1_forks and (given.l1 or given.anvil):
+        raise SettingsError("--l1-forks: it needs the embedded L1; leave out --l1 and --anvil")
     if given.l1 and not given.beacon and given.da == "blobs":
         raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
 
@@ -278,29 +295,44 @@ def fork_offsets(given: Sequence[str]) -> dict[str, int]:
 
     Forks before the first one given are active at genesis, forks between two given ones activate with the later one,
     and forks after the last one never. Raises SettingsError."""
-    named = dict(map(_fork_offset, given)) if given else {DEFAULT_FORK: 0}
-    if len(named) < len(given):
-        raise SettingsError("--fork: the same fork is given twice")
-    offsets: dict[str, int] = {}
-    unnamed: list[str] = []
-    for fork in FORKS:
-        unnamed.append(fork)
-        if fork in named:
-            offsets.update(dict.fromkeys(unnamed, named[fork] if offsets else 0) | {fork: named[fork]})
-            unnamed.clear()
+    offsets = _offsets("--fork", given or [f"{DEFAULT_FORK}=0"], dict(zip(FORKS, FORKS, strict=True)))
     problem = fork_order_error(offsets, genesis_time=0)
     if problem is not None:
         raise SettingsError(f"--fork: {problem}; give ascending offsets, and from Jovian on a different one per fork")
     return offsets
 
 
-def _fork_offset(entry: str) -> tuple[str, int]:
+def l1_fork_offsets(given: str | None) -> dict[str, int]:
+    """The seconds after L1's genesis at which each of its forks after Prague activates, from NAME=OFFSET,NAME=OFFSET...
+    with the names of either layer; which others activate is as of `fork_offsets`. Raises SettingsError."""
+    offsets = _offsets("--l1-forks", [] if given is None else given.split(","), _L1_FORKS)
+    if list(offsets.values()) != sorted(offsets.values()):
+        raise SettingsError(f"--l1-forks {given}: give ascending offsets, in the order {', '.join(LATE_L1_FORKS)}")
+    return offsets
+
+
+def _offsets(flag: str, given: Sequence[str], forks: Mapping[str, str]) -> dict[str, int]:
+    """As of `fork_offsets`, of forks that may have several names."""
+    named = dict(_fork_offset(flag, entry, forks) for entry in given)
+    if len(named) < len(given):
+        raise SettingsError(f"{flag}: the same fork is given twice")
+    offsets: dict[str, int] = {}
+    unnamed: list[str] = []
+    for fork in dict.fromkeys(forks.values()):
+        unnamed.append(fork)
+        if fork in named:
+            offsets.update(dict.fromkeys(unnamed, named[fork] if offsets else 0) | {fork: named[fork]})
+            unnamed.clear()
+    return offsets
+
+
+def _fork_offset(flag: str, entry: str, forks: Mapping[str, str]) -> tuple[str, int]:
     name, separator, text = entry.partition("=")
-    if name not in FORKS:
-        raise SettingsError(f"--fork {entry}: unknown fork {name!r}; one of {', '.join(FORKS)}")
+    if name not in forks:
+        raise SettingsError(f"{flag} {entry}: unknown fork {name!r}; one of {', '.join(forks)}")
     if not separator or not (text.isascii() and text.isdigit()) or len(text) > MAX_OFFSET_DIGITS:
-        raise SettingsError(f"--fork {entry}: must be NAME=OFFSET, with the offset in seconds after genesis")
-    return name, int(text)
+        raise SettingsError(f"{flag} {entry}: must be NAME=OFFSET, with the offset in seconds after genesis")
+    return forks[name], int(text)
 
 
 def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
@@ -335,6 +367,11 @@ _FORK_HELP = (
     "activate a fork OFFSET seconds after genesis; may be repeated. Forks before the first one given are active at "
     "genesis, forks between two given ones activate with the later one, forks after the last one never; without this "
     "flag all forks up to Jovian are active at genesis"
+)
+_L1_FORKS_HELP = (
+    "activate forks of L1 OFFSET seconds after its genesis: osaka, bpo1, bpo2, amsterdam, or by their names on the "
+    "consensus layer fulu, gloas. Forks before the first one given are active at genesis, forks between two given ones "
+    "activate with the later one; without this flag L1 stays at Prague"
 )
 _ALLOC_HELP = (
     "genesis file with the accounts (`alloc`) that the L2 starts with instead of the development contracts; upgrade "
@@ -376,6 +413,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--fork", action="append", default=[], metavar="NAME=OFFSET", help=_FORK_HELP)
     add("--dependency-set", metavar="IDS", help="other chains of the dependency set, which are not run")
     add("--lagoon-bundle", action="append", default=[], metavar="[NODE=]FILE", help=_BUNDLE_HELP)
+    add("--l1-forks", metavar="NAME=OFFSET,...", help=_L1_FORKS_HELP)
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
     add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")
     add("--el-sync", action="store_true", help="start the verifiers late; their engines fetch the chain by themselves")

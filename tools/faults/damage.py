@@ -26,6 +26,8 @@ def damaged(response: Json, fault: Fault) -> Json:
         return {**kept, "error": {"code": fault.code, "message": fault.message}}
     if fault.do is Action.WRONG_ID:
         return {**response, "id": 987_654_321}
+    if fault.do is Action.BARE:
+        return response.get("data", response)
     root = "result" if "result" in response else "data"
     if root not in response:
         return response

@@ -72,6 +72,8 @@ class Action(Enum):
     """The request loses its query, as in a proxy that drops it."""
     CORRUPT = "corrupt"
     """Another bit at the end of a body that is no JSON."""
+    BARE = "bare"
+    """The data of a response in JSON without its envelope."""
     STALE = "stale"
     """The result of the first such request in the place of this one's."""
 
@@ -104,6 +106,8 @@ class Need(Enum):
     """A small disk for the verifier's files."""
     CLOCK = "clock"
     """A clock of the verifier's own."""
+    GLOAS = "gloas"
+    """An L1 that enters Gloas while it runs."""
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,12 +160,13 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The faults and events hold for `seconds`. `names` is a regular expression that the node's log, or a reason of its
-    `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within `recovers` seconds after the end the
-    verifier has the safe chain of the sequencer, and a new block of it where the sequencer is the node or L1 had a deep
-    reorg: one that is higher than all that were replaced. `dies` are the roles that may end, or `all`. `cases` are
-    those of the list of fault cases (F1 to F61) that the scenario covers. The node may log `max_lines` and take
-    `max_cores` of CPU time on average: more than `MAX_CORES` where the scenario gives it much to do."""
+    """The faults and events hold for `seconds`, on an L1 in Gloas with `gloas`. `names` is a regular expression that
+    the node's log, or a reason of its `/readyz`, has to match meanwhile; empty where nothing needs to be said. Within
+    `recovers` seconds after the end the verifier has the safe chain of the sequencer, and a new block of it where the
+    sequencer is the node or L1 had a deep reorg: one that is higher than all that were replaced. `dies` are the roles
+    that may end, or `all`. `cases` are those of the list of fault cases (F1 to F61) that the scenario covers. The node
+    may log `max_lines` and take `max_cores` of CPU time on average: more than `MAX_CORES` where the scenario gives it
+    much to do."""
 
     name: str
     faults: tuple[Fault, ...] = ()
@@ -171,6 +176,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recovers: float = 40.0
     dies: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
+    gloas: bool = False
     max_lines: int = 200
     max_cores: float = MAX_CORES
 
@@ -187,6 +193,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found |= {Need.FORK for event in self.events if event.across}
         found |= {Need.DISK for event in self.events if event.fill}
         found |= {Need.CLOCK for event in self.events if event.clock}
+        found |= {Need.GLOAS} if self.gloas else set()
         return frozenset(found)
 
 

@@ -59,6 +59,8 @@ _UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
 _UNSUPPORTED_MEDIA = (406, 415)
 _NO_ROUTE = (404, 405, 501)
 """Statuses of a route that a server does not have, unless the response is an error of the Beacon API."""
+BLOCK_ROUTES = ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks")
+"""The shorter answer first; blocks of Gloas have no payload, and no blinded form [BCN19]."""
 
 
 class BlobsNotFoundError(Exception):
@@ -116,7 +118,7 @@ class BeaconEndpoint:
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
         self._sidecars_until = 0.0
-        self._no_commitments_until = 0.0
+        self._no_block_until = dict.fromkeys(BLOCK_ROUTES, 0.0)
         self._no_ssz_until = self._no_blobs_route_until = 0.0
         self._reader: HttpReader | None = None
 
@@ -132,9 +134,9 @@ class BeaconEndpoint:
 
     async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
         """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
-        ROUTE_SECONDS after that one failed, or turned out to be missing. Blobs of a `prefetch` may be verified together
-        with those of other blocks. Raises BlobsNotFoundError."""
-        refused = ""
+        ROUTE_SECONDS after that one failed, answered in another shape, or turned out to be missing [BCN5]. Blobs of a
+        `prefetch` may be verified together with those of other blocks. Raises BlobsNotFoundError."""
+        refused, malformed = "", ""
         if not self._fetch_all and time.monotonic() >= max(self._sidecars_until, self._no_blobs_route_until):
             try:
                 blobs = await self._blobs_by_hash(slot, wanted, prefetch)
@@ -144,11 +146,18 @@ class BeaconEndpoint:
                 if isinstance(error, _NoRouteError):
                     self._no_blobs_route_until = time.monotonic() + ROUTE_SECONDS
                 refused = self._own_words(error)
+            except BeaconResponseError as error:
+                malformed = str(error)
             else:
                 if blobs:
                     return BlobOffer(self, blobs, False)
         self._sidecars_until = 0.0
-        sidecars = await self._sidecars(slot, wanted, refused)
+        try:
+            sidecars = await self._sidecars(slot, wanted, refused)
+        except (EndpointError, BlobsNotFoundError) as error:
+            if not malformed:
+                raise
+            raise BeaconResponseError(f"{malformed}; blob_sidecars: {self._own_words(error)}") from None
         self._sidecars_until = time.monotonic() + ROUTE_SECONDS
         return BlobOffer(self, sidecars, True)
 
@@ -198,18 +207,19 @@ class BeaconEndpoint:
         return found
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
-        """The commitments that the beacon block lists; None if the endpoint does not return the block."""
-        if time.monotonic() < self._no_commitments_until:
-            return None
-        for route in ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks"):
+        """The commitments that the beacon block lists; None if the endpoint does not return the block. A route that
+        fails otherwise than for want of the block is not tried again for ROUTE_SECONDS [BCN19]."""
+        for route, until in self._no_block_until.items():
+            if time.monotonic() < until:
+                continue
             try:
                 return await self._fetch("block", f"{route}/{slot}", (), beacon_api.parse_block_commitments)
-            except BeaconResponseError:
-                break
-            except EndpointError as error:
-                if error.status is None:
+            except (BeaconResponseError, EndpointError) as error:
+                status = error.status if isinstance(error, EndpointError) else 200
+                if status != 404 or isinstance(error, _NoRouteError):
+                    self._no_block_until[route] = time.monotonic() + ROUTE_SECONDS
+                if status is None:
                     break
-        self._no_commitments_until = time.monotonic() + ROUTE_SECONDS
         return None
 
     async def _fetch(
@@ -259,7 +269,7 @@ class BeaconEndpoint:
         del response
         raise _SszError(text) if media == SSZ else BeaconResponseError(text)
 
-    def _own_words(self, error: EndpointError) -> str:
+    def _own_words(self, error: Exception) -> str:
         return str(error).removeprefix(f"{self.name}: ")
 
     def _ok(self, response: _Response) -> bytes:

@@ -366,7 +366,7 @@ class EngineCore:
             self._heads.follow.answer(pending, answer, now)
             return
         if isinstance(answer, Unavailable) and not self._ends_build(pending.call, answer):
-            if answer.unreadable and state.el_sync.take_unreadable(pending.call):
+            if answer.unreadable and (state.el_sync.take_unreadable(pending.call) or self._starts_without(pending)):
                 return
             # Derivation starts over, so that an entry that could not be written is derived again [SDB3].
             raise (ResetError if isinstance(pending.call, RecordSafeHead) else TemporaryError)(answer.reason)
@@ -391,12 +391,23 @@ class EngineCore:
         self._failed_fetch = None if again else call
         return again or answer.unreadable
 
+    def _starts_without(self, pending: PendingCall) -> bool:
+        """Whether the start search goes on without a block that the engine has not whole."""
+        search = self._state.search
+        if pending.work is not Work.START or search is None or not search.lacks_block():
+            return False
+        self._end_search()
+        return True
+
     def _take_start(self, answer: CoreAnswer) -> None:
-        state = self._state
-        if state.search is None:
+        if self._state.search is None:
             return
-        state.search.answer(answer)
-        if state.search.found is not None:
+        self._state.search.answer(answer)
+        self._end_search()
+
+    def _end_search(self) -> None:
+        state = self._state
+        if state.search is not None and state.search.found is not None:
             found, state.search = state.search.found, None
             state.start_found(found)
 

@@ -76,8 +76,8 @@ class PipelineStartSearch:
         heads: Heads | None = None,
         offset: int = 0,
     ) -> None:
-        self._rollup, self._skip_check, self._find_l1_genesis = rollup, skip_check, find_l1_genesis
-        self._offset = offset
+        self._rollup, self._find_l1_genesis = rollup, find_l1_genesis
+        self._walk = StartSearch(rollup, skip_check, offset)
         self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
         self._heads_given = heads is not None
@@ -94,12 +94,31 @@ class PipelineStartSearch:
         except StopIteration as end:
             self.call, self.found = None, end.value
 
-    def _search(self, safe: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
-        if safe is None:
-            heads = heads or (yield from self._find_heads())
-            safe = heads.safe
+    def lacks_block(self) -> bool:
+        """The engine has answered with a block that is incomplete; whether the search goes on without it, which it does
+        where safe and finalized are set behind the tip. Raises as `answer`."""
+        if not isinstance(self.call, GetBlock | GetBlockRef) or not (self._walk.recovers and self._walk.offset):
+            return False
+        self.answer(None)
+        return True
+
+    def _search(self, given: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
+        found: FoundStart | None = None
+        while found is None:
+            if given is None and not self._heads_given:
+                heads = yield from self._find_heads()
+            safe = heads.safe if given is None and heads is not None else given
+            assert safe is not None
+            try:
+                found = yield from self._find_start(heads, safe)
+            except MissingBlockError:
+                if not self._walk.shrink():
+                    raise
+        return found
+
+    def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Generator[StartCall, object, FoundStart]:
         info = self._block_info((yield GetBlock(safe.hash)))
-        if info is None and self._heads_given:
+        if info is None and (self._heads_given or self._walk.recovers):
             raise MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
         if info is None and heads is None:
             raise ResetError(f"the engine has lost the safe block {safe}")
@@ -125,8 +144,7 @@ class PipelineStartSearch:
         return max(0, challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number))
 
     def _find_heads(self) -> Generator[StartCall, object, Heads]:
-        search = StartSearch(self._rollup, self._skip_check, self._offset)
-        fresh = True
+        search, fresh = self._walk, True
         while not isinstance(need := search.next(), Heads):
             match need:
                 case NeedOrigin():

@@ -76,7 +76,8 @@ class StartSearch:
     and finalized are set where the chain was synced without finality [STA2]. `at` is the block that the walk has
     reached, `origin` the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None
     until the next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is
-    safe; `read_again`: the labels contradicted each other, and are read a second time."""
+    safe; `read_again`: the labels contradicted each other, and are read a second time; `recovers`: safe and finalized
+    are set behind the tip, whatever the labels."""
 
     def __init__(self, rollup: RollupConfig, skip_check: bool = False, offset: int = 0) -> None:
         self.rollup, self.offset = rollup, offset
@@ -89,7 +90,7 @@ class StartSearch:
         self.origin: L1BlockRef | None = None
         self.unsafe: L2BlockRef | None = None
         self.canonical: L2BlockRef | None = None
-        self.ready = self.read_again = False
+        self.ready = self.read_again = self.recovers = False
         self.state: Need | Heads = NeedLabel("finalized")
 
     def next(self) -> Need | Heads:
@@ -107,7 +108,7 @@ class StartSearch:
             self.finalized = _present(block, "its genesis block")
             self.state = NeedLabel("safe")
         elif isinstance(need, NeedOffset):
-            self._end_behind(_present(block, f"block {need.number}"))
+            self._take_offset(block)
         elif isinstance(need, NeedParent):
             self._take_parent(need, block)
 
@@ -117,6 +118,15 @@ class StartSearch:
         if need == self.state and self.at is not None:
             self.origin = origin
             self._visit(self.at)
+
+    def shrink(self) -> bool:
+        """The engine lacks a block that a start behind the tip needs: safe and finalized are set half as far behind
+        [STA2]. False if they are set at the tip, or where the walk ended."""
+        if not self.recovers or self.offset == 0:
+            return False
+        self.offset //= 2
+        self._go_behind(_present(self.latest, "a latest block"))
+        return True
 
     # --- the engine's labels ---------------------------------------------------------------------------------------
 
@@ -142,11 +152,21 @@ class StartSearch:
             self.read_again, self.state = True, NeedLabel("finalized")
             return
         if (fresh and far) or behind:
-            number = max(genesis.l2.number, latest.number - self.offset)
-            self.state = NeedOffset(number) if number < latest.number else Heads(latest, latest, latest, latest)
+            self.recovers, self.offset = True, min(self.offset, latest.number - genesis.l2.number)
+            self._go_behind(latest)
             return
         self.unsafe = latest
         self._go_to(latest)
+
+    def _go_behind(self, latest: L2BlockRef) -> None:
+        number = latest.number - self.offset
+        self.state = NeedOffset(number) if self.offset else Heads(latest, latest, latest, latest)
+
+    def _take_offset(self, block: L2BlockRef | None) -> None:
+        if block is None:
+            self.shrink()
+        else:
+            self.state = Heads(_present(self.latest, "a latest block"), block, block, block)
 
     # --- the walk --------------------------------------------------------------------------------------------------
 
@@ -251,10 +271,6 @@ class StartSearch:
                 " check that the L1 endpoint serves the right chain"
             )
         self.state = Heads(self.unsafe, safe, safe, finalized)
-
-    def _end_behind(self, block: L2BlockRef) -> None:
-        latest = _present(self.latest, "a latest block")
-        self.state = Heads(latest, block, block, block)
 
     def _labels(self) -> tuple[L2BlockRef, L2BlockRef]:
         return _present(self.finalized, "a finalized block"), _present(self.safe, "a safe block")

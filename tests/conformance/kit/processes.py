@@ -22,10 +22,13 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.messages.base import Message
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 from rollup_node.tools.devnet.l1 import beacon
+from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock
+from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
 from rollup_node.tools.devnet.l1.sidecars import Blob
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
@@ -170,6 +173,13 @@ class FaultyBeacon:
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
         """The `blobs_at` method that the embedded L1's Beacon API calls."""
         return self._blobs if slot == 1 and self.has_blobs else None
+
+    def beacon_block(self, slot: int) -> BeaconBlock | None:
+        """The `beacon_block` method that the embedded L1's Beacon API calls."""
+        listed = [to_hex(blob.commitment) for _, blob in self._blobs]
+        body = {"execution_payload": {}, "blob_kzg_commitments": listed}
+        found = BeaconBlock(CONSENSUS_FORKS["osaka"], {"message": {"body": body}})
+        return found if slot == 1 and self.has_blobs else None
 
     def app(self) -> web.Application:
         """The API with its delays."""

@@ -32,7 +32,7 @@ def test_a_sync() -> None:
         "eth_getBlockByNumber": (1000, 2_000_000),
         "eth_getBlockReceipts": (250, 2_000_000),
         "blobs": (250, 1500 * BLOB_BYTES),
-        "blinded_blocks": (250, 0),
+        "block": (250, 0),
     }
     assert budget.total(L1)[2:] == (1250, 4_000_000) and budget.total(BEACON).requests == 500
     assert hours_at(budget, 10.0) == pytest.approx(125 / 3600)

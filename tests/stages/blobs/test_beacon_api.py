@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.beacon_api import (
     BeaconResponseError,
+    OfferedBlob,
     pair_with_commitments,
     parse_blobs,
     parse_block_commitments,
@@ -20,6 +21,7 @@ from rollup_node.stages.blobs.beacon_api import (
     parse_ssz_sidecars,
 )
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from tests.support.servers.fake_beacon import KnownBlob
@@ -34,6 +36,7 @@ def body(data: Any) -> bytes:
 def test_genesis_and_slot_duration() -> None:
     assert parse_genesis_time(body({"genesis_time": "1655733600", "genesis_fork_version": "0x90000069"})) == 1655733600
     assert parse_slot_milliseconds(body({"SECONDS_PER_SLOT": "12"})) == 12_000
+    assert parse_slot_milliseconds(body({"SLOT_DURATION_MS": "12000"})) == 12_000
     assert parse_slot_milliseconds(body({"SECONDS_PER_SLOT": "12", "SLOT_DURATION_MS": "6000"})) == 6_000
     malformed: list[object] = [
         {},
@@ -41,10 +44,23 @@ def test_genesis_and_slot_duration() -> None:
         {"SECONDS_PER_SLOT": "0"},
         {"SECONDS_PER_SLOT": "-1"},
         {"SLOT_DURATION_MS": None},
+        {"SLOT_DURATION_MS": None, "SECONDS_PER_SLOT": None},
     ]
     for wrong in malformed:
         with pytest.raises(BeaconResponseError):
             parse_slot_milliseconds(body(wrong))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"SLOT_DURATION_MS": None, "SECONDS_PER_SLOT": "12"},
+        {"SLOT_DURATION_MS": "12000", "SECONDS_PER_SLOT": None},
+    ],
+)
+def test_a_slot_duration_that_is_null_is_absent(spec: dict[str, object]) -> None:
+    """[BCN3] Servers that fill in a table of known keys answer so."""
+    assert parse_slot_milliseconds(body({"CONFIG_NAME": "sepolia", **spec})) == 12_000
 
 
 def test_recorded_sidecars(sidecars_json: bytes) -> None:
@@ -71,6 +87,16 @@ def test_blobs_and_sidecars_in_ssz(sidecars_json: bytes, small_blobs: KnownBlobs
     assert parse_ssz_sidecars(b"".join(encoded), hashes[3:4]) == parse_sidecars(sidecars_json, hashes)[3:4]
 
 
+@pytest.mark.parametrize("proof", [{}, {"kzg_proof": None}])
+def test_sidecars_without_a_proof(proof: dict[str, object], small_blobs: KnownBlobs) -> None:
+    """[BCN11] In a list without an envelope as well."""
+    known = small_blobs[0]
+    sidecar = {"index": "0", "blob": to_hex(known.blob), "kzg_commitment": to_hex(known.commitment), **proof}
+    expected = (OfferedBlob(known.blob, known.commitment, None),)
+    assert parse_sidecars(body([{**sidecar, "signed_block_header": None}]), [known.hash]) == expected
+    assert parse_sidecars(orjson.dumps([sidecar]), [known.hash]) == expected
+
+
 @pytest.mark.parametrize("size", [1, BLOB_SIZE - 1, BLOB_SIZE + 1, 129 * BLOB_SIZE])
 def test_malformed_ssz(size: int) -> None:
     with pytest.raises(BeaconResponseError):
@@ -87,10 +113,46 @@ def test_blobs_with_and_without_an_envelope(small_blobs: KnownBlobs) -> None:
     assert parse_blobs(body([])) == ()
 
 
+def block(**members: object) -> bytes:
+    """A signed beacon block with these members of its body."""
+    return body({"message": {"slot": "7", "body": members}, "signature": "0x"})
+
+
+def bid(**members: object) -> dict[str, object]:
+    """A signed bid with these members."""
+    return {"message": {"slot": "7", "value": "0", **members}, "signature": "0x"}
+
+
 def test_commitments_of_a_beacon_block(small_blobs: KnownBlobs) -> None:
+    """[BCN19] From Gloas on they are those of the block's bid, whatever else is there."""
     texts = ["0x" + known.commitment.hex() for known in small_blobs]
-    block = {"message": {"body": {"blob_kzg_commitments": texts}}, "signature": "0x"}
-    assert parse_block_commitments(body(block)) == tuple(known.commitment for known in small_blobs)
+    expected = tuple(known.commitment for known in small_blobs)
+    signed = bid(blob_kzg_commitments=texts)
+    assert parse_block_commitments(block(blob_kzg_commitments=texts)) == expected
+    assert parse_block_commitments(block(signed_execution_payload_bid=signed)) == expected
+    both = block(signed_execution_payload_bid=signed, blob_kzg_commitments=[])
+    assert parse_block_commitments(both) == expected
+    assert parse_block_commitments(block(signed_execution_payload_bid=None, blob_kzg_commitments=texts)) == expected
+    assert parse_block_commitments(block(signed_execution_payload_bid=bid(blob_kzg_commitments=[]))) == ()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"blob_kzg_commitments": None},
+        {"blob_kzg_commitments": {}},
+        {"signed_execution_payload_bid": bid()},
+        {"signed_execution_payload_bid": bid(blob_kzg_commitments=None), "blob_kzg_commitments": []},
+        {"signed_execution_payload_bid": {"blob_kzg_commitments": []}},
+        {"signed_execution_payload_bid": [], "blob_kzg_commitments": []},
+        {"signed_execution_payload_bid": bid(blob_kzg_commitments=["0x00"])},
+        {"signed_execution_payload_bid": bid(blob_kzg_commitments=["0x" + "00" * 48] * 129)},
+    ],
+)
+def test_beacon_blocks_of_other_shapes(members: dict[str, object]) -> None:
+    with pytest.raises(BeaconResponseError):
+        parse_block_commitments(block(**members))
 
 
 @pytest.mark.parametrize("read", [parse_blobs, parse_block_commitments, parse_genesis_time])

@@ -1,5 +1,6 @@
 """An engine that comes back from a restart without its last blocks: its first SYNCING answer shows it, a new
-start is found where the engine is, and the chain goes on from there."""
+start is found where the engine is, and the chain goes on from there. And one that has its first blocks without their
+transactions."""
 
 import pytest
 
@@ -8,7 +9,7 @@ from rollup_node.stages.messages.engine import AttributesReady
 from tests.stages.engine.conftest import Run, RunOn
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
-from tests.support.engine.fake_engine import FakeExecutionEngine
+from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json
 
 
 def test_a_verifier_takes_the_lost_blocks_from_its_peers_again(
@@ -51,6 +52,59 @@ def test_derivation_builds_the_lost_blocks_again(chain: ChainFixture, engine: Fa
         await node.until(lambda: node.unsafe == 5)
 
     run(scene)
+
+
+def test_an_engine_without_old_transactions_and_labels_is_a_start(run_on: RunOn) -> None:
+    """[STA2] 150 blocks behind the tip it has no whole block, 18 behind it all that derivation needs."""
+    chain = chain_with(l1_step=2, seq_window_size=2)
+    engine = FakeExecutionEngine(chain)
+    refs = chain.build(200, per_epoch=1)
+    engine.head, engine.pruned = refs[200].hash, 120
+
+    async def scene(node: EngineNode) -> None:
+        node.move_l1(refs[200].l1_origin.number)
+        found = await node.start()
+        assert (found.safe_head, found.base) == (refs[182], refs[132].l1_origin)
+        await node.until(lambda: node.status is not None and node.status.finalized == refs[182])
+        assert node.unsafe == 200 and node.failures == []
+
+    run_on(engine)(scene, offset_el_safe=300.0)
+
+
+def test_an_engine_without_the_transactions_of_a_block_on_the_walk_is_named(run_on: RunOn) -> None:
+    """[STA18] It may be about to download them, after which the node goes on."""
+    chain = chain_with()
+    engine = FakeExecutionEngine(chain)
+    refs = follow(chain, engine, 30, safe=20)
+    engine.pruned = 4
+    words = "block 4: it came without transactions, which are pruned or not downloaded yet"
+
+    async def scene(node: EngineNode) -> None:
+        await node.until(lambda: any(words in line for line in (*node.failures, *node.health)))
+        assert node.unsafe == -1
+        engine.pruned = 0
+        await node.until(lambda: node.unsafe == 30)
+        assert (await node.start()).safe_head == refs[0]
+
+    run_on(engine)(scene)
+
+
+@pytest.mark.parametrize("label", ["safe", "finalized"])
+def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_on: RunOn) -> None:
+    """[STA18] With genesis in its place blocks that nobody has posted would be safe, and final."""
+    chain = chain_with(l1_step=2, seq_window_size=2)
+    engine = FakeExecutionEngine(chain)
+    refs = chain.build(200, per_epoch=1)
+    engine.head, engine.safe, engine.finalized = (refs[number].hash for number in (200, 50, 50))
+    known = [] if label == "finalized" else [block_json(chain.payloads[engine.finalized])]
+    engine.answers["eth_getBlockByNumber"] = [*known, EngineFailure(4444, "pruned history unavailable")]
+    words = f"pruned history unavailable (its {label} block)"
+
+    async def scene(node: EngineNode) -> None:
+        node.move_l1(refs[200].l1_origin.number)
+        await node.until(lambda: any(words in line for line in node.failures))
+
+    run_on(engine)(scene, offset_el_safe=100.0)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["sequenced head", "posted head"])

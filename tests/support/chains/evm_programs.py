@@ -23,14 +23,14 @@ def run_code(
     state: State | None = None,
     is_static: bool = False,
 ) -> CallFrame:
-    """Runs code (hex or bytes) at CONTRACT, called by CALLER in block 7 at time 1000; the finished frame."""
+    """Runs code (hex or bytes) at CONTRACT, called by CALLER in block 7 of slot 84 at time 1000; the finished frame."""
     state = state or State(StateDatabase())
     program = bytes.fromhex(code) if isinstance(code, str) else code
     if not state.is_alive(CONTRACT):
         state.set_nonce(CONTRACT, 1)
         state.set_code(CONTRACT, program)
     state.begin_transaction()
-    block = BlockContext(7, 1000, OTHER, 30_000_000, 5, b"\x03" * 32, 10, lambda number: bytes([number]) * 32, 3)
+    block = BlockContext(7, 1000, OTHER, 30_000_000, 5, b"\x03" * 32, 10, lambda number: bytes([number]) * 32, 3, 84)
     message = CallMessage(CALLER, CONTRACT, CONTRACT, program, value, data, gas, is_static=is_static)
     return execute(TransactionEnvironment(state, rules, block, CALLER, 9, (b"\x01" * 32,)), message)
 

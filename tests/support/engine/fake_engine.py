@@ -8,7 +8,7 @@ from typing import Any
 import jwt
 from aiohttp import web
 
-from rollup_node.stages.engine.api.engine_api import ErrorAnswer, Label
+from rollup_node.stages.engine.api.engine_api import BlockName, ErrorAnswer, Label
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.protocol.block_hash import payload_header
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
@@ -99,7 +99,7 @@ def block_json(payload: ExecutionPayload) -> dict[str, Any]:
 class FakeExecutionEngine(ModelEngine):
     """The model behind the engine and eth namespaces. `answers` replaces results of a method, one for each call, by
     others or by exceptions; `calls` lists the methods called; `delay` is the time that each HTTP request takes, in
-    seconds."""
+    seconds. Of the first blocks from number 1 on it has `pruned` without their transactions."""
 
     def __init__(self, chain: ChainFixture) -> None:
         super().__init__(chain)
@@ -108,6 +108,7 @@ class FakeExecutionEngine(ModelEngine):
         self.url = ""
         self.tokens: set[str] = set()
         self.delay = 0.0
+        self.pruned = 0
 
     def do(self, method: str, params: Sequence[Any]) -> Any:
         """The result of a method. Raises EngineFailure for an error answer."""
@@ -130,10 +131,17 @@ class FakeExecutionEngine(ModelEngine):
         return hex(self.chain.known[self.head].ref.number)
 
     def eth_getBlockByNumber(self, name: str, full: bool) -> Any:
-        return _shown(self.block(LABELS[name] if name in LABELS else from_quantity(name)))
+        return self._shown(LABELS[name] if name in LABELS else from_quantity(name))
 
     def eth_getBlockByHash(self, name: str, full: bool) -> Any:
-        return _shown(self.block(from_hex(name)))
+        return self._shown(from_hex(name))
+
+    def _shown(self, name: BlockName) -> Any:
+        payload = self.block(name)
+        if payload is None:
+            return None
+        found = block_json(payload)
+        return {**found, "transactions": []} if 0 < payload.block_number <= self.pruned else found
 
     def engine_forkchoiceUpdated(self, state: Mapping[str, str], attributes: Any) -> Any:
         names = ("headBlockHash", "safeBlockHash", "finalizedBlockHash")
@@ -205,7 +213,3 @@ class SlowEngine(FakeExecutionEngine):
             self.slow.append(body["method"])
             await self.ready.wait()
         return await super().handle(request)
-
-
-def _shown(payload: ExecutionPayload | None) -> Any:
-    return None if payload is None else block_json(payload)

@@ -25,7 +25,7 @@ class KnownBlob(NamedTuple):
 class FakeBeacon:
     """Has these blobs in slot 7. `status` replaces the responses of a route, with the text `words`, `delay` is in
     seconds, `change` alters the list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route
-    returns all blobs."""
+    returns all blobs. `in_gloas` its blocks have a bid, and no blinded form; `bare` it sends without an envelope."""
 
     def __init__(self, blobs: Sequence[KnownBlob]) -> None:
         self.blobs = list(blobs)
@@ -36,7 +36,7 @@ class FakeBeacon:
         self.delay = 0.0
         self.genesis_time = GENESIS
         self.change: Callable[[list[Any]], list[Any]] = lambda listed: listed
-        self.ignores_hashes = False
+        self.ignores_hashes = self.in_gloas = self.bare = False
 
     def app(self) -> web.Application:
         """The API."""
@@ -52,6 +52,7 @@ class FakeBeacon:
             "blobs": self._blobs,
             "blob_sidecars": self._sidecars,
             "blinded_blocks": self._block,
+            "blocks": self._block,
         }
         if name not in data:
             return web.Response(status=404)
@@ -62,7 +63,10 @@ class FakeBeacon:
             return web.Response(status=self.status[name], text=self.words)
         if slot != SLOT:
             return web.json_response({"code": 404, "message": f"no block in slot {slot}"}, status=404)
-        return web.json_response({"data": data[name](request)})
+        if self.in_gloas and name == "blinded_blocks":
+            return web.json_response({"code": 400, "message": "no blinded blocks in Gloas"}, status=400)
+        found = data[name](request)
+        return web.json_response(found if self.bare else {"data": found})
 
     def _genesis(self, request: web.Request) -> Any:
         return {"genesis_time": str(self.genesis_time)}
@@ -91,4 +95,5 @@ class FakeBeacon:
         )
 
     def _block(self, request: web.Request) -> Any:
-        return {"message": {"body": {"blob_kzg_commitments": [to_hex(each.commitment) for each in self.blobs]}}}
+        found = {"blob_kzg_commitments": [to_hex(each.commitment) for each in self.blobs]}
+        return {"message": {"body": {"signed_execution_payload_bid": {"message": found}} if self.in_gloas else found}}

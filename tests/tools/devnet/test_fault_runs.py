@@ -75,7 +75,7 @@ def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
 def test_a_network_for_what_scenarios_need() -> None:
     groups = by_network(parse_scenarios(SCENARIOS.read_text()))
     names = {needs: {each.name for each in group} for needs, group in groups}
-    assert list(names) == [(), ("clock",), ("disk",), ("finality",), ("finality", "fork"), ("services",)]
+    assert list(names) == [(), ("clock",), ("disk",), ("finality",), ("finality", "fork"), ("gloas",), ("services",)]
     assert "kill-l1" in names[()] and "reorg-64" in names["finality",] and "da-reset" in names["services",]
     assert sum(map(len, names.values())) == len(parse_scenarios(SCENARIOS.read_text()))
 

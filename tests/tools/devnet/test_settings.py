@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse, unmet, with_scenarios
+from rollup_node.tools.devnet.settings import (
+    LATE_L1_FORKS,
+    SettingsError,
+    fork_offsets,
+    l1_fork_offsets,
+    parse,
+    unmet,
+    with_scenarios,
+)
 from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenario
 
 FORKS = FORK_NAMES[1:]
@@ -57,6 +65,39 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, {}),
+        ("osaka=0", {"osaka": 0}),
+        ("gloas=0", dict.fromkeys(LATE_L1_FORKS, 0)),
+        ("amsterdam=20", {"osaka": 0, "bpo1": 0, "bpo2": 0, "amsterdam": 20}),
+        ("fulu=5,gloas=20", {"osaka": 5, "bpo1": 20, "bpo2": 20, "amsterdam": 20}),
+        ("bpo1=3,bpo2=3,osaka=3", {"osaka": 3, "bpo1": 3, "bpo2": 3}),
+    ],
+)
+def test_l1_fork_offsets(given: str | None, expected: dict[str, int]) -> None:
+    assert l1_fork_offsets(given) == expected
+    assert parse([] if given is None else ["--l1-forks", given]).l1_forks == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ("", "unknown fork ''; one of osaka, bpo1, bpo2, amsterdam, fulu, gloas"),
+        ("prague=5", "unknown fork 'prague'"),
+        ("gloas", "must be NAME=OFFSET"),
+        ("gloas=x", "must be NAME=OFFSET"),
+        ("osaka=1,fulu=2", "the same fork is given twice"),
+        ("osaka=9,gloas=8", "give ascending offsets, in the order osaka, bpo1, bpo2, amsterdam"),
+    ],
+)
+def test_invalid_l1_fork_offsets(given: str, error: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--l1-forks") as refusal:
+        l1_fork_offsets(given)
+    assert error in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     ("words", "error"),
     [
         ("--blocks 0", "--blocks: must be at least 1, not 0"),
@@ -75,6 +116,8 @@ def test_invalid_fork_offsets(given: list[str], error: str) -> None:
         ("--beacon http://127.0.0.1:1", "--beacon: give its --l1 as well"),
         ("--anvil anvil --da calldata --l1 http://127.0.0.1:1", "--anvil: --l1 gives another L1"),
         ("--data-dir=", "argument --data-dir: must be a directory, not ''"),
+        ("--l1-forks gloas=5 --l1 http://127.0.0.1:1 --da calldata", "--l1-forks: it needs the embedded L1"),
+        ("--l1-forks gloas=5 --anvil anvil --da calldata", "--l1-forks: it needs the embedded L1"),
         ("--log-level loud", "--log-level loud: must be one of silent, error"),
         ("--bogus", "unrecognized arguments: --bogus"),
         ("--sequencers 6 --conductor", "--sequencers: must be 1 to 5, not 6"),
@@ -138,6 +181,8 @@ def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: py
     across = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64, across=True),))])
     assert across.forks == until("isthmus", jovian=62)
     assert with_scenarios(plain, [Scenario("a", events=(Event(fill=True),))]).small_disk
+    gloas = with_scenarios(plain, [Scenario("a", events=(Event(kill="blobs"),), gloas=True)])
+    assert gloas.l1_forks["amsterdam"] > 0 and plain.l1_forks == {}
     library = tmp_path / "libfaketime.so.1"
     jump = Scenario("a", events=(Event(clock=5),))
     monkeypatch.setenv("LIBFAKETIME", str(library))

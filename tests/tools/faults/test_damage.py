@@ -54,6 +54,12 @@ def test_what_is_at_a_path(action: Action, path: str, expected: Any) -> None:
     assert after(action, path, value="new") == expected
 
 
+def test_a_response_without_its_envelope() -> None:
+    fault = Fault(Role.BEACON, Action.BARE)
+    assert damaged({"version": "gloas", "data": ["0x1"]}, fault) == ["0x1"]
+    assert damaged({"code": 404, "message": "no"}, fault) == {"code": 404, "message": "no"}
+
+
 def test_errors_ids_and_rest() -> None:
     response = {"jsonrpc": "2.0", "id": 1, "result": 5}
     error = damaged(response, Fault(Role.L1, Action.ERROR, code=-5, message="no"))

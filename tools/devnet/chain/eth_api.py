@@ -304,6 +304,7 @@ class EthApi:
             prev_randao=header.mix_hash,
             chain_id=self._backend.chain_id,
             block_hash=self._backend.chain.hashes_before(block),
+            slot_number=header.slot_number or 0,
         )
 
     def gas_price(self) -> str:

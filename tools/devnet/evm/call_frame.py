@@ -4,12 +4,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.state import State, StateSnapshot
+from rollup_node.tools.devnet.evm.state import EventLog, State, StateSnapshot
 
 if TYPE_CHECKING:
     from rollup_node.tools.devnet.evm.code_analysis import CodeAnalysis
     from rollup_node.tools.devnet.evm.rules import EvmRules
 
+SYSTEM_ADDRESS: Address = b"\xff" * 19 + b"\xfe"
+"""Calls the system contracts (EIP-4788), and emits the logs of transfers (EIP-7708)."""
+TRANSFER: Hash = bytes.fromhex("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
+"""The topic of a transfer's log, which is that of ERC-20."""
 MAX_DEPTH = 1024
 WARM_ACCESS = 100
 _COLD_ACCOUNT = 2600
@@ -37,6 +41,7 @@ class BlockContext(NamedTuple):
     chain_id: int
     block_hash: Callable[[int], Hash]
     blob_base_fee: int = 1
+    slot_number: int = 0
 
 
 class TransactionEnvironment(NamedTuple):
@@ -48,6 +53,12 @@ class TransactionEnvironment(NamedTuple):
     origin: Address
     gas_price: int
     blob_hashes: tuple[Hash, ...] = ()
+
+    def log_transfer(self, sender: Address, recipient: Address, value: int) -> None:
+        """Logs a transfer of wei between two accounts, where the rules say so (EIP-7708)."""
+        if self.rules.transfer_logs and value and sender != recipient:
+            topics = (TRANSFER, sender.rjust(32, b"\0"), recipient.rjust(32, b"\0"))
+            self.state.logs.append(EventLog(SYSTEM_ADDRESS, topics, value.to_bytes(32, "big")))
 
 
 class CallMessage(NamedTuple):

@@ -29,7 +29,8 @@ class BlobRules(msgspec.Struct, frozen=True):
 
 
 class EvmRules(msgspec.Struct, frozen=True):
-    """The rules of a fork for code and transactions; sizes in bytes."""
+    """The rules of a fork for code, transactions and headers; sizes in bytes. `transfer_logs`: transfers of wei emit a
+    log (EIP-7708); `slot_number` and `block_access_list`: the header has these fields (EIP-7843, EIP-7928)."""
 
     name: str
     instructions: InstructionSet
@@ -42,6 +43,9 @@ class EvmRules(msgspec.Struct, frozen=True):
     max_transaction_gas: int | None = None
     blobs: BlobRules | None = None
     max_code: int = MAX_CODE
+    transfer_logs: bool = False
+    slot_number: bool = False
+    block_access_list: bool = False
 
     def warm_addresses(self) -> frozenset[Address]:
         """The precompiles, which are warm in every transaction (EIP-2929)."""

@@ -91,6 +91,10 @@ class State:
             self._changed_slots.pop(address, None)
             self._tries[address] = Trie(self.store.nodes)
 
+    def note_access(self, index: int) -> None:
+        """Notes what the last transaction accessed and changed under its index in a block access list, which this state
+        does not keep."""
+
     def snapshot(self) -> StateSnapshot:
         """The current point within the transaction."""
         return StateSnapshot(len(self._journal), len(self.logs), self.refund)

@@ -17,6 +17,7 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
+from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.fees import (
     L1_DENOMINATOR,
@@ -29,8 +30,10 @@ from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
-from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
+from rollup_node.tools.devnet.evm.state_transition.forks import l1_rules
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
+from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block
+from rollup_node.tools.devnet.l1.consensus import consensus_rules
 from rollup_node.tools.devnet.l1.sidecars import Blob, read_pooled
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
@@ -48,9 +51,9 @@ class L1Backend:
         self.slot_seconds = slot_seconds
         self.store = StateDatabase()
         self.pool = TransactionPool()
-        self._schedule = L1Schedule(config)
-        self.chain = BlockChain(_genesis_block(genesis, self.store))
-        self.genesis_time = self.chain.genesis.header.timestamp
+        self._schedule, self._consensus = l1_rules(config), consensus_rules(config)
+        self.genesis_time = from_quantity(genesis["timestamp"])
+        self.chain = BlockChain(_genesis_block(genesis, self.store, self.evm_rules(self.genesis_time)))
         self._blobs: dict[Hash, Blob] = {}
         self._branch = 0
         self._finalized_distance = finalized_distance
@@ -154,8 +157,10 @@ class L1Backend:
             chain_id=self.chain_id,
             block_hash=self.chain.hashes_before(parent),
             blob_base_fee=blob_fee(rules.blobs, excess),
+            slot_number=(timestamp - self.genesis_time) // self.slot_seconds,
         )
-        execution = BlockExecution(State(self.store, before.state_root), rules, context, burn_base_fee)
+        state = (RecordingState if rules.block_access_list else State)(self.store, before.state_root)
+        execution = BlockExecution(state, rules, context, burn_base_fee)
         beacon_root = sha256(parent.hash).digest()
         execution.system_call(BEACON_ROOTS, beacon_root)
         execution.system_call(BLOCK_HASHES, parent.hash)
@@ -167,10 +172,22 @@ class L1Backend:
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
         """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
-        timestamp = self.genesis_time + slot * self.slot_seconds
-        block = self._block_at_time(timestamp)
+        block = self._block_at_time(self._time_of(slot))
+        return None if block is None else self._blobs_of(block)
+
+    def beacon_block(self, slot: int) -> BeaconBlock | None:
+        """The canonical beacon block of a slot; None for a slot without one."""
+        block = self._block_at_time(self._time_of(slot))
         if block is None:
             return None
+        commitments = [blob.commitment for _, blob in self._blobs_of(block)]
+        is_final = block.number <= self.chain.finalized.number
+        return beacon_block(self._consensus.at(block.header.timestamp), slot, block, commitments, is_final)
+
+    def _time_of(self, slot: int) -> int:
+        return self.genesis_time + slot * self.slot_seconds
+
+    def _blobs_of(self, block: Block) -> Sequence[tuple[Hash, Blob]]:
         return [
             (blob_hash, self._blobs[blob_hash])
             for entry in block.executed
@@ -191,7 +208,7 @@ class L1Backend:
         return None
 
 
-def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase) -> Block:
+def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase, rules: EvmRules) -> Block:
     header = Header(
         parent_hash=ZERO_HASH,
         uncles_hash=EMPTY_UNCLES_HASH,
@@ -214,12 +231,16 @@ def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase) -> Block:
         excess_blob_gas=0,
         parent_beacon_root=ZERO_HASH,
         requests_hash=EMPTY_REQUESTS_HASH,
+        block_access_list_hash=EMPTY_ACCESS_LIST_HASH if rules.block_access_list else None,
+        slot_number=0 if rules.slot_number else None,
     )
     return Block(header_hash(header), header, ())
 
 
 def _seal(execution: BlockExecution, parent: Block, excess_blob_gas: int, beacon_root: Hash) -> Block:
-    context = execution.context
+    context, rules = execution.context, execution.rules
+    # Before the commit, which reads accounts for reasons of its own.
+    access_list_hash = execution.state.access_list_hash() if isinstance(execution.state, RecordingState) else None
     header = Header(
         parent_hash=parent.hash,
         uncles_hash=EMPTY_UNCLES_HASH,
@@ -242,5 +263,7 @@ def _seal(execution: BlockExecution, parent: Block, excess_blob_gas: int, beacon
         excess_blob_gas=excess_blob_gas,
         parent_beacon_root=beacon_root,
         requests_hash=EMPTY_REQUESTS_HASH,
+        block_access_list_hash=access_list_hash,
+        slot_number=context.slot_number if rules.slot_number else None,
     )
     return Block(header_hash(header), header, tuple(execution.executed))

@@ -1,4 +1,4 @@
-"""The Beacon API routes that a rollup node uses: genesis, spec, and blobs, sidecars and commitments by slot."""
+"""The Beacon API routes that a rollup node uses: genesis, spec, and blobs, sidecars and beacon blocks by slot."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
@@ -8,12 +8,14 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, blinded
 from rollup_node.tools.devnet.l1.sidecars import Blob
 
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 _SSZ = "application/octet-stream"
 
 
-class BlobSource(Protocol):
+class BeaconChain(Protocol):
     """The chain behind the API; times in seconds."""
 
     genesis_time: int
@@ -22,17 +24,35 @@ class BlobSource(Protocol):
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
         """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
 
+    def beacon_block(self, slot: int) -> BeaconBlock | None:
+        """The canonical beacon block of a slot; None for a slot without one."""
 
-def application(source: BlobSource) -> web.Application:
+
+def application(chain: BeaconChain) -> web.Application:
     """The web application with the routes."""
     app = web.Application()
     get = app.router.add_get
     get("/eth/v1/node/version", _constant({"version": "embedded development L1"}))
-    get("/eth/v1/beacon/genesis", _constant({"genesis_time": str(source.genesis_time)}))
-    get("/eth/v1/config/spec", _constant({"SECONDS_PER_SLOT": str(source.slot_seconds)}))
+    get("/eth/v1/beacon/genesis", _constant({"genesis_time": str(chain.genesis_time)}))
+    durations = {"SLOT_DURATION_MS": 1000 * chain.slot_seconds, "SECONDS_PER_SLOT": chain.slot_seconds}
+    get("/eth/v1/config/spec", _constant({name: str(value) for name, value in durations.items()}))
+    routes = BeaconRoutes(chain)
+    get("/eth/v1/beacon/blobs/{slot}", routes.blobs)
+    get("/eth/v1/beacon/blob_sidecars/{slot}", routes.sidecars)
+    get("/eth/v1/beacon/blinded_blocks/{slot}", routes.blinded_block)
+    get("/eth/v2/beacon/blocks/{slot}", routes.block)
+    return app
 
-    async def blobs(request: web.Request) -> web.Response:
-        found = _find(source, request)
+
+class BeaconRoutes:
+    """The routes by slot. Slots have numbers; the API's other names of blocks are not found."""
+
+    def __init__(self, chain: BeaconChain) -> None:
+        self._chain = chain
+
+    async def blobs(self, request: web.Request) -> web.Response:
+        """getBlobs: all, or those with a wanted versioned hash; in SSZ if that is asked for."""
+        found = self._blobs(request)
         if found is None:
             return _not_found()
         wanted = _query_values(request, "versioned_hashes")
@@ -41,30 +61,45 @@ def application(source: BlobSource) -> web.Application:
             return web.Response(body=b"".join(contents), content_type=_SSZ)
         return _json([to_hex(content) for content in contents])
 
-    async def sidecars(request: web.Request) -> web.Response:
-        found = _find(source, request)
-        if found is None:
+    async def sidecars(self, request: web.Request) -> web.Response:
+        """getBlobSidecars, which the API has lost before Gloas: all, or those with a wanted index."""
+        found, block = self._blobs(request), self._block(request)
+        if found is None or block is None:
             return _not_found()
+        if block.rules.has_bids:
+            return _error(400, f"there are no blob sidecars in {block.rules.name}")
         wanted = _query_values(request, "indices")
         return _json(
             [_sidecar(index, blob) for index, (_, blob) in enumerate(found) if not wanted or str(index) in wanted]
         )
 
-    async def blinded_block(request: web.Request) -> web.Response:
-        found = _find(source, request)
-        if found is None:
+    async def blinded_block(self, request: web.Request) -> web.Response:
+        """getBlindedBlock, before Gloas."""
+        block = self._block(request)
+        if block is None:
             return _not_found()
-        return _json({"message": {"body": {"blob_kzg_commitments": [to_hex(blob.commitment) for _, blob in found]}}})
+        found = blinded(block)
+        if found is None:
+            return _error(400, f"there are no blinded blocks in {block.rules.name}")
+        return _versioned(block, found)
 
-    get("/eth/v1/beacon/blobs/{slot}", blobs)
-    get("/eth/v1/beacon/blinded_blocks/{slot}", blinded_block)
-    get("/eth/v1/beacon/blob_sidecars/{slot}", sidecars)
-    return app
+    async def block(self, request: web.Request) -> web.Response:
+        """getBlockV2."""
+        block = self._block(request)
+        return _not_found() if block is None else _versioned(block, block.signed)
+
+    def _blobs(self, request: web.Request) -> Sequence[tuple[Hash, Blob]] | None:
+        slot = _slot(request)
+        return None if slot is None else self._chain.blobs_at(slot)
+
+    def _block(self, request: web.Request) -> BeaconBlock | None:
+        slot = _slot(request)
+        return None if slot is None else self._chain.beacon_block(slot)
 
 
-def _find(source: BlobSource, request: web.Request) -> Sequence[tuple[Hash, Blob]] | None:
+def _slot(request: web.Request) -> int | None:
     slot = request.match_info["slot"]
-    return source.blobs_at(int(slot)) if slot.isdigit() else None
+    return int(slot) if slot.isdigit() else None
 
 
 def _query_values(request: web.Request, name: str) -> set[str]:
@@ -80,17 +115,28 @@ def _sidecar(index: int, blob: Blob) -> dict[str, str]:
     }
 
 
-def _constant(data: dict[str, str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _constant(data: dict[str, str]) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         return _json(data)
 
     return handle
 
 
-def _json(data: Any) -> web.Response:
-    return web.Response(body=orjson.dumps({"data": data}), content_type="application/json")
+def _versioned(block: BeaconBlock, data: Any) -> web.Response:
+    """A block with the name of its fork."""
+    response = _json(data, version=block.rules.name, execution_optimistic=False, finalized=block.finalized)
+    response.headers["Eth-Consensus-Version"] = block.rules.name
+    return response
+
+
+def _json(data: Any, **members: Any) -> web.Response:
+    return web.Response(body=orjson.dumps({**members, "data": data}), content_type="application/json")
 
 
 def _not_found() -> web.Response:
-    body = orjson.dumps({"code": 404, "message": "block not found"})
-    return web.Response(status=404, body=body, content_type="application/json")
+    return _error(404, "block not found")
+
+
+def _error(status: int, message: str) -> web.Response:
+    body = orjson.dumps({"code": status, "message": message})
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -109,7 +109,8 @@ class FaultProxy:
         else:
             if head is not None:
                 body = orjson.dumps(list(sent) if is_batch else sent[0])
-            status, media, answer = await self._forward(request, query, body)
+            accept = "application/json" if any(fault.do is Action.BARE for fault in faults) else None
+            status, media, answer = await self._forward(request, query, body, accept)
         if status != 200 or media != "application/json":
             return status, media, self._damaged_bytes(request, answer, faults) if status == 200 else answer
         if not faults:
@@ -167,10 +168,13 @@ class FaultProxy:
         async with self._client.post(self._upstream, json=call) as response:
             return int((await response.json())["result"], 16)
 
-    async def _forward(self, request: web.Request, query: str, body: bytes) -> tuple[int, str, bytes]:
+    async def _forward(
+        self, request: web.Request, query: str, body: bytes, accept: str | None
+    ) -> tuple[int, str, bytes]:
+        """The response of the endpoint, which is asked for media type `accept` unless that is None."""
         assert self._client is not None
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
-        headers["Accept-Encoding"] = "identity"
+        headers |= {"Accept-Encoding": "identity"} | ({} if accept is None else {"Accept": accept})
         url = self._upstream.rstrip("/") + request.path + (f"?{query}" if query else "")
         async with self._client.request(request.method, url, headers=headers, data=body or None) as response:
             return response.status, response.content_type, await response.read()

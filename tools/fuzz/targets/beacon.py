@@ -76,7 +76,9 @@ def _verified(offered: tuple[OfferedBlob, ...]) -> object:
 _SIDECAR = {"index": "0", "blob": "0x" + BLOB.decode(), "kzg_commitment": to_hex(COMMITMENT)}
 _SIDECAR["kzg_proof"] = to_hex(COMMITMENT)
 _SSZ_SIDECAR = bytes(8) + BLOB + 2 * COMMITMENT + bytes(SIDECAR_SIZE - 8 - BLOB_SIZE - 2 * POINT_SIZE)
-_BLOCK = {"data": {"message": {"body": {"blob_kzg_commitments": [to_hex(COMMITMENT), to_hex(bytes(POINT_SIZE))]}}}}
+_COMMITMENTS = {"blob_kzg_commitments": [to_hex(COMMITMENT), to_hex(bytes(POINT_SIZE))]}
+_BLOCK = {"data": {"message": {"body": _COMMITMENTS}}}
+_GLOAS_BLOCK = {"message": {"body": {"signed_execution_payload_bid": {"message": _COMMITMENTS}}}}
 ENDPOINT, ERRORS = "Beacon API endpoint", (BeaconResponseError,)
 TARGETS = {
     "beacon-genesis": FuzzTarget(
@@ -86,7 +88,9 @@ TARGETS = {
         *(ENDPOINT, spec, one_of([b'{"data":{"SECONDS_PER_SLOT":"12"}}', b'{"SLOT_DURATION_MS":12000}'])),
         *(ERRORS, JSON_TOKENS),
     ),
-    "beacon-block": FuzzTarget(ENDPOINT, block, one_of([orjson.dumps(_BLOCK)]), ERRORS, JSON_TOKENS),
+    "beacon-block": FuzzTarget(
+        ENDPOINT, block, one_of([*map(orjson.dumps, (_BLOCK, _GLOAS_BLOCK))]), ERRORS, JSON_TOKENS
+    ),
     "beacon-blobs": FuzzTarget(ENDPOINT, blobs, one_of([b'{"data":["0x@@","0x@@"]}', b"[]"]), ERRORS, JSON_TOKENS),
     "beacon-sidecars": FuzzTarget(
         ENDPOINT, sidecars, one_of([orjson.dumps({"data": [_SIDECAR]}), orjson.dumps([_SIDECAR])]), ERRORS, JSON_TOKENS

@@ -49,7 +49,8 @@ from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
 T = TypeVar("T")
 
 TOKEN_SECONDS = 5.0
-NOT_FOUND = ("not found", "unknown block", "pruned history")
+PRUNED = "pruned history"
+NOT_FOUND = ("not found", "unknown block", PRUNED)
 READ_AT_ONCE = 20
 RPC = "engine-api"
 BY_NUMBER = "eth_getBlockByNumber"
@@ -268,13 +269,17 @@ class EngineClient:
         return root
 
     async def _block(self, shape: Any, name: BlockName) -> tuple[Any, str]:
-        """A block, or None if the engine has no such block, and the method that returned it."""
+        """A block, or None if the engine has no such block, and the method that returned it. The block of a label that
+        is pruned is unreadable: there is one [STA18]."""
         method = "eth_getBlockByHash" if isinstance(name, bytes) else BY_NUMBER
         param = to_hex(name) if isinstance(name, bytes) else hex(name) if isinstance(name, int) else name
         try:
             return await self._call(shape | None, method, param, True), method
         except RpcFailure as failure:
-            if any(text in failure.message.lower() for text in NOT_FOUND):
+            words = failure.message.lower()
+            if isinstance(name, str) and PRUNED in words:
+                raise UnreadableAnswerError(f"{self._error(failure)} (its {name} block)", Code.ENGINE_ANSWER) from None
+            if any(text in words for text in NOT_FOUND):
                 return None, method
             raise self._error(failure) from None
 

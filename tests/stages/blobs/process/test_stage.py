@@ -161,14 +161,59 @@ def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon) -> Non
     run(scenario)
 
 
-def test_a_missing_block_route_is_not_tried_again(beacon: FakeBeacon) -> None:
-    beacon.status["blinded_blocks"] = 404
+@pytest.mark.parametrize("bare", [False, True])
+def test_commitments_of_a_block_in_gloas(bare: bool, beacon: FakeBeacon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[BCN19] The blinded route is asked once, and no blob is verified alone."""
+    beacon.in_gloas, beacon.bare = True, bare
+    computed: list[int] = []
+    monkeypatch.setattr(kzg, "commit_without_setup", counting(computed, kzg.commit_without_setup))
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([1, 0, 2])
+            await blobs_client.receives([4, 5, 3])
+            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blocks"]
+
+    run(scenario)
+    assert len(computed) == 2, "one random combination for each request"
+
+
+def counting(calls: list[int], function: Callable[..., bytes]) -> Callable[..., bytes]:
+    """The function, which notes each call."""
+
+    def counted(*arguments: Any) -> bytes:
+        calls.append(len(calls))
+        return function(*arguments)
+
+    return counted
+
+
+@pytest.mark.parametrize("status", [404, 500, 200])
+def test_block_routes_that_fail_are_not_tried_again(status: int, beacon: FakeBeacon) -> None:
+    """[BCN19] Blobs are verified one by one then, also after blocks of another shape."""
+    beacon.status = {"blinded_blocks": status, "blocks": status}
+    beacon.words = '{"data":{"message":{"body":{"execution_payload_envelope":{}}}}}'
 
     async def scenario() -> None:
         async with running_blobs([beacon]) as blobs_client:
             await blobs_client.receives([0, 1])
             await blobs_client.receives([2, 3])
-            assert beacon.requested.count("blinded_blocks") == 1
+            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
+
+    run(scenario)
+
+
+def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon) -> None:
+    """[BCN19]"""
+    beacon.status = {"blinded_blocks": 404, "blocks": 404}
+    beacon.words = '{"code":404,"message":"Block not found"}'
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([0, 1])
+            beacon.status = {}
+            await blobs_client.receives([2, 3])
+            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
 
     run(scenario)
 
@@ -225,6 +270,52 @@ def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
     async def scenario() -> None:
         async with running_blobs([beacon]) as blobs_client:
             await blobs_client.receives([2])
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("words", ["<html>archive</html>", '{"data":null}'])
+def test_sidecars_if_the_blobs_route_has_another_shape(words: str, beacon: FakeBeacon) -> None:
+    """[BCN5]"""
+    beacon.status, beacon.words = {"blobs": 200}, words
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([2, 0])
+            await blobs_client.receives([3])
+            assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
+
+    run(scenario)
+
+
+def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeacon) -> None:
+    """[BCN17]"""
+    beacon.status = {"blobs": 200, "blob_sidecars": 404}
+    beacon.words = "<html>archive</html>"
+
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            blobs_client.request([0])
+            await blobs_client.until(lambda: blobs_client.unavailable)
+            error = blobs_client.unavailable[0].error
+            assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
+            assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
+
+    run(scenario)
+
+
+def test_an_archive_that_sends_bare_lists_and_has_no_other_route(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+    """[BCN10] As blob-archiver: the clock comes from the beacon node, which lacks the blobs."""
+    beacon.status = {"blobs": 404, "blob_sidecars": 404}
+    fallback.bare = True
+    fallback.status = dict.fromkeys(("genesis", "spec", "blinded_blocks", "blocks"), 404)
+
+    async def scenario() -> None:
+        async with running_blobs([beacon, fallback]) as blobs_client:
+            await blobs_client.receives([2, 4])
+            fallback.status["blobs"] = 404
+            await blobs_client.receives([3, 1])
+            assert fallback.requested[-2:] == ["blobs", "blob_sidecars"]
 
     run(scenario)
 

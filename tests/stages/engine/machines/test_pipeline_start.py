@@ -113,6 +113,47 @@ def test_a_missing_ancestor_ends_the_search(chain: ChainFixture) -> None:
         searcher.run()
 
 
+class PrunedEngine(Searcher):
+    """Of a chain whose blocks up to number `pruned` the engine lacks, genesis excepted: it has none of them, or has
+    them `bodiless`."""
+
+    def __init__(self, chain: ChainFixture, refs: list[L2BlockRef], pruned: int, bodiless: bool) -> None:
+        super().__init__(chain, refs[-1])
+        self.gone = {name for ref in refs[1 : pruned + 1] for name in (ref.number, ref.hash)}
+        self.holes, self.bodiless = set(range(1, pruned + 1)), bodiless
+
+    def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
+        search = search or PipelineStartSearch(self.chain.rollup, offset=96)
+        while (call := search.call) is not None:
+            gone = isinstance(call, GetBlock | GetBlockRef) and call.name in self.gone
+            if not gone or not self.bodiless:
+                search.answer(None if gone else self.answer(call))
+            elif not search.lacks_block():
+                raise TemporaryError("no transactions")
+        assert search.found is not None
+        return search.found
+
+
+@pytest.mark.parametrize("bodiless", [False, True])
+@pytest.mark.parametrize(("pruned", "safe"), [(0, 104), (60, 152), (104, 176), (149, 200)])
+def test_a_chain_synced_without_finality_starts_where_the_engine_has_blocks(
+    bodiless: bool, pruned: int, safe: int
+) -> None:
+    """[STA2] The base lies a channel timeout of 50 blocks below the safe head, and the engine needs both."""
+    chain = chain_with(l1_step=2, seq_window_size=2)
+    refs = chain.build(200, per_epoch=1)
+    found = PrunedEngine(chain, refs, pruned, bodiless).run()
+    assert found.heads == Heads(refs[200], refs[safe], refs[safe], refs[safe])
+    assert found.safe == refs[safe] and found.base.base == refs[safe - 50].l1_origin
+
+
+def test_a_walk_fails_at_a_block_without_its_transactions(chain: ChainFixture) -> None:
+    """[STA18]"""
+    refs = chain.build(10)
+    with pytest.raises(TemporaryError, match="no transactions"):
+        PrunedEngine(chain, refs, 5, bodiless=True).run()
+
+
 def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
     chain = chain_with(l1_step=2)
     refs = chain.build(100, per_epoch=1)

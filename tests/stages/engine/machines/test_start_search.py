@@ -34,13 +34,11 @@ class Engine:
         }
         self.needs: list[Any] = []
 
-    def run(self, chain: ChainFixture, l1_head: int = 10_000, missing: int | None = None, **kind: Any) -> Heads:
-        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head, missing)
+    def run(self, chain: ChainFixture, l1_head: int = 10_000, pruned: int = 0, **kind: Any) -> Heads:
+        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head, pruned)
 
-    def continued(
-        self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000, missing: int | None = None
-    ) -> Heads:
-        """Where a search ends that has taken answers already; the engine lacks block `missing`."""
+    def continued(self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000, pruned: int = 0) -> Heads:
+        """Where a search ends that has taken answers already; the engine lacks the first `pruned` blocks."""
         while not isinstance(need := search.next(), Heads):
             self.needs.append(need)
             if isinstance(need, NeedOrigin):
@@ -50,7 +48,7 @@ class Engine:
             elif isinstance(need, NeedGenesis):
                 search.add_block(need, self.refs[0])
             elif isinstance(need, NeedOffset):
-                search.add_block(need, None if need.number == missing else self.refs[need.number])
+                search.add_block(need, None if need.number < pruned else self.refs[need.number])
             else:
                 search.add_block(need, self.by_hash.get(need.child.parent_hash))
         return need
@@ -159,8 +157,30 @@ def test_safe_and_finalized_of_the_recovery_are_behind_the_tip() -> None:
     far = chain.build(200)
     assert Engine(far, None, None).run(chain, offset=30) == heads(far[200], far[170], far[170])
     assert Engine(far, None, None).run(chain, offset=300) == heads(far[200], far[0], far[0])
-    with pytest.raises(StartSearchError, match="does not have block 170"):
-        Engine(far, None, None).run(chain, offset=30, missing=170)
+
+
+@pytest.mark.parametrize(("pruned", "safe"), [(170, 170), (171, 185), (190, 193), (200, 200), (201, 200)])
+def test_safe_and_finalized_of_the_recovery_are_where_the_engine_has_blocks(pruned: int, safe: int) -> None:
+    """[STA2] The offset is halved, at last to nothing."""
+    chain = chain_with(seq_window_size=2)
+    far = chain.build(200)
+    engine = Engine(far, None, None)
+    assert engine.run(chain, offset=30, pruned=pruned) == heads(far[200], far[safe], far[safe])
+    offsets = [200 - need.number for need in engine.needs if isinstance(need, NeedOffset)]
+    assert offsets == [30, 15, 7, 3, 1][: len(offsets)]
+
+
+def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
+    chain = chain_with(seq_window_size=2)
+    far = chain.build(200)
+    search = StartSearch(chain.rollup, offset=3)
+    assert not search.shrink(), "not yet"
+    Engine(far, None, None).continued(search, chain)
+    assert [search.shrink() for _ in range(3)] == [True, True, False]
+    assert search.next() == heads(far[200], far[200], far[200])
+    walked = StartSearch(chain.rollup, offset=3)
+    Engine(far, 150, 180).continued(walked, chain)
+    assert not walked.shrink()
 
 
 def test_a_tip_below_the_labels_is_the_start(chain: ChainFixture) -> None:

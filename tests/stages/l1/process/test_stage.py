@@ -29,6 +29,20 @@ from rollup_node.stages.messages.l1 import (
 )
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
+from rollup_node.tools.devnet.files import (
+    DEPOSITOR_KEY,
+    INBOX,
+    L1_CHAIN_ID,
+    PORTAL,
+    RECEIVER_KEY,
+    SYSTEM_CONFIG,
+    l1_genesis,
+)
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.l1.server import L1Methods
+from rollup_node.tools.devnet.settings import l1_fork_offsets
+from rollup_node.tools.devnet.traffic import deposit_call
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedL1
 from tests.support.chains.fake_l1_chain import FakeL1Chain
@@ -169,6 +183,53 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1
             assert clients.metric('l1_source_cache_get{hit="false",type="blocks"}') <= 1
             await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.unavailable, (LAST + 1, 1))
             assert clients.health == Health(())
+
+    run(scenario)
+
+
+def l1_across_amsterdam() -> L1Backend:
+    """An L1 of six blocks, the last three of Amsterdam, each with a deposit; its transfer is logged from then on."""
+    backend = L1Backend(l1_genesis(1_700_000_000, l1_fork_offsets("gloas=8")), 2)
+    data = deposit_call(DEPOSITOR_KEY.address, RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
+    for nonce in range(6):
+        fees = Fees(1, 10**10, 1)
+        backend.send(dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, nonce, PORTAL, 5, data, 200_000, fees))
+        backend.mine(backend.chain.head.header.timestamp + 2)
+    return backend
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+def test_blocks_across_glamsterdam(trusts: bool) -> None:
+    """[HSH5, LHD22] Their hashes are those of 23 fields, and the logs of transfers are none of ours."""
+    backend = l1_across_amsterdam()
+    methods = dict(L1Methods(backend).methods())
+    served = methods["eth_getBlockByNumber"]
+    damage: dict[str, Any] = {}
+
+    def by_number(label: str, full: bool) -> Any:
+        block = served(label, full)
+        return {**block, **damage} if "slotNumber" in block else block
+
+    methods["eth_getBlockByNumber"] = by_number
+    portal = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG)
+
+    async def scenario() -> None:
+        async with running_l1(portal, [methods], trust_rpc=trusts, verifier_confs=0) as clients:
+            await clients.until(lambda: len(clients.blocks) == 6, (1, 6))
+            for number, found in clients.blocks.items():
+                block = backend.chain.at(number)
+                assert block is not None and found.header.hash == block.hash
+                assert (block.header.slot_number is None) == (number < 4)
+                assert len(block.executed[0].result.logs) == (1 if number < 4 else 2)
+                assert [log.address for log in found.deposits] == [PORTAL]
+            damage["slotNumber"] = "0xffff"
+            backend.mine(backend.chain.head.header.timestamp + 2)
+            if trusts:
+                await clients.until(lambda: 7 in clients.blocks, (7, 1))
+            else:
+                await clients.until(lambda: _says(clients.health, "block 7 claims hash 0x"), (7, 1))
+                damage.clear()
+                await clients.until(lambda: 7 in clients.blocks and clients.health == Health(()), (7, 1))
 
     run(scenario)
 

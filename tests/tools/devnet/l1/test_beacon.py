@@ -7,9 +7,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.l1.beacon import application
+from rollup_node.tools.devnet.l1.beacon_blocks import BeaconBlock, beacon_block
+from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
 from rollup_node.tools.devnet.l1.sidecars import Blob
 from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
 
@@ -17,20 +21,34 @@ BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, 
 
 
 class TwoBlobs:
-    """Blobs in slot 5 alone, an empty block in slot 6."""
+    """Blobs in slot 5 alone, an empty block in slot 6; `fork` is that of its execution layer."""
 
     genesis_time = 1_700_000_000
     slot_seconds = 2
 
+    def __init__(self, fork: str) -> None:
+        self._rules = CONSENSUS_FORKS[fork]
+
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
         return {5: BLOBS, 6: []}.get(slot)
 
+    def beacon_block(self, slot: int) -> BeaconBlock | None:
+        blobs = self.blobs_at(slot)
+        if blobs is None:
+            return None
+        execution = Block(b"\x03" * 32, Header(*_FIELDS), ())
+        return beacon_block(self._rules, slot, execution, [blob.commitment for _, blob in blobs], finalized=True)
 
-def get(path: str) -> tuple[int, Any]:
+
+_FIELDS: tuple[Any, ...] = (*7 * [b"\0" * 32], *5 * [0], *3 * [b"\0" * 32])
+"""Of a header, as far as they are required."""
+
+
+def get(path: str, fork: str = "prague") -> tuple[int, Any]:
     """Status and JSON of a GET request."""
 
     async def run() -> tuple[int, Any]:
-        listener = Listener(application(TwoBlobs()), 0)
+        listener = Listener(application(TwoBlobs(fork)), 0)
         await listener.start()
         try:
             async with aiohttp.ClientSession(listener.url) as session, session.get(path) as response:
@@ -43,13 +61,13 @@ def get(path: str) -> tuple[int, Any]:
 
 def test_constants() -> None:
     assert get("/eth/v1/beacon/genesis")[1]["data"]["genesis_time"] == "1700000000"
-    assert get("/eth/v1/config/spec")[1]["data"]["SECONDS_PER_SLOT"] == "2"
+    assert get("/eth/v1/config/spec")[1]["data"] == {"SLOT_DURATION_MS": "2000", "SECONDS_PER_SLOT": "2"}
     assert get("/eth/v1/node/version")[0] == 200
 
 
 def test_blobs_in_ssz() -> None:
     async def run() -> tuple[str, bytes]:
-        listener = Listener(application(TwoBlobs()), 0)
+        listener = Listener(application(TwoBlobs("prague")), 0)
         await listener.start()
         try:
             headers = {"Accept": "application/octet-stream;q=1.0,application/json;q=0.9"}
@@ -85,7 +103,33 @@ def test_commitments_of_the_blinded_block() -> None:
     assert body["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
 
 
-@pytest.mark.parametrize("route", ["blobs", "blob_sidecars", "blinded_blocks"])
+def test_blocks_by_fork() -> None:
+    """[BCN19]"""
+    status, found = get("/eth/v2/beacon/blocks/5", "osaka")
+    assert (status, found["version"], found["finalized"]) == (200, "fulu", True)
+    assert "execution_payload" in found["data"]["message"]["body"]
+    status, found = get("/eth/v2/beacon/blocks/5", "amsterdam")
+    assert (status, found["version"]) == (200, "gloas")
+    bid = found["data"]["message"]["body"]["signed_execution_payload_bid"]["message"]
+    assert bid["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
+
+
+@pytest.mark.parametrize(
+    ("route", "error"),
+    [
+        ("blinded_blocks", "there are no blinded blocks in gloas"),
+        ("blob_sidecars", "there are no blob sidecars in gloas"),
+    ],
+)
+def test_routes_that_gloas_does_not_have(route: str, error: str) -> None:
+    path = f"/eth/v1/beacon/{route}/5"
+    assert get(path, "amsterdam") == (400, {"code": 400, "message": error}) and get(path)[0] == 200
+    assert get("/eth/v1/beacon/blobs/5", "amsterdam")[1]["data"] == ["0x01010101", "0x02020202"]
+
+
+@pytest.mark.parametrize(
+    "route", ["v1/beacon/blobs", "v1/beacon/blob_sidecars", "v1/beacon/blinded_blocks", "v2/beacon/blocks"]
+)
 def test_a_slot_without_a_block_is_not_found(route: str) -> None:
-    assert get(f"/eth/v1/beacon/{route}/7") == (404, {"code": 404, "message": "block not found"})
-    assert get(f"/eth/v1/beacon/{route}/head")[0] == 404
+    assert get(f"/eth/{route}/7") == (404, {"code": 404, "message": "block not found"})
+    assert get(f"/eth/{route}/head")[0] == 404

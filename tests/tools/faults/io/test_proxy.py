@@ -156,6 +156,31 @@ def test_rest_with_and_without_its_query() -> None:
     through([Fault(Role.BEACON, Action.NO_QUERY, method="blobs")], use, Role.BEACON)
 
 
+def test_json_without_its_envelope_also_for_who_prefers_bytes() -> None:
+    async def ssz_or_json(request: web.Request) -> web.Response:
+        if "octet-stream" in request.headers["Accept"]:
+            return web.Response(body=b"bytes", content_type="application/octet-stream")
+        return web.json_response({"data": ["0x1"]})
+
+    async def main() -> list[bytes]:
+        async with listening(app_for_every_path(ssz_or_json)) as (url,):
+            proxy = FaultProxy(Role.BEACON, url)
+            await proxy.start()
+            found = []
+            try:
+                for faults in ([Fault(Role.BEACON, Action.BARE)], []):
+                    await proxy.set_plan(FaultPlan(faults, random.Random(0)))
+                    headers = {"Accept": "application/octet-stream"}
+                    session = aiohttp.ClientSession(headers=headers)
+                    async with session, session.get(proxy.url + "/blobs/5") as response:
+                        found.append(await response.read())
+            finally:
+                await proxy.stop()
+            return found
+
+    assert run_within(20, main) == [b'["0x1"]', b"bytes"]
+
+
 def test_an_endpoint_that_is_down() -> None:
     async def main() -> None:
         proxy = FaultProxy(Role.ENGINE, "http://127.0.0.1:1")

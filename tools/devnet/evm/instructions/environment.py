@@ -162,6 +162,11 @@ def blob_base_fee(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.blob_base_fee)
 
 
+def slot_number(frame: CallFrame, stack: list[int], _: int) -> None:
+    """SLOTNUM (EIP-7843)."""
+    stack.append(frame.environment.block.slot_number)
+
+
 def _copy(frame: CallFrame, stack: list[int], source: bytes) -> None:
     """Copies from `source`, zero-padded, to memory."""
     target, offset, size = stack.pop(), stack.pop(), stack.pop()

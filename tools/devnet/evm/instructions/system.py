@@ -180,6 +180,7 @@ def selfdestruct(frame: CallFrame, stack: list[int], _: int) -> None:
     state, own = frame.state, frame.message.address
     state.subtract_balance(own, balance)
     state.add_balance(beneficiary, balance)
+    frame.environment.log_transfer(own, beneficiary, balance)
     if state.is_created(own):
         # Only not zero where the contract is its own beneficiary.
         state.subtract_balance(own, state.balance(own))

@@ -111,3 +111,4 @@ CANCUN = SHANGHAI.extended(
     }
 )
 OSAKA = CANCUN.extended({0x1E: Instruction(5, 1, 1, arithmetic.count_leading_zeros)})
+AMSTERDAM = OSAKA.extended({0x4B: Instruction(2, 0, 1, environment.slot_number)})

@@ -6,7 +6,12 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
+from rollup_node.tools.devnet.evm.call_frame import (
+    SYSTEM_ADDRESS,
+    BlockContext,
+    CallMessage,
+    TransactionEnvironment,
+)
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
@@ -18,7 +23,6 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
 )
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 
-SYSTEM_ADDRESS: Address = b"\xff" * 19 + b"\xfe"
 BEACON_ROOTS: Address = bytes.fromhex("000f3df6d732807ef1319fb7b8bb8522d0beac02")
 BLOCK_HASHES: Address = bytes.fromhex("0000f90827f1c53a10cb7a02335b175320002935")
 _SYSTEM_GAS = 30_000_000
@@ -66,6 +70,7 @@ class BlockExecution:
         self.state.preload(self.rules.warm_addresses())
         execute(environment, CallMessage(SYSTEM_ADDRESS, address, address, code, 0, data, _SYSTEM_GAS))
         self.state.end_transaction()
+        self.state.note_access(0)
 
     def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
         """Executes a transaction and adds it to the block. Raises InvalidTransaction and leaves the block unchanged."""
@@ -106,6 +111,7 @@ class BlockExecution:
         self.bloom |= bloom
         self._logs += len(result.logs)
         self.executed.append(entry)
+        self.state.note_access(len(self.executed))
         return entry
 
     def transactions_root(self) -> Hash:

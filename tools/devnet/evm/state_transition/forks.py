@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -10,6 +11,8 @@ from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.instructions import table
 from rollup_node.tools.devnet.evm.precompiles import bls12_381, bn254, hashes, kzg, modexp, p256
 from rollup_node.tools.devnet.evm.rules import MAX_CODE, BlobRules, EvmRules, Precompile
+
+T = TypeVar("T")
 
 _MAX_INIT_CODE = 2 * MAX_CODE
 
@@ -117,19 +120,34 @@ BPO2 = replace(
     name="bpo2",
     blobs=BlobRules(target=14, maximum=21, update_fraction=11_684_671, reserve_price=True, per_transaction=6),
 )
+AMSTERDAM = replace(
+    BPO2,
+    name="amsterdam",
+    instructions=table.AMSTERDAM,
+    transfer_logs=True,
+    slot_number=True,
+    block_access_list=True,
+)
+"""With what others see of a block: header fields and logs. Its prices of gas are those of Osaka still."""
 
-L1_FORKS: tuple[EvmRules, ...] = (SHANGHAI, CANCUN, PRAGUE, OSAKA, BPO1, BPO2)
+L1_FORKS: tuple[EvmRules, ...] = (SHANGHAI, CANCUN, PRAGUE, OSAKA, BPO1, BPO2, AMSTERDAM)
 
 
-class L1Schedule:
-    """The rules of an L1 chain by block time, from the activation times in its genesis `config` (`cancunTime` etc.)."""
+class L1Schedule(Generic[T]):
+    """What holds on an L1 chain by block time: `first`, and then what `by_fork` has for the forks whose activation
+    times are in the chain's genesis `config` (`cancunTime` etc.)."""
 
-    def __init__(self, config: Mapping[str, object]) -> None:
-        timed = [(time, rules) for rules in L1_FORKS if type(time := config.get(f"{rules.name}Time")) is int]
+    def __init__(self, config: Mapping[str, object], first: T, by_fork: Mapping[str, T]) -> None:
+        timed = [(time, found) for name, found in by_fork.items() if type(time := config.get(f"{name}Time")) is int]
         timed.sort(key=lambda pair: pair[0])
         self._times = [time for time, _ in timed]
-        self._rules = [PARIS, *(rules for _, rules in timed)]
+        self._found = [first, *(found for _, found in timed)]
 
-    def at(self, time: int) -> EvmRules:
-        """The rules of a block with this timestamp."""
-        return self._rules[bisect_right(self._times, time)]
+    def at(self, time: int) -> T:
+        """What holds in a block with this timestamp."""
+        return self._found[bisect_right(self._times, time)]
+
+
+def l1_rules(config: Mapping[str, object]) -> L1Schedule[EvmRules]:
+    """The EVM rules of an L1 chain."""
+    return L1Schedule(config, PARIS, {rules.name: rules for rules in L1_FORKS})

@@ -47,6 +47,7 @@ def _open(environment: TransactionEnvironment, message: CallMessage) -> CallFram
     if message.creates or message.transfers:
         state.subtract_balance(message.caller, message.value)
         state.add_balance(message.address, message.value)
+        environment.log_transfer(message.caller, message.address, message.value)
     precompile = None if message.creates else rules.precompiles.get(message.code_address)
     if precompile is not None:
         _run_precompile(frame, precompile)

@@ -20,7 +20,7 @@ from rollup_node.stages.engine.api.engine_api import (
     SyncingBlocks,
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
-from rollup_node.stages.engine.api.io.client import EngineClient, Token
+from rollup_node.stages.engine.api.io.client import EngineClient, Token, UnreadableAnswerError
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -211,8 +211,28 @@ def test_how_far_the_sync_of_the_engine_is(chain: ChainFixture, engine: FakeExec
                 with pytest.raises(TemporaryError, match=text):
                     await client.ask(GetSyncProgress())
             assert await client.ask(GetSyncProgress()) == ErrorAnswer(-32601, "none")
-            engine.answers["eth_getBlockByNumber"] = [EngineFailure(4444, "pruned history unavailable")]
+            await client.close()
+
+    play(scene())
+
+
+def test_blocks_that_the_engine_has_pruned(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
+    """[STA18] One of a number is missing; that of a label is not, nor is one without its transactions."""
+    engine.head, engine.pruned = chain.build(3)[3].hash, 2
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            gone = EngineFailure(4444, "pruned history unavailable")
+            engine.answers["eth_getBlockByNumber"] = [gone, gone]
             assert await client.ask(GetBlockRef(1)) is None
+            with pytest.raises(UnreadableAnswerError, match=r"pruned history unavailable \(its safe block\)"):
+                await client.ask(GetBlockRef("safe"))
+            with pytest.raises(UnreadableAnswerError, match="block 2: it came without transactions"):
+                await client.ask(GetBlockRef(2))
+            with pytest.raises(UnreadableAnswerError, match="does not have the hash"):
+                await client.ask(GetBlock(2))
+            assert await client.ask(GetBlockRefs(1, 3)) == (chain.build(3)[3],)
             await client.close()
 
     play(scene())

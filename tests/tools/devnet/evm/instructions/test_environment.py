@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.evm.instructions.environment import to_address
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition import forks
 from tests.support.chains.evm_programs import CALLER, CONTRACT, GAS, OTHER, result_of, run_code
 
 
@@ -40,6 +41,10 @@ def number(address: bytes) -> int:
 )
 def test_results(code: str, result: int) -> None:
     assert result_of(code, data=b"\x01\x02\x03") == result
+
+
+def test_the_slot_number() -> None:
+    assert result_of("4b", rules=forks.AMSTERDAM) == 84 and GAS - run_code("4b00", rules=forks.AMSTERDAM).gas == 2
 
 
 def test_other_accounts_and_their_access_cost() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, TRANSFER
 from rollup_node.tools.devnet.evm.instructions.system import created_address, delegation_target
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
@@ -46,6 +47,30 @@ def test_a_call_transfers_value_and_a_static_call_does_not() -> None:
     assert run_code(call, state=state, is_static=True).error == "write protection"
     too_much = call.replace("6004", "6014")
     assert result_of(too_much, state=state) == 0
+
+
+def transfers(code: str, state: State, value: int = 0) -> list[tuple[bytes, bytes, int]]:
+    """The logged transfers of a program on Amsterdam: sender, recipient and wei."""
+    state.add_balance(CALLER, value)
+    run_code(code, state=state, rules=forks.AMSTERDAM, value=value)
+    assert all((log.address, log.topics[0]) == (SYSTEM_ADDRESS, TRANSFER) for log in state.logs)
+    return [(log.topics[1][12:], log.topics[2][12:], int.from_bytes(log.data, "big")) for log in state.logs]
+
+
+def test_transfers_are_logged_from_amsterdam_on() -> None:
+    """EIP-7708: of calls, creations and SELFDESTRUCT, between two accounts, and not if they revert."""
+    call = "5f5f5f5f" + "6004" + "73" + OTHER.hex() + "61ffff" + "f1"
+    for code, value, expected in (
+        (call + call.replace("6004", "5f"), 9, [(CALLER, CONTRACT, 9), (CONTRACT, OTHER, 4)]),
+        (call.replace(OTHER.hex(), CONTRACT.hex()), 0, []),
+        (call + "5f5ffd", 9, []),
+        ("5f5f6003f0", 5, [(CALLER, CONTRACT, 5), (CONTRACT, created_address(CONTRACT, 1), 3)]),
+        ("73" + OTHER.hex() + "ff", 6, [(CALLER, CONTRACT, 6), (CONTRACT, OTHER, 6)]),
+        ("73" + CONTRACT.hex() + "ff", 6, [(CALLER, CONTRACT, 6)]),
+    ):
+        assert transfers(code, State(StateDatabase()), value) == expected, code
+    state = State(StateDatabase())
+    assert run_code(call, state=state, rules=forks.OSAKA).succeeded and state.logs == []
 
 
 def test_delegatecall_keeps_sender_value_and_storage() -> None:

@@ -6,14 +6,10 @@ from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
-from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, BlockContext
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.block import (
-    SYSTEM_ADDRESS,
-    BlockExecution,
-    encode_receipt,
-)
+from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution, encode_receipt
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed, read_transaction
 from tests.support.chains.l2_test_chain import L2TestChain

@@ -12,10 +12,12 @@ from rollup_node.tools.devnet.evm.state_transition.forks import at, costs, limit
 
 def test_l1_rules_by_time() -> None:
     config = {"shanghaiTime": 0, "cancunTime": 10, "pragueTime": 20, "osakaTime": 20, "bpo1Time": 30}
-    schedule = forks.L1Schedule(config)
+    schedule = forks.l1_rules(config)
     names = [schedule.at(time).name for time in (0, 9, 10, 19, 20, 29, 30, 99)]
     assert names == ["shanghai", "shanghai", "cancun", "cancun", "osaka", "osaka", "bpo1", "bpo1"]
-    assert forks.L1Schedule({}).at(5).name == "paris"
+    assert forks.l1_rules({}).at(5).name == "paris"
+    late = forks.l1_rules({**config, "bpo2Time": 30, "amsterdamTime": 40})
+    assert (late.at(39).name, late.at(40).name) == ("bpo2", "amsterdam") and late.at(40).blobs == late.at(39).blobs
 
 
 def test_precompiles_by_fork() -> None:

@@ -46,6 +46,7 @@ def test_opcodes_are_undefined_before_their_fork() -> None:
         ("5f", forks.PARIS, forks.SHANGHAI),
         ("60005c", forks.SHANGHAI, forks.CANCUN),
         ("60001e", forks.PRAGUE, forks.OSAKA),
+        ("4b", forks.BPO2, forks.AMSTERDAM),
     ):
         assert "invalid opcode" in run_code(code, rules=before).error
         assert run_code(code, rules=since).succeeded

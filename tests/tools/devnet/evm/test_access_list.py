@@ -1,0 +1,148 @@
+"""Block access lists (EIP-7928), written out by hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.instructions.system import created_address
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition import forks
+from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution
+from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed
+
+KEY = Key(b"\x41" * 32)
+CHAIN_ID, BASE_FEE = 5, 7
+FUNDS = 10**20
+COINBASE, CONTRACT, OTHER, SYSTEM = b"\xcc" * 20, b"\xaa" * 20, b"\xbb" * 20, b"\x01" * 20
+WRITES_AND_READS = bytes.fromhex("36600155" + "600254505f54505f5f5560075f555f5f55" + "73" + OTHER.hex() + "3150")
+"""Writes its calldata's size to slot 1, reads slots 0 and 2, leaves 0 as it was, and asks for OTHER's balance."""
+REVERTS = bytes.fromhex("6009600355" + "5f5ffd")
+"""Writes slot 3 and reverts."""
+
+Entry = tuple[bytes, list[Any], list[bytes], list[list[bytes]], list[list[bytes]], list[list[bytes]]]
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
+
+
+def changes(*pairs: tuple[int, int]) -> list[list[bytes]]:
+    return [[number(index), number(value)] for index, value in pairs]
+
+
+def account(
+    address: bytes,
+    slots: Sequence[tuple[int, list[list[bytes]]]] = (),
+    reads: Sequence[int] = (),
+    balances: Sequence[tuple[int, int]] = (),
+    nonces: Sequence[tuple[int, int]] = (),
+    codes: Sequence[tuple[int, bytes]] = (),
+) -> Entry:
+    """The entry of an account."""
+    return (
+        address,
+        [[number(slot), changed] for slot, changed in slots],
+        [number(slot) for slot in reads],
+        changes(*balances),
+        changes(*nonces),
+        [[number(index), code] for index, code in codes],
+    )
+
+
+class RecordedBlock:
+    """A block in execution on some contracts."""
+
+    def __init__(self, code: bytes) -> None:
+        genesis = State(StateDatabase())
+        genesis.add_balance(KEY.address, FUNDS)
+        for address, each in ((CONTRACT, code), (SYSTEM, bytes.fromhex("5f355f55"))):
+            genesis.set_nonce(address, 1)
+            genesis.set_code(address, each)
+        self.state = RecordingState(genesis.store, genesis.commit())
+        context = BlockContext(1, 12, COINBASE, 30_000_000, BASE_FEE, bytes(32), CHAIN_ID, lambda number: bytes(32))
+        self.execution = BlockExecution(self.state, forks.AMSTERDAM, context, burn_base_fee)
+        self.spent = self.tips = 0
+
+    def send(self, nonce: int, to: bytes | None, value: int, data: bytes = b"") -> None:
+        """Executes a transaction."""
+        raw = dynamic_fee_transaction(KEY, CHAIN_ID, nonce, to, value, data, 200_000, Fees(tip=1, cap=100))
+        result = self.execution.apply(read_signed(raw, CHAIN_ID)).result
+        self.spent += result.gas_used * (BASE_FEE + 1) + (value if result.succeeded else 0)
+        self.tips += result.gas_used
+
+    @property
+    def sender_balance(self) -> int:
+        return FUNDS - self.spent
+
+    def check(self, *expected: Entry) -> None:
+        """The hash is that of these entries, by address."""
+        assert self.state.access_list_hash() == keccak256(rlp.encode(sorted(expected)))
+
+
+def test_an_empty_block() -> None:
+    block = RecordedBlock(WRITES_AND_READS)
+    assert block.state.access_list_hash() == EMPTY_ACCESS_LIST_HASH
+    assert EMPTY_ACCESS_LIST_HASH.hex() == "1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
+
+
+def test_transfers_are_balances_after_each_transaction() -> None:
+    block = RecordedBlock(WRITES_AND_READS)
+    block.send(0, OTHER, 5)
+    first, first_tip = block.sender_balance, block.tips
+    block.send(1, OTHER, 0)
+    sender = account(KEY.address, balances=((1, first), (2, block.sender_balance)), nonces=((1, 1), (2, 2)))
+    others = [account(OTHER, balances=((1, 5),)), account(COINBASE, balances=((1, first_tip), (2, block.tips)))]
+    block.check(sender, *others)
+
+
+def test_slots_that_are_written_read_and_left_as_they_were() -> None:
+    """The second transaction writes the value that is there: no change."""
+    block = RecordedBlock(WRITES_AND_READS)
+    block.send(0, CONTRACT, 0, b"\1\1")
+    first, first_tip = block.sender_balance, block.tips
+    block.send(1, CONTRACT, 0, b"\1\1")
+    entries = [
+        account(CONTRACT, slots=((1, changes((1, 2))),), reads=(0, 2)),
+        account(OTHER),
+        account(COINBASE, balances=((1, first_tip), (2, block.tips))),
+        account(KEY.address, balances=((1, first), (2, block.sender_balance)), nonces=((1, 1), (2, 2))),
+    ]
+    block.check(*entries)
+
+
+def test_what_a_reverted_transaction_accessed_is_listed() -> None:
+    block = RecordedBlock(REVERTS)
+    block.send(0, CONTRACT, 3)
+    entries = [
+        account(CONTRACT, reads=(3,)),
+        account(COINBASE, balances=((1, block.tips),)),
+        account(KEY.address, balances=((1, block.sender_balance),), nonces=((1, 1),)),
+    ]
+    block.check(*entries)
+
+
+def test_system_calls_have_index_zero_and_invalid_transactions_leave_nothing() -> None:
+    block = RecordedBlock(WRITES_AND_READS)
+    block.execution.system_call(SYSTEM, (9).to_bytes(32, "big"))
+    with pytest.raises(InvalidTransaction, match="nonce too high"):
+        block.send(7, OTHER, 1)
+    assert block.state.balance(OTHER) == 0, "read between transactions"
+    block.check(account(SYSTEM, slots=((0, changes((0, 9))),)))
+
+
+def test_a_created_contract_has_its_code_and_nonce() -> None:
+    block = RecordedBlock(WRITES_AND_READS)
+    block.send(0, None, 4, bytes.fromhex("60015f5360015ff3"))
+    entries = [
+        account(created_address(KEY.address, 0), balances=((1, 4),), nonces=((1, 1),), codes=((1, b"\1"),)),
+        account(COINBASE, balances=((1, block.tips),)),
+        account(KEY.address, balances=((1, block.sender_balance),), nonces=((1, 1),)),
+    ]
+    block.check(*entries)
