@@ -72,7 +72,7 @@ NETWORK = Section(
                     " the tag of the release that the chain runs), instead of the built-in ones; `auto` lets the node"
                     " choose among the built-in ones what the sequencer's block and L1 confirm."
                 ),
-                used_by=("setup.bundles:chosen_bundles", "setup.plan:_bundle_auto"),
+                used_by=("setup.bundles:option_of",),
             )
             for fork in SELECTABLE
         ),

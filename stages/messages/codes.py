@@ -121,15 +121,15 @@ class Code(CodeEntry):
     BUNDLE_UNCONFIRMED = (
         "The upgrade transactions that this version has for a fork of the chain are not known to be those of op-node's"
         " release for it. With others the block at the fork gets a wrong hash, and the node leaves the chain.",
-        "install a rollup-node whose bundle is confirmed, or take op-core/nuts/bundles/<fork>_nut_bundle.json from the"
+        "install a rollup-node whose bundle is confirmed, or take op-core/nuts/bundles/lagoon_nut_bundle.json from the"
         " tag of the op-node release that the chain runs, compare its SHA-256 with op-core/nuts/fork_lock.toml there,"
-        " and give it with --rollup.<fork>-bundle=FILE (rollup-node bundle-check FILE)",
+        " and give it with --rollup.lagoon-bundle=FILE (rollup-node bundle-check FILE)",
     )
     BUNDLE_DIFFERS = (
         "The block of the sequencer at the activation of a fork has other upgrade transactions than this node's bundle."
         " Derivation waits before the block; the execution engine keeps it.",
         "compare the SHA-256 of the written file with op-core/nuts/fork_lock.toml of the op-node release that the chain"
-        " runs, and start with --rollup.<fork>-bundle=FILE; or with --interop.dependency-set if the line says that"
+        " runs, and start with --rollup.lagoon-bundle=FILE; or with --interop.dependency-set if the line says that"
         " the sets differ",
     )
     FORK_SCHEDULE = (
@@ -419,7 +419,7 @@ class Code(CodeEntry):
         EVENT,
     )
     BUNDLE_CHOSEN = (
-        "With --rollup.<fork>-bundle=auto the node has found the chain's upgrade bundle among those that it carries:"
+        "With --rollup.lagoon-bundle=auto the node has found the chain's upgrade bundle among those that it carries:"
         " the sequencer's block and a later batch on L1 confirm it. The node starts again with it.",
         "nothing; rollup-node bundle-check prints the bundle in the file of the line",
         EVENT,

@@ -32,4 +32,4 @@ def bundle_warning(found: UnconfirmedBundle, wall: float) -> str:
 
 def bundle_remedy(fork: str) -> str:
     """What the operator can do, for this fork."""
-    return Code.BUNDLE_UNCONFIRMED.remedy.replace("<fork>", fork)
+    return Code.BUNDLE_UNCONFIRMED.remedy.replace("lagoon", fork)

@@ -14,6 +14,7 @@ from rollup_node.node.options.chain import OVERRIDABLE
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS, SECTIONS, SHARED_VARIABLE, VARIABLE_PREFIX
 from rollup_node.stages.l1.receipts_methods import KINDS
+from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 NO_EFFECT = "No effect."
@@ -27,6 +28,8 @@ def used_names(path: str) -> set[str]:
     strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     if "override." in strings:
         strings |= {f"override.{fork}" for fork in OVERRIDABLE}
+    if {"rollup.", "-bundle"} <= strings:
+        strings |= {f"rollup.{fork}-bundle" for fork in SELECTABLE}
     return strings
 
 
