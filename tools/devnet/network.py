@@ -285,6 +285,7 @@ class NetworkPrograms:
             arguments = ["--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt)]
             arguments += ["--http", str(ports.engine), "--auth", str(ports.engine_auth)]
             arguments += ["--el-sync-from", self.engines[SEQUENCER][0]] if self._syncs(name) else []
+            arguments += [f"--like={trait}" for node, trait in self._settings.engine_traits if node in (name, None)]
             again = self._settings.conductor or bool(self._settings.scenarios) or self._settings.keeps_engines
             arguments += ["--data-dir", str(self.files.engine_data(name))] if again else []
             command = python("rollup_node.tools.devnet.engine", *arguments)

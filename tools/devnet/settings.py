@@ -11,6 +11,7 @@ from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
 from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
 from rollup_node.tools.devnet.faults.clock import LIBRARY_NAME, LIBRARY_VARIABLE, find_clock_library
 from rollup_node.tools.devnet.l1.consensus import CONSENSUS_FORKS
@@ -59,11 +60,11 @@ class ExternalServices:
 @dataclass(frozen=True)
 class DevnetSettings:
     """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`, `l1_forks` as of
-    `l1_fork_offsets`; with `keeps_engines` the embedded engines keep their chains, so that they can be restarted. L1's
-    finalized block is `finalized_distance` below its head, 4 without one. `dependencies` are the other chains of the
-    dependency set; `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under the empty name for the
-    others. The verifier's files are on a disk of their own with `small_disk`, and its clock is set by
-    `clock_library`."""
+    `l1_fork_offsets`; with `keeps_engines` the embedded engines keep their chains, so that they can be restarted. An
+    entry of `engine_traits` is for the embedded engine of one node, or for all. L1's finalized block is
+    `finalized_distance` below its head, 4 without one. `dependencies` are the other chains of the dependency set;
+    `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The
+    verifier's files are on a disk of their own with `small_disk`, and its clock is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -99,6 +100,7 @@ class DevnetSettings:
     dependencies: tuple[int, ...] = ()
     lagoon_bundles: Mapping[str, str] = field(default_factory=dict)
     l1_forks: dict[str, int] = field(default_factory=dict)
+    engine_traits: tuple[tuple[str | None, Trait], ...] = ()
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -152,6 +154,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         dependencies=_dependencies(given.dependency_set),
         lagoon_bundles=_lagoon_bundles(given),
         l1_forks=l1_fork_offsets(given.l1_forks),
+        engine_traits=_engine_traits(given),
     )
 
 
@@ -335,6 +338,18 @@ def _fork_offset(flag: str, entry: str, forks: Mapping[str, str]) -> tuple[str, 
     return forks[name], int(text)
 
 
+def _engine_traits(given: argparse.Namespace) -> tuple[tuple[str | None, Trait], ...]:
+    found: list[tuple[str | None, Trait]] = []
+    for entry in given.engine_like:
+        node, _, name = entry.rpartition("=")
+        if name not in [*Trait]:
+            raise SettingsError(f"--engine-like {entry}: unknown behaviour {name!r}; one of {', '.join(Trait)}")
+        if node and node not in (*_numbered(SEQUENCER, given.sequencers), *_numbered(VERIFIER, given.nodes)):
+            raise SettingsError(f"--engine-like {entry}: there is no node {node!r}")
+        found.append((node or None, Trait(name)))
+    return tuple(found)
+
+
 def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
     if value is None:
         return None
@@ -380,6 +395,10 @@ _ALLOC_HELP = (
 _CHAOS_HELP = (
     "every so many seconds stop and start, kill or fail over the leading sequencer, or restart an engine, and check at "
     "the end that no height was signed twice (needs --conductor)"
+)
+_ENGINE_LIKE_HELP = (
+    "have the embedded engine of a node, or of all, answer as op-reth does in one respect: "
+    f"{', '.join(Trait)}; may be repeated"
 )
 _FAULTS_HELP = (
     "run the scenarios of a TOML file: faults of L1, Beacon API, engine, DA server, signer and conductor, reorgs,"
@@ -442,5 +461,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
     add("--beacon", metavar="URL", help="the Beacon API of --l1")
     add("--sequencer-engine", metavar="URL,AUTHURL", help="external execution engine of the sequencer")
+    add("--engine-like", action="append", default=[], metavar="[NODE=]BEHAVIOUR", help=_ENGINE_LIKE_HELP)
     add("--verifier-engine", metavar="URL,AUTHURL", help="external execution engine of the first verifier")
     return parser

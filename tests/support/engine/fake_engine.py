@@ -25,11 +25,11 @@ LABELS: Mapping[str, Label] = {"latest": "latest", "safe": "safe", "finalized": 
 
 
 class EngineFailure(Exception):
-    """A JSON-RPC error to answer with."""
+    """A JSON-RPC error to answer with; `data` are the members of its data."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, **data: Any) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.data = code, data
 
 
 def transaction_json(raw: bytes) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class FakeExecutionEngine(ModelEngine):
         try:
             return {**found, "result": self.do(request["method"], request["params"])}
         except EngineFailure as failure:
-            return {**found, "error": {"code": failure.code, "message": str(failure)}}
+            return {**found, "error": {"code": failure.code, "message": str(failure), "data": failure.data or None}}
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeExecutionEngine"]:

@@ -10,7 +10,10 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.engine.server import EngineServer, serve
+from rollup_node.tools.devnet.engine.traits import Trait
 from rollup_node.tools.devnet.evm.genesis import GenesisError
+
+LIKE_HELP = "answer as op-reth does in one respect, and otherwise as op-geth; may be repeated"
 
 
 class EngineStartError(Exception):
@@ -30,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--data-dir", type=Path, help="directory that keeps the chain; without it the chain is lost at the end"
     )
     parser.add_argument("--el-sync-from", metavar="URL", help="engine from which a chain that is missing is fetched")
+    parser.add_argument("--like", action="append", choices=[*Trait], default=[], help=LIKE_HELP)
     options = parser.parse_args(arguments)
     try:
         asyncio.run(serve(_server(options)))
@@ -65,6 +69,7 @@ def _server(options: argparse.Namespace) -> EngineServer:
             auth_port=options.auth,
             data_dir=options.data_dir,
             el_sync_from=options.el_sync_from,
+            traits=frozenset(map(Trait, options.like)),
         )
     except (InvalidBlock, ValueError) as error:
         raise EngineStartError(

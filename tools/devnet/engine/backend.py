@@ -11,6 +11,7 @@ from rollup_node.tools.devnet.engine.execution import (
     BlockAttributes,
     DaLimits,
     InvalidBlock,
+    InvalidBlockTransaction,
     L2Execution,
     block_attributes,
     check_extra_data,
@@ -19,7 +20,13 @@ from rollup_node.tools.devnet.engine.execution import (
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
-from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed, read_transaction
+from rollup_node.tools.devnet.evm.transactions import (
+    InvalidTransaction,
+    MalformedTransaction,
+    UnusableTransaction,
+    read_signed,
+    read_transaction,
+)
 
 
 class L2Backend:
@@ -50,10 +57,19 @@ class L2Backend:
         self.pool.add(transaction, nonce)
         return transaction.hash
 
-    def begin(self, parent: Block, given: PayloadAttributes) -> L2Execution:
-        """Starts a block with the transactions of the attributes. Raises InvalidBlock where one cannot be included."""
+    def begin(self, parent: Block, given: PayloadAttributes, skips: bool = False) -> L2Execution:
+        """Starts a block with the transactions of the attributes; with `skips` without those that cannot be executed.
+        Raises InvalidBlock where one cannot be included, InvalidBlockTransaction for the first that is malformed before
+        any is executed."""
+        for index, raw in enumerate(given.transactions):
+            try:
+                read_transaction(raw, self.chain_id)
+            except MalformedTransaction as error:
+                raise InvalidBlockTransaction(index, error) from None
+            except InvalidTransaction:
+                pass
         execution = self._execution(parent, block_attributes(self.spec, given))
-        self._apply_all(execution, given.transactions)
+        self._apply_all(execution, given.transactions, skips)
         return execution
 
     def fill(self, execution: L2Execution) -> None:
@@ -90,12 +106,13 @@ class L2Backend:
     def _execution(self, parent: Block, attributes: BlockAttributes) -> L2Execution:
         return L2Execution(self.spec, self.store, parent, attributes, self.chain.hashes_before(parent))
 
-    def _apply_all(self, execution: L2Execution, transactions: tuple[bytes, ...]) -> None:
+    def _apply_all(self, execution: L2Execution, transactions: tuple[bytes, ...], skips: bool = False) -> None:
         for index, raw in enumerate(transactions):
             try:
                 execution.apply(read_transaction(raw, self.chain_id))
             except InvalidTransaction as error:
-                raise InvalidBlock(f"transaction {index}: {error}") from None
+                if isinstance(error, UnusableTransaction) or not skips:
+                    raise InvalidBlockTransaction(index, error) from None
 
     def _head_state(self) -> State:
         return State(self.store, self.chain.head.header.state_root)

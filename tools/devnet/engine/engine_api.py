@@ -16,15 +16,22 @@ from rollup_node.stages.protocol.engine_json import (
 )
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
-from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
+from rollup_node.tools.devnet.engine.execution import (
+    BlobTransaction,
+    InvalidBlock,
+    InvalidBlockTransaction,
+    L2Execution,
+)
 from rollup_node.tools.devnet.engine.journal import Journal
+from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Trait, Traits
+from rollup_node.tools.devnet.evm.transactions import MalformedTransaction, UnusableTransaction
 from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 UNKNOWN_PAYLOAD = -38001
@@ -40,12 +47,13 @@ _NEW_VERSIONS = (1, 2, 3, 4)
 
 
 class PayloadJob:
-    """A payload that is being built; it is filled from the pool and sealed by the first getPayload. `time` is its
-    timestamp in seconds."""
+    """A payload of this timestamp in seconds that is being built; it is filled from the pool and sealed by the first
+    getPayload. Without an `execution` the build has failed, and nobody was told."""
 
-    def __init__(self, execution: L2Execution) -> None:
-        self.time = execution.context.timestamp
-        self.unsealed: L2Execution | None = execution
+    def __init__(self, time: int, execution: L2Execution | None) -> None:
+        self.time = time
+        self.is_lost = execution is None
+        self.unsealed = execution
         self._block: Block | None = None
 
     def seal(self, backend: L2Backend, from_pool: bool) -> Block:
@@ -68,10 +76,17 @@ class ForkchoiceState(NamedTuple):
 
 class EngineApi:
     """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one. With `sync`
-    a chain that is missing is fetched."""
+    a chain that is missing is fetched. Answers are those of op-geth, except where a trait makes them others."""
 
-    def __init__(self, backend: L2Backend, journal: Journal | None = None, sync: ChainSync | None = None) -> None:
+    def __init__(
+        self,
+        backend: L2Backend,
+        journal: Journal | None = None,
+        sync: ChainSync | None = None,
+        traits: Traits = NO_TRAITS,
+    ) -> None:
         self._backend = backend
+        self._traits = traits
         self._journal = journal
         self._sync = sync
         self._jobs: dict[str, PayloadJob] = {}
@@ -125,11 +140,14 @@ class EngineApi:
     def _start_job(self, version: int, head: Block, found: Any) -> str:
         attributes = self._attributes(version, found)
         try:
-            job = PayloadJob(self._backend.begin(head, attributes))
+            execution = self._backend.begin(head, attributes, Trait.SKIP in self._traits)
+            job = PayloadJob(attributes.timestamp, execution)
             if attributes.no_tx_pool:
                 job.seal(self._backend, from_pool=False)
         except InvalidBlock as error:
-            raise _invalid_attributes(str(error)) from None
+            if Trait.LOST_BUILD not in self._traits or not _is_unusable(error):
+                raise _build_error(error) from None
+            job = PayloadJob(attributes.timestamp, None)
         identity = _payload_id(head.hash, attributes)
         self._jobs.pop(identity, None)  # the same attributes again: the newest job is evicted last
         self._jobs[identity] = job
@@ -165,7 +183,7 @@ class EngineApi:
 
     def _get_payload(self, version: int, identity: Any) -> dict[str, Any]:
         job = self._jobs.get(identity) if isinstance(identity, str) else None
-        if job is None:
+        if job is None or job.is_lost:
             raise JsonRpcError(UNKNOWN_PAYLOAD, "Unknown payload")
         wanted = self._rules(job.time).get_payload_version
         # V1 is valid for payloads without withdrawals, which V2 covers as well.
@@ -251,8 +269,21 @@ def _forkchoice(status: dict[str, Any], job: str | None = None) -> dict[str, Any
     return {"payloadStatus": status, "payloadId": job}
 
 
+def _is_unusable(error: InvalidBlock) -> bool:
+    return isinstance(error, InvalidBlockTransaction) and isinstance(error.cause, UnusableTransaction)
+
+
+def _build_error(error: InvalidBlock) -> JsonRpcError:
+    """op-geth's error for attributes from which no block can be built."""
+    if isinstance(error, InvalidBlockTransaction) and isinstance(error.cause, MalformedTransaction):
+        return JsonRpcError(SERVER_ERROR, f"transaction {error.index} is not valid: {error.cause}")
+    if isinstance(error, InvalidBlockTransaction) and isinstance(error.cause, BlobTransaction):
+        return JsonRpcError(INTERNAL_ERROR, "method handler crashed")
+    return _invalid_attributes(str(error))
+
+
 def _invalid_attributes(reason: str) -> JsonRpcError:
-    return JsonRpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
+    return JsonRpcError(INVALID_ATTRIBUTES, "Invalid payload attributes", {"err": reason})
 
 
 def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:

@@ -20,6 +20,7 @@ from rollup_node.stages.protocol.headers import (
 from rollup_node.stages.protocol.l1_info import SIZES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
@@ -45,7 +46,13 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
     intrinsic_gas,
     run_body,
 )
-from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, InvalidTransaction, SignedTransaction
+from rollup_node.tools.devnet.evm.transactions import (
+    AnyTransaction,
+    Deposit,
+    InvalidTransaction,
+    SignedTransaction,
+    UnusableTransaction,
+)
 
 BASE_FEE_VAULT = predeploy(0x19)
 L1_FEE_VAULT = predeploy(0x1A)
@@ -54,6 +61,18 @@ _JOVIAN_INFO = SIZES[L1InfoFormat.JOVIAN]
 
 class InvalidBlock(Exception):
     """The block is invalid; the text says why."""
+
+
+class InvalidBlockTransaction(InvalidBlock):
+    """Of the block's transactions, the one at `index` is invalid for the reason `cause`."""
+
+    def __init__(self, index: int, cause: InvalidTransaction) -> None:
+        super().__init__(f"transaction {index}: {cause}")
+        self.index, self.cause = index, cause
+
+
+class BlobTransaction(UnusableTransaction):
+    """Blob transactions do not exist on an L2."""
 
 
 class ChainSpec(NamedTuple):
@@ -175,6 +194,8 @@ class L2Execution(BlockExecution):
         if isinstance(transaction, Deposit):
             self._parameters = None  # the L1 attributes deposit writes them
             return self._apply_deposit(transaction)
+        if transaction.kind == BLOB:
+            raise BlobTransaction("blob transactions are not supported")
         footprint, size = self._footprint_with(transaction), self._da_size_with(transaction)
         entry = super().apply(transaction)
         self._da_footprint, self._da_size = footprint, size
@@ -293,13 +314,13 @@ class L2Execution(BlockExecution):
         return super().record(transaction, result, extra, receipt_tail)
 
     def _footprint_with(self, transaction: SignedTransaction) -> int:
-        """The block's DA footprint with one more transaction. Raises InvalidTransaction above the gas limit."""
+        """The block's DA footprint with one more transaction. Raises UnusableTransaction above the gas limit."""
         if not self.l2.da_footprint:
             return 0
         size = estimated_size_scaled(transaction.raw) // SIZE_SCALE
         footprint = self._da_footprint + size * self._da_scalar()
         if footprint > self.context.gas_limit:
-            raise InvalidTransaction(f"DA footprint {footprint} exceeds the block gas limit {self.context.gas_limit}")
+            raise UnusableTransaction(f"DA footprint {footprint} exceeds the block gas limit {self.context.gas_limit}")
         return footprint
 
     def _da_scalar(self) -> int:

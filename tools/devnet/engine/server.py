@@ -15,6 +15,7 @@ from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.execution import DaLimits
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.engine.journal import Journal
+from rollup_node.tools.devnet.engine.traits import NO_TRAITS, Traits
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
@@ -24,7 +25,8 @@ log = get_logger("engine")
 
 class EngineServer:
     """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from. With `el_sync_from`,
-    the URL of another engine's public methods, it fetches a chain that it lacks from there."""
+    the URL of another engine's public methods, it fetches a chain that it lacks from there. `traits` are its
+    differences from op-geth."""
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class EngineServer:
         auth_port: int = 0,
         data_dir: Path | None = None,
         el_sync_from: str | None = None,
+        traits: Traits = NO_TRAITS,
     ) -> None:
         self.backend = L2Backend(genesis)
         self._journal = None if data_dir is None else Journal(data_dir)
@@ -45,7 +48,7 @@ class EngineServer:
         public["miner_setMaxDASize"] = self.set_max_da_size
         if self._sync is not None:
             public["eth_syncing"] = self._sync.progress
-        private = public | EngineApi(self.backend, self._journal, self._sync).methods()
+        private = public | EngineApi(self.backend, self._journal, self._sync, traits).methods()
         self.http = Listener(application(JsonRpc(public)), http_port)
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 

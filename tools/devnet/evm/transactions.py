@@ -24,6 +24,14 @@ class InvalidTransaction(Exception):
     """The transaction cannot be included in the block; the text is the reason."""
 
 
+class UnusableTransaction(InvalidTransaction):
+    """Nobody can try to execute it: its signature, its type, or the gas that it wants."""
+
+
+class MalformedTransaction(UnusableTransaction):
+    """The bytes are no transaction."""
+
+
 class SignedTransaction(NamedTuple):
     """A transaction of type 0 to 4."""
 
@@ -62,7 +70,7 @@ def read_transaction(raw: bytes, chain_id: int) -> AnyTransaction:
         try:
             deposit = decode_deposit(raw)
         except DepositError as error:
-            raise InvalidTransaction(str(error)) from None
+            raise MalformedTransaction(str(error)) from None
         return Deposit(raw, keccak256(raw), deposit.sender, deposit)
     return read_signed(raw, chain_id)
 
@@ -72,8 +80,10 @@ def read_signed(raw: bytes, chain_id: int) -> SignedTransaction:
     try:
         body = decode_transaction(raw)
     except TransactionError as error:
-        raise InvalidTransaction(str(error)) from None
+        raise MalformedTransaction(str(error)) from None
+    if body.chain_id is not None and body.chain_id != chain_id:
+        raise InvalidTransaction(f"invalid chain id for signer: have {body.chain_id} want {chain_id}")
     sender = recover_sender(body, chain_id)
     if sender is None:
-        raise InvalidTransaction(f"invalid signature, or not for chain {chain_id} (its chain id is {body.chain_id})")
+        raise UnusableTransaction("invalid transaction signature")
     return SignedTransaction(raw, keccak256(raw), sender, body)

@@ -39,7 +39,7 @@ from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PayloadError, encode_attributes, encode_payload
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, one_line
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.mpt import ProofError
@@ -131,7 +131,7 @@ class EngineClient:
                     return await engine_identity(self._call)
             return await self._new_payload(call)
         except RpcFailure as failure:
-            return ErrorAnswer(failure.code, failure.message[:500])
+            return ErrorAnswer(failure.code, _message(failure))
 
     async def _get_payload(self, call: GetPayload) -> ExecutionPayload:
         version = self._schedule.l2(call.timestamp).get_payload_version
@@ -314,4 +314,12 @@ class EngineClient:
 
     def _error(self, what: object) -> TemporaryError:
         code = code_of(what) if isinstance(what, RpcFailure) else Code.ENGINE_ANSWER
-        return TemporaryError(f"execution engine {self._rpc.name}: {what}", code)
+        text = f"error {what.code}: {_message(what)}" if isinstance(what, RpcFailure) else what
+        return TemporaryError(f"execution engine {self._rpc.name}: {text}", code)
+
+
+def _message(failure: RpcFailure) -> str:
+    """The text of an engine's error. The reason of an error of the Engine API is in its data."""
+    reason = failure.data.get("err") if isinstance(failure.data, dict) else None
+    has_reason = isinstance(reason, str) and one_line(reason) not in failure.message
+    return one_line(f"{failure.message}: {reason}") if has_reason else failure.message

@@ -12,6 +12,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
+from rollup_node.tools.devnet.engine.traits import Trait
 from tests.support.chains.l2_test_chain import L2TestChain
 
 ZERO = bytes(32)
@@ -20,10 +21,10 @@ ZERO = bytes(32)
 class EngineDriver:
     """An engine with the calls that a node makes, in the versions of each block's forks."""
 
-    def __init__(self, l2: L2TestChain) -> None:
+    def __init__(self, l2: L2TestChain, *traits: Trait) -> None:
         self.l2 = l2
         self.backend = l2.backend()
-        self.methods = EngineApi(self.backend).methods()
+        self.methods = EngineApi(self.backend, traits=frozenset(traits)).methods()
 
     def rules(self, time: int) -> L2Rules:
         return self.backend.spec.schedule.l2(time)
@@ -168,15 +169,45 @@ def test_attributes_must_match_their_fork() -> None:
     for change in ("withdrawals", "parentBeaconBlockRoot", "eip1559Params", "minBaseFee", "gasLimit", "timestamp"):
         with pytest.raises(JsonRpcError) as raised:
             update(state(head.hash), {key: value for key, value in given.items() if key != change})
-        assert raised.value.code == -38003 and change in raised.value.message
-    for changed in ({"timestamp": hex(head.header.timestamp)}, {"transactions": [*given["transactions"], "0x02c0"]}):
-        with pytest.raises(JsonRpcError) as raised:
-            update(state(head.hash), given | changed)
-        assert raised.value.code == -38003
+        assert raised.value.code == -38003 and change in raised.value.data["err"]
+    with pytest.raises(JsonRpcError) as raised:
+        update(state(head.hash), given | {"timestamp": hex(head.header.timestamp)})
+    assert raised.value.code == -38003
     with pytest.raises(JsonRpcError) as raised:
         engine.methods["engine_forkchoiceUpdatedV2"](state(head.hash), given)
     assert raised.value.code == -38005
     assert update(state(head.hash), given | {"minBaseFee": "0x0"})["payloadId"]
+
+
+def build_errors(engine: EngineDriver, *transactions: bytes) -> tuple[int, str]:
+    """Code and text of the error with which an engine refuses to build a block of these transactions."""
+    attributes = engine.l2.attributes(engine.backend.chain.head.header, *transactions)
+    with pytest.raises(JsonRpcError) as raised:
+        engine.finish(engine.start(engine.backend.chain.head.hash, attributes), attributes.timestamp)
+    reason = raised.value.data["err"] if raised.value.data else raised.value.message
+    return raised.value.code, reason
+
+
+def test_the_first_transaction_that_cannot_be_read_is_refused_before_any_is_executed() -> None:
+    l2 = L2TestChain()
+    code, text = build_errors(EngineDriver(l2), l2.transfer(0, 9), l2.transfer(1, 0), b"\x02\xc0", b"\x05")
+    assert (code, text.startswith("transaction 3 is not valid: malformed transaction of type 2")) == (-32000, True)
+
+
+def test_one_trait_changes_one_answer() -> None:
+    l2 = L2TestChain()
+    unexecutable, unusable = l2.transfer(0, 9), l2.transfer(1, 0, gas=70_000_000)
+    plain, skipping, losing = (EngineDriver(l2, *traits) for traits in ((), (Trait.SKIP,), (Trait.LOST_BUILD,)))
+    for engine in (plain, losing):
+        assert build_errors(engine, unexecutable) == (-38003, "transaction 1: nonce too high: 9, next is 0")
+    for engine in (plain, skipping):
+        code, reason = build_errors(engine, unusable)
+        assert (code, reason.startswith("transaction 1: gas limit of the block reached")) == (-38003, True)
+    assert build_errors(losing, unusable) == build_errors(losing, b"\x02\xc0") == (-38001, "Unknown payload")
+    good = l2.transfer(2, 0)
+    payload = skipping.extend(unexecutable, good)
+    assert payload.transactions[1:] == (good,)
+    assert plain.insert(payload)["status"] == "VALID", "the block itself is one that any engine takes"
 
 
 def test_versions_and_parameters_are_checked() -> None:

@@ -4,12 +4,14 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.transactions import encode_transaction, signing_hash
+from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction, signing_hash
 from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.devnet.evm.transactions import (
     Deposit,
     InvalidTransaction,
+    MalformedTransaction,
     SignedTransaction,
+    UnusableTransaction,
     read_signed,
     read_transaction,
 )
@@ -49,8 +51,11 @@ def test_deposits() -> None:
 
 
 def test_invalid_transactions() -> None:
-    with pytest.raises(InvalidTransaction, match=r"not for chain 5 \(its chain id is 901\)"):
+    with pytest.raises(InvalidTransaction, match="invalid chain id for signer: have 901 want 5"):
         read_transaction(encoded(2), 5)
     for raw in (b"", b"\x02\xc0", b"\x05\xc0", b"\x7e\xc0"):
-        with pytest.raises(InvalidTransaction):
+        with pytest.raises(MalformedTransaction):
             read_transaction(raw, CHAIN_ID)
+    unsigned = msgspec.structs.replace(decode_transaction(encoded(2)), r=5)
+    with pytest.raises(UnusableTransaction, match="invalid transaction signature"):
+        read_transaction(encode_transaction(unsigned), CHAIN_ID)

@@ -21,7 +21,12 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
     ExtraFeesFunction,
     apply_transaction,
 )
-from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
+from rollup_node.tools.devnet.evm.transactions import (
+    AnyTransaction,
+    InvalidTransaction,
+    SignedTransaction,
+    UnusableTransaction,
+)
 
 BEACON_ROOTS: Address = bytes.fromhex("000f3df6d732807ef1319fb7b8bb8522d0beac02")
 BLOCK_HASHES: Address = bytes.fromhex("0000f90827f1c53a10cb7a02335b175320002935")
@@ -88,9 +93,9 @@ class BlockExecution:
         return self.record(transaction, result, dict(fees), ())
 
     def require_gas(self, gas: int) -> None:
-        """Raises InvalidTransaction where the block has less gas left."""
+        """Raises UnusableTransaction where the block has less gas left."""
         if gas > self.gas_left:
-            raise InvalidTransaction(f"gas limit of the block reached: have {self.gas_left}, want {gas}")
+            raise UnusableTransaction(f"gas limit of the block reached: have {self.gas_left}, want {gas}")
 
     def record(
         self,

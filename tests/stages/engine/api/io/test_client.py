@@ -154,8 +154,18 @@ def test_errors_and_statuses_of_the_engine(chain: ChainFixture, engine: FakeExec
     async def scene() -> None:
         async with engine.serving():
             client = client_of(engine)
-            engine.answers["engine_forkchoiceUpdatedV3"] = [EngineFailure(-38002, "invalid forkchoice state")]
-            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38002, "invalid forkchoice state")
+            engine.answers["engine_forkchoiceUpdatedV3"] = [
+                EngineFailure(-38002, "invalid forkchoice state"),
+                EngineFailure(-38003, "Invalid payload attributes", err="failed to force-include tx:\nnonce too high"),
+                EngineFailure(-32602, "Invalid params", err=7),
+                EngineFailure(-38003, "bad: the reason", err="the reason"),
+            ]
+            texts = ("invalid forkchoice state", "Invalid params", "bad: the reason")
+            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38002, texts[0])
+            reason = "Invalid payload attributes: failed to force-include tx: nonce too high"
+            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, reason)
+            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-32602, texts[1])
+            assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, texts[2])
             engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
             assert await client.ask(NewPayload(payload)) == PayloadAnswer("INVALID", "bad root")
             with pytest.raises(

@@ -76,7 +76,7 @@ def apply(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
         ({"gas": 30_000_001}, "gas limit of the block"),
         ({"gas": (1 << 24) + 1}, "gas limit too high"),
         ({"value": FUNDS}, "insufficient funds"),
-        ({"chain_id": 6}, "invalid signature"),
+        ({"chain_id": 6}, "invalid chain id for signer: have 6 want 5"),
         ({"to": None, "data": bytes(0xC001), "gas": 5_000_000}, "initcode"),
         ({"kind": 3, "blob_hashes": ()}, "1 to 6 blobs"),
         ({"kind": 3, "blob_hashes": (BLOB_HASH,) * 7, "max_blob_fee": 3}, "1 to 6 blobs"),
