@@ -28,6 +28,13 @@ class EndpointError(Exception):
         self.retry_after = retry_after
 
 
+class NoAnswerError(EndpointError):
+    """The endpoint was reached, and has not answered within `seconds`."""
+
+    def __init__(self, endpoint: str, seconds: float) -> None:
+        super().__init__(endpoint, f"no answer within {seconds:g} s")
+
+
 class AnswerTooLargeError(EndpointError):
     """The answer is longer than the limit of its method."""
 

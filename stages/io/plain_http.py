@@ -15,6 +15,7 @@ from yarl import URL
 from rollup_node.stages.io.endpoint_errors import (
     AnswerTooLargeError,
     EndpointError,
+    NoAnswerError,
     why_broken,
     why_not_connected,
 )
@@ -72,7 +73,7 @@ class PlainHttp:
             self._close_idle()
             raise EndpointError(self.name, str(error)) from None
         except DeadlineError:
-            raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
+            raise NoAnswerError(self.name, timeout) from None
         except HttpError as error:
             raise EndpointError(self.name, f"the connection failed ({error})") from None
         except OSError as error:
@@ -136,7 +137,7 @@ class PlainHttp:
         self._idle.clear()
 
     async def _connect(self, deadline: float) -> HttpConnection:
-        """An open connection. Raises EndpointError and DeadlineError."""
+        """An open connection. Raises EndpointError."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(deadline):
@@ -151,7 +152,7 @@ class PlainHttp:
                 except UnicodeError:
                     raise EndpointError(self.name, "cannot connect (the host name is invalid)") from None
         except TimeoutError:
-            raise DeadlineError from None
+            raise EndpointError(self.name, "cannot connect (no answer in time)") from None
         self._open.add(connection)
         return connection
 

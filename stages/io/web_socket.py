@@ -13,7 +13,13 @@ from typing import NoReturn
 
 import aiohttp
 
-from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError, why_broken, why_not_connected
+from rollup_node.stages.io.endpoint_errors import (
+    AnswerTooLargeError,
+    EndpointError,
+    NoAnswerError,
+    why_broken,
+    why_not_connected,
+)
 from rollup_node.stages.io.json_answers import answered_ids
 from rollup_node.stages.protocol.answer_limits import RECEIPTS, AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
@@ -210,12 +216,15 @@ class WebSocketTransport:
     async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
         """The message that answers the request with these ids. A request whose connection is lost is not sent again.
         Raises EndpointError, AnswerTooLargeError."""
+        connection = None
         try:
             async with asyncio.timeout(timeout) as deadline:
                 connection = await self._open(deadline, timeout)
                 answer = await connection.ask(body, ids, limit)
         except TimeoutError:
-            raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
+            if connection is None:
+                raise EndpointError(self.name, f"no WebSocket connection within {timeout:g} s") from None
+            raise NoAnswerError(self.name, timeout) from None
         self._failures = 0
         if len(answer) > limit.bytes:
             raise AnswerTooLargeError(self.name, f"the answer is longer than {limit.bytes} bytes")

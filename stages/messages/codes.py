@@ -3,6 +3,7 @@ it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an ent
 
 import re
 
+from rollup_node.stages.messages import engine_codes
 from rollup_node.stages.messages.code_entry import EVENT, FINDING, CodeEntry
 
 
@@ -102,22 +103,11 @@ class Code(CodeEntry):
         " endpoint's beacon node does not follow it",
     )
 
-    ENGINE_ANSWER = (
-        "The execution engine responds, but does not do what the node requests: it is syncing, busy, or returns an"
-        " error.",
-        "see the engine's response in the line and its log; check that it is synced, and check its disk",
-    )
-    EL_SYNC_STALLED = (
-        "The execution engine syncs from its own peers (EL sync), and has received no new block for five minutes.",
-        "check that the engine has peers, start it from a snapshot, or start the node with --syncmode=consensus-layer",
-    )
-    FORK_MISMATCH = (
-        "The execution engine and this node have different forks at the time of a block: the engine refuses attributes"
-        " because of a field that a fork adds. The node exits with code 77. Before a fork: the engine's release or its"
-        " configuration lacks it, and the line says how many days are left.",
-        "compare the fork's time in --rollup.config or --network with the engine's genesis, upgrade the older program,"
-        " or set the time with --override.FORK; a service manager must not restart the node after exit code 77",
-    )
+    ENGINE_ANSWER = engine_codes.ENGINE_ANSWER
+    ENGINE_CONTRADICTS = engine_codes.ENGINE_CONTRADICTS
+    BUILD_LOST = engine_codes.BUILD_LOST
+    EL_SYNC_STALLED = engine_codes.EL_SYNC_STALLED
+    FORK_MISMATCH = engine_codes.FORK_MISMATCH
     BUNDLE_UNCONFIRMED = (
         "The upgrade transactions that this version has for a fork of the chain are not known to be those of op-node's"
         " release for it. With others the block at the fork gets a wrong hash, and the node leaves the chain.",
@@ -270,53 +260,17 @@ class Code(CodeEntry):
         "enable the method, choose another method with --l1.rpckind, or use another endpoint",
         FINDING,
     )
-    ENGINE_UNREACHABLE = (
-        "The execution engine, or the L2 source of a command, does not respond, or its response is not JSON-RPC.",
-        "check that it is up, and check its URL in --l2: a node needs the engine's authenticated port (usually 8551),"
-        " a command that reads L2 blocks also works with the public port",
-    )
-    ENGINE_AUTH = (
-        "The execution engine rejects our JWT because its secret is different.",
-        "use the engine's secret file in --l2.jwt-secret",
-    )
-    ENGINE_VHOST = (
-        "The execution engine does not accept the host name in --l2.",
-        "add the host name to the engine's --authrpc.vhosts, or use the address 127.0.0.1",
-    )
-    ENGINE_CLOCK = (
-        "The execution engine rejects our JWT because of its time: the clocks differ by more than the 60 seconds that"
-        " the engine allows.",
-        "synchronize the clocks of both machines with NTP; the secret is not the reason",
-    )
-    ENGINE_PUBLIC_PORT = (
-        "The port in --l2 is the public RPC port of the engine, which has no Engine API.",
-        "set --l2 to the authenticated port, usually 8551",
-    )
-    ENGINE_CHAIN = (
-        "The execution engine is not on the chain of the rollup.",
-        "check --l2, and --network or --rollup.config",
-        FINDING,
-    )
-    ENGINE_KIND = (
-        "The execution engine says that it is another one than --l2.enginekind.",
-        "remove --l2.enginekind, then the engine's own name decides, or set it to the engine's kind",
-        FINDING,
-    )
-    ENGINE_CAPABILITIES = (
-        "The engine does not list a method of the Engine API that a fork of the chain needs.",
-        "upgrade the execution engine to a release that supports the fork",
-        FINDING,
-    )
-    ENGINE_FORKS = (
-        "A block of the engine has the fields of forks other than the configured ones.",
-        "compare the fork times of --network, --rollup.config and --override.* with those of the engine's genesis",
-        FINDING,
-    )
-    ENGINE_METHODS = (
-        "The engine lacks eth_getProof, which optimism_outputAtBlock needs for blocks before Isthmus.",
-        "enable the eth namespace on the authenticated port of the engine",
-        FINDING,
-    )
+    ENGINE_UNREACHABLE = engine_codes.ENGINE_UNREACHABLE
+    ENGINE_SLOW = engine_codes.ENGINE_SLOW
+    ENGINE_AUTH = engine_codes.ENGINE_AUTH
+    ENGINE_VHOST = engine_codes.ENGINE_VHOST
+    ENGINE_CLOCK = engine_codes.ENGINE_CLOCK
+    ENGINE_PUBLIC_PORT = engine_codes.ENGINE_PUBLIC_PORT
+    ENGINE_CHAIN = engine_codes.ENGINE_CHAIN
+    ENGINE_KIND = engine_codes.ENGINE_KIND
+    ENGINE_CAPABILITIES = engine_codes.ENGINE_CAPABILITIES
+    ENGINE_FORKS = engine_codes.ENGINE_FORKS
+    ENGINE_METHODS = engine_codes.ENGINE_METHODS
     BEACON_UNREACHABLE = (
         "The beacon node does not respond, or its response is not that of the Beacon API.",
         "check --l1.beacon, or set --l1.beacon.ignore to start anyway",
@@ -424,17 +378,10 @@ class Code(CodeEntry):
         "nothing; rollup-node bundle-check prints the bundle in the file of the line",
         EVENT,
     )
-    BLOCK_REPLACED = (
-        "A derived block differs from the unsafe block, or the engine found its transactions invalid. The derived"
-        " chain counts.",
-        "nothing; on a sequencer, look for the block of the line in its log and in the batcher's",
-        EVENT,
-    )
-    UNSAFE_BLOCK = (
-        "The engine found an unsafe block from the sequencer's gossip invalid, and the node dropped it.",
-        "compare the versions and forks of engine and node with the sequencer's",
-        EVENT,
-    )
+    BLOCK_REPLACED = engine_codes.BLOCK_REPLACED
+    TRANSACTION_LEFT_OUT = engine_codes.TRANSACTION_LEFT_OUT
+    TRANSACTION_INVALID = engine_codes.TRANSACTION_INVALID
+    UNSAFE_BLOCK = engine_codes.UNSAFE_BLOCK
     ALTDA_LOST = (
         "The input of an Alt-DA commitment is lost, and nobody can challenge it any more: the node cannot derive the"
         " next block. It exits with code 70.",

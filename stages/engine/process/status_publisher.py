@@ -12,7 +12,9 @@ from rollup_node.stages.messages.endpoints import Endpoints
 from rollup_node.stages.messages.engine import EngineStatus, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
 
-ENGINE_CODES = frozenset({Code.ENGINE_UNREACHABLE, Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST})
+ENGINE_CODES = frozenset(
+    {Code.ENGINE_UNREACHABLE, Code.ENGINE_SLOW, Code.ENGINE_AUTH, Code.ENGINE_CLOCK, Code.ENGINE_VHOST}
+)
 
 
 class StatusPublisher:

@@ -5,7 +5,14 @@ import ssl
 
 import aiohttp
 
-from rollup_node.stages.io.endpoint_errors import endpoint_name, tls_reason, why_broken, why_not_connected
+from rollup_node.stages.io.endpoint_errors import (
+    EndpointError,
+    NoAnswerError,
+    endpoint_name,
+    tls_reason,
+    why_broken,
+    why_not_connected,
+)
 
 
 def test_endpoint_names_show_no_credentials() -> None:
@@ -13,6 +20,11 @@ def test_endpoint_names_show_no_credentials() -> None:
     assert endpoint_name("http://[::1]:8545") == "::1:8545"
     assert endpoint_name("nonsense") == "endpoint without a host"
     assert endpoint_name("http://[") == "malformed endpoint"
+
+
+def test_an_endpoint_that_is_up_and_slow() -> None:
+    error = NoAnswerError("host:1", 2.5)
+    assert isinstance(error, EndpointError) and str(error) == "host:1: no answer within 2.5 s"
 
 
 def test_the_reason_of_a_broken_connection() -> None:

@@ -11,10 +11,11 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import aiohappyeyeballs
 import pytest
 
 from rollup_node.stages.io import http_connection
-from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError
+from rollup_node.stages.io.endpoint_errors import AnswerTooLargeError, EndpointError, NoAnswerError
 from rollup_node.stages.io.plain_http import PlainHttpTransport
 from tests.support.processes.stage_runner import run_within
 
@@ -188,7 +189,23 @@ def test_a_connection_that_is_reset_has_the_request_not_sent_again() -> None:
 
 
 def test_an_answer_in_drips_ends_at_the_deadline() -> None:
-    assert str(error_of(Server(drip), 0.1)) == "name: no answer within 0.1 s"
+    error = error_of(Server(drip), 0.1)
+    assert str(error) == "name: no answer within 0.1 s" and isinstance(error, NoAnswerError)
+
+
+def test_a_host_that_cannot_be_reached_in_time_is_not_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(20.0)
+
+    async def main() -> EndpointError:
+        monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect)
+        client = PlainHttpTransport("http://127.0.0.1:1/", "name", None)
+        with pytest.raises(EndpointError) as caught:
+            await client.exchange(b"{}", 0.05, LIMIT)
+        return caught.value
+
+    error = run_within(30, main)
+    assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
 
 
 def test_an_endless_body_ends_at_its_bound() -> None:

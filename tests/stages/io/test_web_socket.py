@@ -213,8 +213,8 @@ def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyP
     async def main() -> None:
         server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
         client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
-        assert "no answer within 0.2 s" in str(await failure_of(client))
-        assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
+        for _ in range(2):
+            assert "no WebSocket connection within 0.2 s" in str(await failure_of(client))
         await client.close()
         server.close()
         for writer in accepted:

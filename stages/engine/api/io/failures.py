@@ -1,6 +1,6 @@
 """Why the execution engine does not do what is asked, as a code."""
 
-from rollup_node.stages.io.endpoint_errors import EndpointError, tls_code
+from rollup_node.stages.io.endpoint_errors import EndpointError, NoAnswerError, tls_code
 from rollup_node.stages.io.jsonrpc import RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -14,7 +14,7 @@ _HOST_WORDS = ("invalid host", "host header", "host not allowed", "virtual host"
 
 def code_of(failure: EndpointError | RpcFailure) -> Code:
     """The code for a call that failed: our host name, the time of our token, our secret, TLS, an error of the engine,
-    or none of these: it does not answer."""
+    no answer of an engine that is up, or none of these: it cannot be reached."""
     words, status = str(failure).lower(), getattr(failure, "status", None)
     if status in (400, 403) and any(each in words for each in _HOST_WORDS):
         return Code.ENGINE_VHOST
@@ -26,4 +26,6 @@ def code_of(failure: EndpointError | RpcFailure) -> Code:
         return (
             Code.ENGINE_PUBLIC_PORT if failure.code == METHOD_NOT_FOUND and "engine_" in words else Code.ENGINE_ANSWER
         )
+    if isinstance(failure, NoAnswerError):
+        return Code.ENGINE_SLOW
     return tls_code(str(failure)) or Code.ENGINE_UNREACHABLE

@@ -235,6 +235,11 @@ def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, 
     line = handled.line(act.AttributesProcessed(replaced))
     assert line == f"WARN derived block replaced by deposits code=BLOCK-REPLACED safe={ref} reason=bad transaction"
     assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
+    for code in (Code.TRANSACTION_LEFT_OUT, Code.TRANSACTION_INVALID):
+        line = handled.line(
+            act.AttributesProcessed(msgspec.structs.replace(replaced, reason=code.before("transaction 3")))
+        )
+        assert line == f"WARN derived block replaced by deposits code={code.text} safe={ref} reason=transaction 3"
 
 
 def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
@@ -252,6 +257,18 @@ def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
     line = handled.line(syncing)
     assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
     assert handled.status.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
+
+
+@pytest.mark.parametrize("code", [Code.BUILD_LOST, Code.ENGINE_CONTRADICTS, Code.ENGINE_SLOW], ids=str)
+def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: Handled, code: Code) -> None:
+    """BUILD-LOST, ENGINE-CONTRADICTS and ENGINE-SLOW, with block, parent and the engine's answer."""
+    text = "the engine began to build block 12 on 0xab..:11, and does not return it: Unknown payload (-38001)"
+    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, code.before(text), 1.0))
+    assert line.startswith(f"WARN step failed, retrying code={code.text} task=drive error={text} retry_in=1.0 do=")
+    assert line.endswith(code.remedy)
+    assert handled.status.problems == (f"{code.text}: drive: {text}",)
+    handled.handler.perform([act.WorkRecovered("drive", 3)])
+    assert not handled.status.problems
 
 
 def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.engine.api.io.failures import code_of
-from rollup_node.stages.io.endpoint_errors import NO_TLS, EndpointError
+from rollup_node.stages.io.endpoint_errors import NO_TLS, EndpointError, NoAnswerError
 from rollup_node.stages.io.jsonrpc import RpcFailure
 from rollup_node.stages.messages.codes import Code
 
@@ -12,6 +12,7 @@ from rollup_node.stages.messages.codes import Code
     "failure, code",
     [
         (EndpointError("l2", "cannot connect"), Code.ENGINE_UNREACHABLE),
+        (NoAnswerError("l2", 10.0), Code.ENGINE_SLOW),
         (EndpointError("l2", "HTTP status 401: signature is invalid", 401), Code.ENGINE_AUTH),
         (EndpointError("l2", "HTTP status 401: stale token", 401), Code.ENGINE_CLOCK),
         (EndpointError("l2", "HTTP status 403: invalid host specified", 403), Code.ENGINE_VHOST),
