@@ -21,8 +21,9 @@ REPEAT_SECONDS = 600.0
 ANNOUNCE_SECONDS = 2.0
 """How long the halt is published before the process ends: published states are repeated at least every second."""
 
-Signal = Callable[[Hash, Hash], Awaitable[Hash]]
-"""Passes the recommended and the required version on to the engine; returns the version of the engine."""
+Signal = Callable[[Hash, Hash], Awaitable[Hash | None]]
+"""Passes the recommended and the required version on to the engine; returns the version of the engine, None if it has
+no method for that."""
 
 
 class ProtocolVersions:
@@ -33,6 +34,7 @@ class ProtocolVersions:
         self._last: tuple[Hash, Hash] | None = None
         self._last_at = 0.0
         self._labels: tuple[str, ...] | None = None
+        self._lacks_method = False
         self._due: tuple[Hash, Hash] | None = None
         self.task = PeriodicTask("protocol versions", self._step)
 
@@ -66,12 +68,16 @@ class ProtocolVersions:
 
     async def _engine_version(self, recommended: Hash, required: Hash) -> Hash | None:
         try:
-            return await self._signal(recommended, required)
+            version = await self._signal(recommended, required)
         except TemporaryError as error:
             code = error.code if isinstance(error.code, Code) else Code.ENGINE_ANSWER
             text = "failed to signal protocol versions to the execution engine"
             log.warn(text, code=code.text, error=str(error))
             return None
+        lacked_method, self._lacks_method = self._lacks_method, version is None
+        if self._lacks_method and not lacked_method:
+            log.info("the execution engine has no engine_signalSuperchainV1, protocol versions are compared without it")
+        return version
 
     def _show_versions(self, own: Hash, engine: Hash | None, recommended: Hash, required: Hash) -> None:
         versions = (own, engine, recommended, required)

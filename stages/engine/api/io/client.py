@@ -41,6 +41,7 @@ from rollup_node.stages.protocol.engine_json import PayloadError, encode_attribu
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, one_line
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -189,14 +190,16 @@ class EngineClient:
         if found != self._rollup.l2_chain_id:
             raise self._error(f"it is on chain {found}, not on {self._rollup.l2_chain_id}")
 
-    async def signal_versions(self, recommended: Hash, required: Hash) -> Hash:
-        """Signals the protocol versions of L1; the version that the engine supports [PRV3]. Raises TemporaryError when
-        the engine does not answer, or lacks the method."""
+    async def signal_versions(self, recommended: Hash, required: Hash) -> Hash | None:
+        """Signals the protocol versions of L1; the version that the engine supports, None if it lacks the method
+        [PRV3]. Raises TemporaryError when the engine does not answer."""
         method = "engine_signalSuperchainV1"
         versions = {"recommended": to_hex(recommended), "required": to_hex(required)}
         try:
             found = await self._call(str, method, versions)
         except RpcFailure as failure:
+            if failure.code == METHOD_NOT_FOUND:
+                return None
             raise self._error(failure) from None
         return self._read(method, lambda: hash_from_hex(found))
 

@@ -20,20 +20,21 @@ OWN, NEXT, PATCH = (ProtocolVersion(*numbers).encode() for numbers in ((9,), (10
 
 
 class Versions:
-    """The object under test with an engine that supports `engine`, None for one that does not answer."""
+    """The object under test with an engine that supports `engine`; None for one that does not answer, or has no method
+    for it if `lacks_method`."""
 
     def __init__(self, level: str | None = None, engine: bytes | None = OWN) -> None:
-        self.engine, self.meter = engine, Meter("engine")
+        self.engine, self.meter, self.lacks_method = engine, Meter("engine"), False
         self.signalled: list[tuple[bytes, bytes]] = []
         self.announced = 0
         self.lines: list[Record] = []
         log.configure("engine", Level.INFO, self.lines.append)
         self.versions = ProtocolVersions(level, self._signal, self._announce, self.meter)
 
-    async def _signal(self, recommended: bytes, required: bytes) -> bytes:
+    async def _signal(self, recommended: bytes, required: bytes) -> bytes | None:
         self.signalled.append((recommended, required))
-        if self.engine is None:
-            raise TemporaryError("no such method")
+        if self.engine is None and not self.lacks_method:
+            raise TemporaryError("busy")
         return self.engine
 
     def _announce(self) -> None:
@@ -88,12 +89,31 @@ def test_the_same_versions_are_signalled_once_in_ten_minutes(monkeypatch: pytest
     assert harness.signalled[3:] == [(OWN, PATCH)]
 
 
-def test_an_engine_without_the_method_is_a_warning() -> None:
+def test_an_engine_that_fails_is_a_warning() -> None:
     """[PRV3]"""
     harness = Versions(engine=None)
     harness.update(OWN)
     assert harness.written(Level.WARN) == ["failed to signal protocol versions to the execution engine"]
     assert "engine_required" not in harness.meter.text().decode()
+
+
+def test_an_engine_without_the_method_is_said_once_and_the_node_halts_without_it() -> None:
+    """[PRV3, PRV5] op-reth."""
+    harness = Versions("major", engine=None)
+    harness.lacks_method = True
+    text = "the execution engine has no engine_signalSuperchainV1, protocol versions are compared without it"
+    for required in (OWN, PATCH, OWN):
+        harness.update(required)
+    assert harness.written(Level.INFO).count(text) == 1 and not harness.written(Level.WARN)
+    assert 'protocol_versions{engine="unknown",' in harness.meter.text().decode()
+    with pytest.raises(HaltError, match=r"L1 requires protocol version v10\.0\.0"):
+        harness.update(NEXT)
+    assert harness.announced == 1
+    harness.engine = OWN
+    harness.update(OWN)
+    harness.engine = None
+    harness.update(PATCH)
+    assert harness.written(Level.INFO).count(text) == 2, "the engine was replaced by another one"
 
 
 @pytest.mark.parametrize(("level", "required"), [("major", NEXT), ("patch", PATCH)])

@@ -193,15 +193,19 @@ def test_protocol_versions_are_signalled(engine: FakeExecutionEngine, play: Play
     async def scene() -> None:
         async with engine.serving():
             client = client_of(engine)
-            engine.answers[method] = ["0x" + "09" * 32, EngineFailure(-32601, "no such method"), "0x09", None]
+            engine.answers[method] = [
+                *("0x" + "09" * 32, EngineFailure(-32601, "Method not found")),
+                *(EngineFailure(-32000, "busy"), "0x09", None),
+            ]
             assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) == b"\x09" * 32
-            for text in ("no such method", "cannot be read", "malformed"):
+            assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) is None
+            for text in ("busy", "cannot be read", "malformed"):
                 with pytest.raises(TemporaryError, match=text):
                     await client.signal_versions(b"\x01" * 32, b"\x02" * 32)
             await client.close()
 
     play(scene())
-    assert engine.calls == [method] * 4
+    assert engine.calls == [method] * 5
 
 
 def test_how_far_the_sync_of_the_engine_is(chain: ChainFixture, engine: FakeExecutionEngine, play: Play) -> None:
@@ -279,8 +283,9 @@ def test_a_slow_engine(engine: FakeExecutionEngine, play: Play) -> None:
         engine.delay = 0.4
         async with engine.serving():
             client = client_of(engine, timeout=0.1)
-            with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s"):
+            with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s") as raised:
                 await client.ask(GetBlockRef("latest"))
+            assert raised.value.code is Code.ENGINE_SLOW, "it is up"
             await client.close()
 
     play(scene())
