@@ -1,11 +1,10 @@
-"""References, system configs and payloads of L2 blocks that an engine sealed or JSON-RPC returned [ATT43 to ATT45]."""
+"""References, system configs and payloads of L2 blocks that an engine sealed or JSON-RPC returned [ATT44, ATT45]."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
@@ -52,26 +51,6 @@ def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) ->
         extra_data=payload.extra_data,
         transactions=payload.transactions,
     )
-
-
-def sealed_payload_error(config: RollupConfig, payload: ExecutionPayload) -> str | None:
-    """Why a payload that an engine sealed is no valid block of this rollup, or None [ATT43]."""
-    transactions = payload.transactions
-    if not transactions:
-        return "the block has no transactions, not even L1 info"
-    if not is_deposit(transactions[0]):
-        return "the block's first transaction is no deposit"
-    last_deposit = max(index for index, each in enumerate(transactions) if is_deposit(each))
-    for index, each in enumerate(transactions):
-        if not each:
-            return f"transaction {index} is empty"
-        if index < last_deposit and not is_deposit(each):
-            return f"deposit transaction {last_deposit} stands after transaction {index}, which is none"
-    try:
-        l2_ref_of_payload(config, payload)
-    except BlockError as error:
-        return str(error)
-    return None
 
 
 def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, timestamp: int) -> L2BlockRef:

@@ -229,14 +229,19 @@ def _authorization(item: Any) -> Authorization:
 # --- senders -------------------------------------------------------------------------------------------------------
 
 
+def has_valid_range(transaction: Transaction) -> bool:
+    """Whether r and s of the signature can be those of a key. Of the two signatures (r, s) and (r, n - s) only the one
+    with the low s is valid (EIP-2)."""
+    return 0 < transaction.r < CURVE_ORDER and 0 < transaction.s <= CURVE_ORDER // 2
+
+
 def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
     """The sender, or None if signature or chain id are not valid on this chain [BF3]."""
     # A legacy transaction without chain id is valid on every chain.
     if transaction.chain_id != chain_id and (transaction.kind != LEGACY or transaction.chain_id is not None):
         return None
-    r, s = transaction.r, transaction.s
-    # EIP-2: of the two signatures (r, s) and (r, n - s) only the one with the low s is valid.
-    if not (0 < r < CURVE_ORDER and 0 < s <= CURVE_ORDER // 2):
+    if not has_valid_range(transaction):
         return None
-    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + transaction.y_parity.to_bytes(1, "big")
+    r, s = transaction.r.to_bytes(32, "big"), transaction.s.to_bytes(32, "big")
+    signature = r + s + transaction.y_parity.to_bytes(1, "big")
     return recover_address(signing_hash(transaction), signature)

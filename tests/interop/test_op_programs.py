@@ -1,5 +1,5 @@
 """Local networks with programs of others: op-node as the sequencer while all forks activate and as one more verifier,
-op-batcher in place of the network's batcher, op-proposer, op-geth as the verifier's engine."""
+op-batcher in place of the network's batcher, op-proposer, op-geth and op-reth as the verifier's engine."""
 
 import json
 import sys
@@ -18,6 +18,7 @@ from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
+from tests.support.foreign.engines import ENGINES, foreign_engine
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, call, call_batch, wait_for
@@ -32,7 +33,6 @@ HANDOVER = 5
 FACTORY_CODE = bytes.fromhex("60606000f3")
 """Returns 96 zero bytes: no text, no number, no address."""
 OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "stateRoot")
-GETH_STOP_SECONDS = 20.0
 
 
 @contextmanager
@@ -302,40 +302,20 @@ def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
     return found
 
 
-def test_op_geth_as_engine_of_a_verifier(leftovers: Leftovers) -> None:
-    binary = find_program("op-geth")
-    net_folder, data = leftovers.folder / "net", str(leftovers.folder / "geth")
-    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(net_folder)) as prepare:
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_of_a_verifier(name: str, leftovers: Leftovers) -> None:
+    find_program(name)
+    folder = leftovers.folder / "net"
+    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder)) as prepare:
         prepare.wait_for_exit().lines()
-    genesis = str(net_folder / "l2-genesis.json")
-    with ForeignProgram(leftovers, binary, "init", "--state.scheme=hash", "--datadir", data, genesis) as init:
-        ended = init.wait_for_exit()
-        assert ended.code == 0, ended
-    http, auth = free_port(), free_port()
-    flags = ["--datadir", data, "--syncmode", "full", "--gcmode", "archive", "--ipcdisable"]
-    flags += ["--port", "0", "--nat", "none", "--netrestrict", "127.0.0.0/8", "--maxpeers", "0", "--nodiscover"]
-    flags += [
-        "--http",
-        "--http.addr",
-        own_address(),
-        "--http.port",
-        str(http),
-        "--http.api",
-        "eth,debug,net,web3,miner",
-    ]
-    flags += ["--authrpc.addr", own_address(), "--authrpc.port", str(auth)]
-    flags += ["--authrpc.jwtsecret", str(net_folder / "jwt.txt")]
-    url, auth_url = (f"http://{own_address()}:{port}" for port in (http, auth))
-    with ForeignProgram(leftovers, binary, *flags) as geth:
-        wait_for(lambda: call(url, "eth_chainId"), "op-geth answers")
-        expected = json.loads((net_folder / "l2-genesis.json").read_text())["timestamp"]
-        assert call(url, "eth_getBlockByNumber", "0x0", False)["timestamp"] == expected
-        with Devnet(leftovers, "--verifier-engine", f"{url},{auth_url}", *CALLDATA) as net:
+    genesis = folder / "l2-genesis.json"
+    with foreign_engine(name, leftovers, genesis, folder / "jwt.txt") as engine:
+        expected = json.loads(genesis.read_text())["timestamp"]
+        assert call(engine.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == expected
+        with Devnet(leftovers, "--verifier-engine", f"{engine.http},{engine.auth}", *CALLDATA) as net:
             net.wait_for_safe(BLOCKS)
             safe = net.safe_number()
             ours = call(net.node("sequencer")["engine"], "eth_getBlockByNumber", hex(safe), False)
-            theirs = call(url, "eth_getBlockByNumber", hex(safe), False)
+            theirs = call(engine.http, "eth_getBlockByNumber", hex(safe), False)
             assert theirs["hash"] == ours["hash"], safe
             net.finish()
-        assert geth.running, geth.err
-        geth.stop(GETH_STOP_SECONDS)

@@ -122,6 +122,16 @@ EngineAnswer = (
 )
 
 
+def answer_text(answer: object) -> str:
+    """An answer that is not the one to the call, as a text: that of an error, or why there is none."""
+    match answer:
+        case ErrorAnswer():
+            return f"{answer.message} ({answer.code})"
+        case Unavailable():
+            return answer.reason
+    return "the engine's answer is not one to this call"
+
+
 def is_syncing(answer: object) -> bool:
     """Whether the engine may lack the block that the call builds on: it answered SYNCING or ACCEPTED [ENG38]."""
     return isinstance(answer, ForkchoiceAnswer | PayloadAnswer) and answer.status in ("SYNCING", "ACCEPTED")
@@ -152,7 +162,7 @@ _INVALID = ("INVALID", "INVALID_BLOCK_HASH")
 def build_start_result(answer: object) -> CallResult:
     """Of a forkchoice update with attributes [ENG12 to ENG20]."""
     if isinstance(answer, ErrorAnswer):
-        text = f"the engine did not start a block: {answer.message} ({answer.code})"
+        text = f"the engine did not start a block: {answer_text(answer)}"
         if answer.code == INVALID_ATTRIBUTES:
             return CallResult(CallStatus.INVALID, text)
         return CallResult(CallStatus.RESET if -38099 <= answer.code <= -38000 else CallStatus.RETRY, text)
@@ -172,7 +182,7 @@ def forkchoice_result(answer: object) -> CallResult:
     """Of a forkchoice update without attributes [ENG26 to ENG29]."""
     if isinstance(answer, ErrorAnswer):
         reset = answer.code == INVALID_FORKCHOICE
-        text = f"the engine did not take the forkchoice: {answer.message} ({answer.code})"
+        text = f"the engine did not take the forkchoice: {answer_text(answer)}"
         return CallResult(CallStatus.RESET if reset else CallStatus.RETRY, text)
     if not isinstance(answer, ForkchoiceAnswer):
         return CallResult(CallStatus.RETRY, "the engine's answer is not one to a forkchoice update")
@@ -185,7 +195,7 @@ def insert_result(answer: object) -> CallResult:
     """Of a new payload: of a block that this node had built [ENG23 to ENG25], or of an unsafe block in CL mode
     [ENG30 to ENG32]."""
     if isinstance(answer, ErrorAnswer):
-        return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer.message} ({answer.code})")
+        return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer_text(answer)}")
     if not isinstance(answer, PayloadAnswer):
         return CallResult(CallStatus.RETRY, "the engine's answer is not one to a new payload")
     if answer.status == "VALID":

@@ -4,13 +4,14 @@ from rollup_node.stages.engine.api.engine_api import INVALID_ATTRIBUTES, ErrorAn
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.forks.attribute_fields import disputed_fork
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 
 
 def raise_for_fork_mismatch(rollup: RollupConfig, attributes: PayloadAttributes, number: int, answer: object) -> None:
     """Raises ForkMismatchError if an engine's answer to the attributes of block `number` says that it has other forks
     at their time [ENG13]."""
-    if not isinstance(answer, ErrorAnswer) or answer.code != INVALID_ATTRIBUTES:
+    if not isinstance(answer, ErrorAnswer) or answer.code not in (INVALID_ATTRIBUTES, INVALID_PARAMS):
         return
     time = attributes.timestamp
     fork = disputed_fork(answer.message, rollup.schedule().l2(time))

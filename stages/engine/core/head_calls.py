@@ -94,7 +94,7 @@ class HeadCalls:
                 state.send_result(processed)
             if self._may_join:
                 state.attributes.join()
-        return self._attributes_call()
+        return self._attributes_call(now)
 
     def _ahead(self, now: Instant) -> Due:
         """The attributes that were derived ahead: whatever else is due comes first, as it would between two messages
@@ -102,7 +102,7 @@ class HeadCalls:
         if not self._takes_attributes or self._state.safe_heads.pending or self._waits(Work.ATTRIBUTES, now):
             return None
         self._state.attributes.begin_ahead()
-        return self._attributes_call()
+        return self._attributes_call(now)
 
     @property
     def _takes_attributes(self) -> bool:
@@ -116,8 +116,11 @@ class HeadCalls:
         waits = state.production.sequencer.active or state.interop.enabled or self.build_api.waiting
         return not waits and not state.safe_heads.enabled
 
-    def _attributes_call(self) -> Due:
+    def _attributes_call(self, now: Instant) -> Due:
         state = self._state
+        if (processed := state.attributes.check()) is not None:
+            state.report(processed, now)
+            state.publish(now)
         call = state.attributes.next()
         if call is None:
             return None
@@ -185,6 +188,8 @@ class HeadCalls:
         is not repeated before its cause is."""
         state = self._state
         state.held = state.finishing = None
+        if work is Work.ATTRIBUTES:
+            state.attributes.fail()
         if work is Work.SEQUENCER:
             state.production.retry_later(str(error), now.unix)
             state.show_sequencer_problem()

@@ -10,15 +10,17 @@ IOP14, IOP24]:
 
 import msgspec
 
-from rollup_node.stages.engine.api.build_api import commit_error, open_error, seal_error
+from rollup_node.stages.engine.api.build_api import OTHER, BuildError, commit_error, open_error, seal_error
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, GetPayload, NewPayload
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, PendingCall, Work
 from rollup_node.stages.engine.core.interop import OrdinarySearch
 from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
 
@@ -175,7 +177,7 @@ class SupervisorCalls:
             self._payload_id = answer.payload_id if isinstance(answer, ForkchoiceAnswer) else None
         elif isinstance(pending.call, GetPayload):
             self._payload = answer if isinstance(answer, ExecutionPayload) else None
-            error = seal_error(answer, "seal") if self._payload is None else None
+            error = seal_error(answer, "seal") if self._payload is None else self._mismatch(replacing, self._payload)
         else:
             error = commit_error(answer)
         if error is not None:
@@ -183,6 +185,10 @@ class SupervisorCalls:
             raise ResetError(f"block {replacing.invalidated} cannot be replaced: {error.text}")
         if isinstance(pending.call, NewPayload):
             self._replaced(replacing, pending.call.payload, now)
+
+    def _mismatch(self, replacing: Invalidate, payload: ExecutionPayload) -> BuildError | None:
+        found = sealed_mismatch(self._state.config.rollup, replacing.attributes, replacing.parent, payload)
+        return None if found is None else BuildError(OTHER, Code.ENGINE_CONTRADICTS.before(found.text))
 
     def _replaced(self, replacing: Invalidate, payload: ExecutionPayload, now: Instant) -> None:
         state, heads = self._state, self._state.controller.heads

@@ -9,13 +9,17 @@ or has the block built. One job at a time; `next` names the call that is due and
 | HOLD        | get the block again, and those that    | as CONSOLIDATE; START if L1 names another block       |
 |             | batches on L1 name as their parents    |                                                       |
 | START       | forkchoice at the parent, attributes   | SEAL; invalid: START with deposits only, or dropped   |
-| SEAL        | get the payload                        | INSERT; error: START; insane payload: dropped         |
+| SEAL        | get the payload                        | INSERT; error, another block than that of the         |
+|             |                                        | attributes: START; transactions are left out: invalid |
 | INSERT      | new payload                            | CHOOSE; invalid: START with deposits only, or dropped |
 | CHOOSE      | forkchoice at the new block            | done                                                  |
 | CHOOSE      | the same, with the attributes that     | done, and the next job at SEAL; any other answer:     |
 |             | were derived ahead [ENG40]             | CHOOSE without attributes                             |
 
-Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29], [UPG24].
+What no engine can execute is invalid before the call of START is made, and is looked for more closely after a failed
+attempt.
+
+Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT48], [CON26 to CON29], [UPG24].
 """
 
 from enum import Enum
@@ -23,6 +27,7 @@ from enum import Enum
 import msgspec
 
 from rollup_node.stages.engine.api.engine_api import (
+    CallResult,
     CallStatus,
     EngineCall,
     ForkchoiceAnswer,
@@ -31,6 +36,7 @@ from rollup_node.stages.engine.api.engine_api import (
     GetPayload,
     NewPayload,
     PayloadAnswer,
+    answer_text,
     build_start_result,
     insert_result,
 )
@@ -41,14 +47,16 @@ from rollup_node.stages.engine.machines.activation_hold import ActivationHold, o
 from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
-from rollup_node.stages.protocol.block_refs import sealed_payload_error
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.consolidation import first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.unexecutable import unexecutable
 
 
 class AttributesStep(Enum):
@@ -64,8 +72,8 @@ class AttributesStep(Enum):
 
 class ProcessedAttributes(msgspec.Struct, frozen=True):
     """What became of one `AttributesReady` message. `safe_head` is the pending safe head that results, `safe_config`
-    the system config in it. `reason` is a line for the log where the block is not as derived; `built` is the payload if
-    one was built."""
+    the system config in it. `reason` is a line for the log where the block is not as derived, with a code in front of
+    it if it has one; `built` is the payload if one was built."""
 
     sequence: int
     outcome: AttributesOutcome
@@ -78,7 +86,8 @@ class ProcessedAttributes(msgspec.Struct, frozen=True):
 
 class AttributesJob(msgspec.Struct):
     """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only. `inserted`
-    is their block, `following` the attributes that the update to it carries, unless the two are asked `apart`."""
+    is their block, `following` the attributes that the update to it carries, unless the two are asked `apart`.
+    `failed`: the engine neither built the block nor said that it is invalid."""
 
     derived: AttributesReady
     attributes: PayloadAttributes
@@ -88,9 +97,16 @@ class AttributesJob(msgspec.Struct):
     inserted: L2BlockInfo | None = None
     following: AttributesReady | None = None
     apart: bool = False
+    failed: bool = False
     replaced: bool = False
     reason: str | None = None
     hold: ActivationHold | None = None
+
+    @property
+    def block(self) -> str:
+        """The block that is to be built, for people."""
+        content = " of deposits alone" if self.replaced else ""
+        return f"block {self.derived.parent.number + 1}{content} on {self.derived.parent}"
 
 
 class AttributesHandler:
@@ -109,6 +125,7 @@ class AttributesHandler:
         self.job: AttributesJob | None = None
         self.last: ProcessedAttributes | None = None
         self.run = AttributesRun()
+        self._sound = 0
 
     def start(self, reset: int, safe_config: SystemConfig) -> None:
         """Derivation starts at the safe head in force, whose block has this system config."""
@@ -120,6 +137,7 @@ class AttributesHandler:
         """Drops the present job, what waits, and the last outcome."""
         self.safe_config = self.pending_config = self.job = self.last = None
         self.run.clear()
+        self._sound = 0
 
     # --- jobs ------------------------------------------------------------------------------------------------------
 
@@ -161,10 +179,11 @@ class AttributesHandler:
         if job is None or job.step is not AttributesStep.CHOOSE or job.replaced or job.apart:
             return
         if job.inserted is not None:
-            following = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
+            found = self.run.following(job.derived.sequence, job.inserted.ref, job.inserted.config)
             # A block with upgrade transactions is compared with the sequencer's before it is built [UPG24].
-            if following is None or not self.schedule.activations(following.attributes.timestamp):
-                job.following = following
+            if found is not None and (self.schedule.activations(found.attributes.timestamp) or self._defect(found)):
+                found = None
+            job.following = found
 
     def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
         """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
@@ -211,6 +230,30 @@ class AttributesHandler:
             return False
         job.hold, job.step = ActivationHold(other), AttributesStep.HOLD
         return True
+
+    def check(self) -> ProcessedAttributes | None:
+        """Refuses the attributes whose build is due if no engine can execute them [ATT48]; the outcome if the job is
+        done by that."""
+        job = self.job
+        if job is None or job.step is not AttributesStep.START or job.replaced:
+            return None
+        defect, job.failed = self._defect(job.derived, job.failed), False
+        return None if defect is None else self._invalid(job, Code.TRANSACTION_INVALID.before(defect))
+
+    def _defect(self, derived: AttributesReady, failed: bool = False) -> str | None:
+        """What makes the attributes unexecutable; signatures are recovered only of those with which an engine has
+        `failed`. `_sound` is the sequence of the last ones in which nothing else was found."""
+        if derived.sequence == self._sound and not failed:
+            return None
+        defect = unexecutable(self.rollup, derived.attributes, senders=failed)
+        if defect is None:
+            self._sound = derived.sequence
+        return defect
+
+    def fail(self) -> None:
+        """An attempt to build the present job's block has failed for now."""
+        if self.job is not None:
+            self.job.failed = True
 
     @property
     def result_due(self) -> bool:
@@ -335,7 +378,7 @@ class AttributesHandler:
         raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
         if result.status is CallStatus.INVALID:
             return self._invalid(job, result.text)
-        raise_unless_done(result)
+        raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
             self.controller.accept(sent)
             job.payload_id, job.step = answer.payload_id, AttributesStep.SEAL
@@ -360,10 +403,14 @@ class AttributesHandler:
     def _sealed(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
         if not isinstance(answer, ExecutionPayload):
             job.step = AttributesStep.START
-            raise TemporaryError("the engine has lost the block that it was building; it is started again")
-        problem = sealed_payload_error(self.rollup, answer)
-        if problem is not None:
-            return self._drop(job, f"the engine sealed an invalid payload: {problem}")
+            lost = f"the engine began to build {job.block}, and does not return it: {answer_text(answer)}"
+            raise TemporaryError(Code.BUILD_LOST.before(lost))
+        mismatch = sealed_mismatch(self.rollup, job.attributes, job.derived.parent, answer)
+        if mismatch is not None and mismatch.left_out:
+            return self._invalid(job, Code.TRANSACTION_LEFT_OUT.before(mismatch.text))
+        if mismatch is not None:
+            job.step = AttributesStep.START
+            raise TemporaryError(Code.ENGINE_CONTRADICTS.before(f"{job.block}: {mismatch.text}"))
         job.payload, job.step = answer, AttributesStep.INSERT
         return None
 
@@ -371,7 +418,7 @@ class AttributesHandler:
         result = insert_result(answer)
         if result.status is CallStatus.INVALID:
             return self._invalid(job, result.text)
-        raise_unless_done(result)
+        raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, PayloadAnswer) and job.payload is not None:
             job.inserted = l2_block_info(job.payload, self.rollup)
             job.step = AttributesStep.CHOOSE

@@ -31,18 +31,19 @@ from rollup_node.stages.engine.api.engine_api import (
     ForkchoiceUpdate,
     GetPayload,
     NewPayload,
-    Unavailable,
+    answer_text,
     build_start_result,
     insert_result,
 )
 from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
-from rollup_node.stages.protocol.block_refs import sealed_payload_error
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
 RETRY_SECONDS = 1.0
@@ -83,7 +84,7 @@ class BuildJob(msgspec.Struct, frozen=True):
     """A block that the engine is building; `started` is the time of the engine's answer."""
 
     parent: L2BlockRef
-    timestamp: int
+    attributes: PayloadAttributes
     payload_id: bytes
     started: float
 
@@ -244,7 +245,7 @@ class Sequencer:
         if self.sealed is not None:
             return NewPayload(self.sealed) if self.phase is SequencerPhase.SEALED else None
         if self.building is not None:
-            return GetPayload(self.building.payload_id, self.building.timestamp)
+            return GetPayload(self.building.payload_id, self.building.attributes.timestamp)
         if self.attributes is None:
             return NeedAttributes(self.heads.unsafe)
         return ForkchoiceUpdate(self.heads.forkchoice(), self.attributes)
@@ -309,7 +310,7 @@ class Sequencer:
         self.attributes = self.problem = None
         done = result.status is CallStatus.DONE
         if done and isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
-            self.building = BuildJob(heads.unsafe, attributes.timestamp, answer.payload_id, now)
+            self.building = BuildJob(heads.unsafe, attributes, answer.payload_id, now)
             self.phase = SequencerPhase.BUILDING
             self.due = max(now, attributes.timestamp - self.sealing_duration)
             return None
@@ -318,13 +319,12 @@ class Sequencer:
 
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
         if not isinstance(answer, ExecutionPayload):
-            lost = "the engine has lost the block that it was building"
-            return self._drop_block(f"{lost}: {answer.reason}" if isinstance(answer, Unavailable) else lost, now)
-        problem = sealed_payload_error(self.rollup, answer)
-        if problem is None and answer.parent_hash != building.parent.hash:
-            problem = "its parent is another block than the one to build on"
-        if problem is not None:
-            return self._drop_block(f"the engine sealed an invalid payload: {problem}", now)
+            block = f"block {building.parent.number + 1} on {building.parent}"
+            lost = f"the engine began to build {block}, and does not return it: {answer_text(answer)}"
+            return self._drop_block(lost, now)
+        mismatch = sealed_mismatch(self.rollup, building.attributes, building.parent, answer)
+        if mismatch is not None:
+            return self._drop_block(Code.ENGINE_CONTRADICTS.before(mismatch.text), now)
         self.sealed, self.due = answer, now
         self.phase = SequencerPhase.FETCHED if self.conducted else SequencerPhase.SEALED
         return None

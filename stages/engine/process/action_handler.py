@@ -179,8 +179,9 @@ class ActionHandler:
     def _attributes_processed(self, action: act.AttributesProcessed) -> None:
         found = action.processed
         if found.reason is not None:
-            text = f"derived block {found.outcome}"
-            log.warn(text, code=Code.BLOCK_REPLACED.text, safe=found.safe_head, reason=found.reason)
+            code = code_in(found.reason) or Code.BLOCK_REPLACED
+            reason = shortened(found.reason.removeprefix(code.before("")))
+            log.warn(f"derived block {found.outcome}", code=code.text, safe=found.safe_head, reason=reason)
         else:
             self._resets.processed(found.safe_head.number)
             log.debug("derived block is safe", safe=found.safe_head, origin=found.derived_from)

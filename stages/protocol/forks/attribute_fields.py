@@ -30,6 +30,9 @@ _MISSING = (
     "not provided",
     "is nil",
     "is null",
+    "got 0",
+    "no parent",
+    "no withdrawals",
 )
 _UNWANTED = (
     "before",

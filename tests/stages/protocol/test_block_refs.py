@@ -1,4 +1,4 @@
-"""L2 blocks: references, sealed payloads, JSON-RPC blocks [ATT43 to ATT45, HSH17]."""
+"""L2 blocks: references, payloads, JSON-RPC blocks [ATT44, ATT45, HSH17]."""
 
 import json
 from pathlib import Path
@@ -34,11 +34,6 @@ CONFIG = msgspec.structs.replace(
 )
 INFO = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20, base_fee_scalar=3, blob_base_fee_scalar=4, blob_base_fee=1)
 FIRST = l1_info_deposit(INFO, L1InfoFormat.ECOTONE, is_system=False)
-USER = bytes.fromhex(
-    "f8728307bfbc85174876e80082520894f730ffc20a30880468a52f8672bdbcc5ef7725fa87b1a2bc2ec50000808401546d72a070c8d90132"
-    "e5bdb0488d3a877c6afd0d20646e601e113f5c528c01d158d5eb60a0548ad8581418a27a6540a9d26a262a0123456789abcdef0123456789"
-    "abcdef01"
-)
 DRAFT = ExecutionPayload(
     parent_hash=b"\x11" * 32,
     fee_recipient=b"\x12" * 20,
@@ -114,28 +109,6 @@ def test_the_config_of_a_payload() -> None:
     assert found == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
 
 
-@pytest.mark.parametrize(
-    ("transactions", "text"),
-    [
-        ((), "no transactions"),
-        ((USER,), "first transaction is no deposit"),
-        ((b"", FIRST), "first transaction is no deposit"),
-        ((FIRST, USER, FIRST), "deposit transaction 2 stands after transaction 1"),
-        ((FIRST, USER, b""), "transaction 2 is empty"),
-        ((FIRST, b"", FIRST), "transaction 1 is empty"),
-        ((b"\x7e\xc0", USER), "malformed deposit"),
-        ((l1_info_deposit(INFO, L1InfoFormat.BEDROCK, False), USER), "ecotone L1 info"),
-    ],
-)
-def test_invalid_sealed_payloads(transactions: tuple[bytes, ...], text: str) -> None:
-    assert text in (block_refs.sealed_payload_error(CONFIG, changed(transactions=transactions)) or "")
-
-
-@pytest.mark.parametrize("transactions", [(FIRST,), (FIRST, FIRST), (FIRST, USER, USER), (FIRST, FIRST, USER)])
-def test_valid_sealed_payloads(transactions: tuple[bytes, ...]) -> None:
-    assert block_refs.sealed_payload_error(CONFIG, changed(transactions=transactions)) is None
-
-
 def test_references_from_json() -> None:
     assert block_refs.l2_ref_from_json(CONFIG, block_json()) == REF
 
@@ -208,5 +181,4 @@ def test_recorded_blocks_hash_as_payloads(shared_data: Path) -> None:
         )
         assert payload_block_hash(payload) == payload.block_hash
         assert payload.withdrawals and payload.withdrawals_root is None
-        assert block_refs.sealed_payload_error(CONFIG, payload) is None
         assert block_refs.l2_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)

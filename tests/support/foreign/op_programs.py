@@ -1,5 +1,5 @@
-"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, op-batcher, op-proposer and
-op-geth."""
+"""Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, kona-node, op-batcher, op-proposer,
+op-geth and op-reth."""
 
 import os
 import shutil
@@ -13,6 +13,8 @@ VARIABLES = {
     "op-batcher": "OP_BATCHER",
     "op-proposer": "OP_PROPOSER",
     "op-geth": "OP_GETH",
+    "op-reth": "OP_RETH",
+    "kona-node": "KONA_NODE",
 }
 """The environment variable with the path of each program, which is otherwise searched on PATH."""
 

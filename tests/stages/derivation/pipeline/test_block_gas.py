@@ -1,7 +1,8 @@
 """Of a block that no engine can build, the engine gets no more than shows it."""
 
 from rollup_node.stages.derivation.codec.packed import PackedTransactions, TransactionPacker
-from rollup_node.stages.derivation.pipeline.block_gas import least_gas, payload_transactions
+from rollup_node.stages.derivation.pipeline.block_gas import payload_transactions
+from rollup_node.stages.protocol.unexecutable import least_gas
 
 GAS_LIMIT = 30_000_000
 
@@ -40,9 +41,3 @@ def test_a_post_exec_transaction_is_neither_counted_nor_cut_and_the_last() -> No
     for following in (b"\x7d", b"\x02"):
         found = tuple(payload_transactions(_packed(*users, post_exec, *[following] * 5_000), GAS_LIMIT))
         assert found == (*users, post_exec, following)
-
-
-def test_any_transaction_of_the_protocol_takes_more() -> None:
-    """21,000 and 4 a byte of calldata, of which a fifth may be refunded."""
-    for size in (0, 110, 300, 10_000, 1_000_000):
-        assert least_gas(2, size) <= (21_000 + 4 * max(0, size - 300)) * 4 // 5

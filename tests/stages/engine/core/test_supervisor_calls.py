@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer, ForkchoiceUpdate, GetPayload, NewPayload, Unavailable
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.replacement import replacement_attributes
@@ -22,6 +24,7 @@ from rollup_node.stages.engine.core.supervisor_calls import (
 )
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.rpc.event_stream import EventStream
 from tests.stages.engine.core.test_interop import FORKS
@@ -240,6 +243,19 @@ def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
     harness.answer(call, ErrorAnswer(-38003, "bad attributes"))
     (event,) = take_events(harness)
     assert event.reset is not None and event.reset.endswith(": bad attributes") and "cannot be replaced" in event.reset
+
+
+def test_a_replacement_that_is_another_block_is_a_wish_for_a_reset() -> None:
+    """[ATT46]"""
+    harness = managed(interop_chain())
+    invalidate_last(harness)
+    harness.answer(harness.step()[0])
+    (call,) = harness.step()
+    sealed = harness.good_answer(call)
+    assert isinstance(call.call, GetPayload) and isinstance(sealed, ExecutionPayload)
+    harness.answer(call, msgspec.structs.replace(sealed, transactions=sealed.transactions[:1]))
+    (event,) = take_events(harness)
+    assert event.reset is not None and "cannot be replaced: ENGINE-CONTRADICTS: " in event.reset
 
 
 def test_derivation_is_reported() -> None:

@@ -20,9 +20,10 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Forkchoice, Heads
 from rollup_node.stages.engine.machines.attributes_handler import AttributesStep
-from rollup_node.stages.messages.engine import AttributesOutcome
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction
+from tests.support.chains.chain_fixture import USER, ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
 
 EPOCH = 101
@@ -188,21 +189,122 @@ def test_a_lost_build_is_started_again(chain: ChainFixture, answer: Any) -> None
     assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
 
 
-def test_an_insane_payload_is_dropped_without_replacement(chain: ChainFixture) -> None:
-    handler = at_step(chain, AttributesStep.SEAL)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"transactions": ()},
+        {"transactions": (b"\x7e\xc0",)},
+        {"gas_limit": 7},
+        {"timestamp": 7},
+        {"prev_randao": b"\x09" * 32},
+        {"fee_recipient": b"\x09" * 20},
+        {"parent_beacon_root": b"\x09" * 32},
+        {"extra_data": b"\x00" * 9},
+        {"parent_hash": b"\x09" * 32},
+        {"block_number": 7},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+@pytest.mark.parametrize("deposits", [False, True])
+def test_an_engine_that_seals_another_block_is_at_fault(
+    chain: ChainFixture, changes: dict[str, Any], deposits: bool
+) -> None:
+    """[ATT35] The attributes are neither replaced nor dropped, and the block is built again; so is the replacement."""
+    handler = at_step(chain, AttributesStep.START)
+    if deposits:
+        step_through(handler, INVALID_STARTS[0])
+    due = handler.next()
+    assert isinstance(due, ForkchoiceUpdate) and due.attributes is not None
+    step_through(handler, BUILD)
+    sealed = chain.seal(chain.genesis, due.attributes)
+    with pytest.raises(TemporaryError, match=r"ENGINE-CONTRADICTS: block 1.* on .*: the engine sealed") as raised:
+        step_through(handler, msgspec.structs.replace(sealed, **changes))
+    assert ("of deposits alone" in str(raised.value)) is deposits
+    assert handler.next() == due
+    step_through(handler, BUILD)
+    step_through(handler, sealed)
+    step_through(handler, TAKEN)
+    outcome = step_through(handler, VALID)
+    expected = AttributesOutcome.REPLACED_BY_DEPOSITS if deposits else AttributesOutcome.ACCEPTED
+    assert outcome is not None and outcome.outcome is expected
+
+
+def test_left_out_transactions_are_replaced_by_deposits(
+    chain: ChainFixture, chain_before_holocene: ChainFixture
+) -> None:
+    """[ATT47] op-reth's answer to what it cannot execute; before Holocene the attributes are dropped."""
+    for each in (chain, chain_before_holocene):
+        handler = at_step(each, AttributesStep.SEAL)
+        message = derived(each, each.genesis)
+        without = msgspec.structs.replace(message.attributes, transactions=message.attributes.transactions[:1])
+        outcome = step_through(handler, each.seal(each.genesis, without))
+        if each is chain_before_holocene:
+            assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
+        else:
+            call = handler.next()
+            assert isinstance(call, ForkchoiceUpdate) and call.attributes == without
+            step_through(handler, BUILD)
+            step_through(handler, each.seal(each.genesis, without))
+            step_through(handler, TAKEN)
+            outcome = step_through(handler, VALID)
+            assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+        assert outcome.reason is not None and outcome.reason.startswith("TRANSACTION-LEFT-OUT: the engine left out")
+
+
+UNREADABLE = b"\x02\xc0"
+UNRECOVERABLE = encode_transaction(msgspec.structs.replace(decode_transaction(USER), r=5))
+
+
+def with_user(chain: ChainFixture, raw: bytes) -> AttributesReady:
     message = derived(chain, chain.genesis)
-    payload = chain.seal(chain.genesis, message.attributes)
-    insane = [
-        msgspec.structs.replace(payload, transactions=()),
-        msgspec.structs.replace(payload, transactions=(b"\x02", *payload.transactions)),
-        msgspec.structs.replace(payload, transactions=(*payload.transactions, payload.transactions[0])),
-        msgspec.structs.replace(payload, transactions=(payload.transactions[0], b"")),
-        msgspec.structs.replace(payload, transactions=(b"\x7e\xc0",)),
-    ]
-    for each in insane:
-        handler = at_step(chain, AttributesStep.SEAL)
-        outcome = step_through(handler, each)
-        assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
+    attributes = msgspec.structs.replace(message.attributes, transactions=(*message.attributes.transactions, raw))
+    return msgspec.structs.replace(message, attributes=attributes)
+
+
+def test_what_no_engine_can_execute_is_replaced_before_it_is_sent(
+    chain: ChainFixture, chain_before_holocene: ChainFixture
+) -> None:
+    """[ATT48]"""
+    handler = started(chain, chain.genesis, chain.genesis)
+    handler.offer(with_user(chain, UNREADABLE))
+    assert handler.check() is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 1, "of the user's transactions none is left"
+    assert handler.check() is None and handler.next() == call
+    handler = started(chain_before_holocene, chain_before_holocene.genesis, chain_before_holocene.genesis)
+    handler.offer(with_user(chain_before_holocene, UNREADABLE))
+    outcome = handler.check()
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
+    assert outcome.reason is not None
+    assert outcome.reason.startswith("TRANSACTION-INVALID: no engine can execute transaction 2 (0x")
+
+
+def test_signatures_are_recovered_once_the_engine_has_failed(chain: ChainFixture) -> None:
+    """[ATT48]"""
+    handler = started(chain, chain.genesis, chain.genesis)
+    handler.offer(with_user(chain, UNRECOVERABLE))
+    assert handler.check() is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 3
+    step_through(handler, BUILD)
+    with pytest.raises(TemporaryError, match=r"BUILD-LOST: .*does not return it: Unknown payload \(-38001\)"):
+        step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
+    handler.fail()
+    assert handler.check() is None
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert len(call.attributes.transactions) == 1
+    assert handler.job is not None and "its signature is of no key" in (handler.job.reason or "")
+
+
+def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
+    """Consolidation compares bytes, and the engine has executed the block."""
+    refs = chain.build(1, users=[chain.user])
+    handler = started(chain, refs[1], refs[0])
+    handler.offer(with_user(chain, UNREADABLE))
+    assert handler.check() is None and handler.next() == GetBlock(1)
 
 
 @pytest.mark.parametrize(

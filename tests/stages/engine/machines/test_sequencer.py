@@ -168,20 +168,25 @@ def test_an_inconsistent_forkchoice_resets(chain: ChainFixture, code: int) -> No
         sequencer.answer(sequencer.next(START), ErrorAnswer(code, "no"), START)
 
 
-def test_a_lost_or_insane_payload_is_given_up(chain: ChainFixture) -> None:
+def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> None:
+    """[ATT46]"""
     good = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     foreign = chain.seal(chain.ref(good), chain.attributes(chain.ref(good), 100))
-    for answer in (
-        ErrorAnswer(-38001, "unknown payload"),
-        msgspec.structs.replace(good, transactions=()),
-        foreign,
-        None,
+    for answer, reason in (
+        (ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
+        (msgspec.structs.replace(good, transactions=()), "ENGINE-CONTRADICTS: the engine sealed other transactions"),
+        (
+            msgspec.structs.replace(good, gas_limit=7),
+            "ENGINE-CONTRADICTS: the engine sealed another block 1: gas limit",
+        ),
+        (foreign, "ENGINE-CONTRADICTS: the engine sealed block 2 instead of 1"),
+        (None, "the engine's answer is not one to this call"),
     ):
         sequencer = running(chain)
         build(chain, sequencer, START)
         now = START + 1.95
         event = sequencer.answer(sequencer.next(now), answer, now)
-        assert isinstance(event, BuildDropped)
+        assert isinstance(event, BuildDropped) and reason in event.reason
         assert sequencer.wait_until() == now + 2 and sequencer.phase is SequencerPhase.IDLE
 
 

@@ -1,0 +1,157 @@
+"""What the engine core makes of the answers that op-geth and op-reth were seen to give, case by case [ENG12 to ENG32,
+ATT34, ATT46 to ATT48]."""
+
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.api.engine_api import (
+    CallStatus,
+    ErrorAnswer,
+    ForkchoiceAnswer,
+    ForkchoiceUpdate,
+    GetPayload,
+    build_start_result,
+    forkchoice_result,
+)
+from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
+from rollup_node.stages.engine.core.actions import AttributesProcessed
+from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall
+from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.messages.engine import AttributesOutcome
+from rollup_node.stages.protocol.errors import ForkMismatchError
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.answer_table import (
+    BUILT,
+    ENGINES,
+    LEFT_OUT,
+    BuildAnswer,
+    OtherCase,
+    TransactionCase,
+    other_cases,
+    transaction_cases,
+)
+from tests.support.engine.core_harness import CoreHarness, started
+
+TRANSACTIONS, ATTRIBUTES, CALLS = transaction_cases(), other_cases("attributes"), other_cases("call")
+
+
+class Played(NamedTuple):
+    """A derived block with a transaction of the table: what became of it, how often a build with the transaction was
+    asked for, and the failures on the way."""
+
+    processed: ProcessedAttributes
+    builds: int
+    failures: list[str]
+
+
+def play(chain: ChainFixture, raw: bytes, engine: BuildAnswer) -> Played:
+    """Has an engine that answers so build a derived block of one transaction."""
+    harness = started(chain)
+    harness.derive(raw)
+    builds = 0
+    for _ in range(60):
+        for pending in harness.step():
+            if isinstance(pending.call, ForkchoiceUpdate) and _holds(pending.call.attributes, raw):
+                builds += 1
+            harness.answer(pending, _answer(harness, pending, raw, engine))
+        if found := harness.done(AttributesProcessed):
+            return Played(found[0].processed, builds, harness.failures)
+        harness.wait(0.5)
+    raise AssertionError(f"the block is never done: {harness.failures}")
+
+
+def _holds(attributes: PayloadAttributes | None, raw: bytes) -> bool:
+    return attributes is not None and raw in attributes.transactions
+
+
+def _answer(harness: CoreHarness, pending: PendingCall, raw: bytes, engine: BuildAnswer) -> CoreAnswer:
+    call = pending.call
+    if isinstance(call, ForkchoiceUpdate) and _holds(call.attributes, raw) and engine.kind == "start":
+        return engine.error
+    if isinstance(call, GetPayload):
+        parent, attributes = harness.engine.builds[call.payload_id]
+        if _holds(attributes, raw) and engine.kind == "seal":
+            return engine.error
+        if _holds(attributes, raw) and engine.kind == LEFT_OUT:
+            kept = tuple(each for each in attributes.transactions if each != raw)
+            return harness.chain.seal(parent, msgspec.structs.replace(attributes, transactions=kept))
+    return harness.good_answer(pending)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", TRANSACTIONS, ids=lambda case: case.name)
+def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainFixture) -> None:
+    answer = case.answers[engine]
+    found = play(chain, case.raw, answer)
+    processed, reason = found.processed, found.processed.reason or ""
+    assert processed.built is not None and processed.safe_head.number == 1
+    if case.node == "builds":
+        assert answer.kind == BUILT and processed.outcome is AttributesOutcome.ACCEPTED and found.builds == 1
+        assert case.raw in processed.built.transactions
+        return
+    assert processed.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+    assert len(processed.built.transactions) == 1, "the L1 attributes deposit"
+    lost = [text for text in found.failures if text.startswith("BUILD-LOST: ")]
+    assert found.failures == lost
+    if case.node == "before":
+        assert (found.builds, lost) == (0, [])
+        assert reason.startswith("TRANSACTION-INVALID: no engine can execute transaction 1 (0x")
+    elif answer.kind == LEFT_OUT:
+        assert (found.builds, lost) == (1, [])
+        assert reason.startswith("TRANSACTION-LEFT-OUT: the engine left out transaction 1 (0x")
+    elif answer.kind == "start" and answer.error is not None:
+        assert (found.builds, lost) == (1, [])
+        assert reason == f"the engine did not start a block: {answer.error.message} ({answer.error.code})"
+    else:
+        assert case.node == "after" and answer.error is not None
+        assert found.builds == len(lost) == 1
+        text = f"does not return it: {answer.error.message} ({answer.error.code})"
+        assert "the engine began to build block 1 on " in lost[0] and lost[0].endswith(text)
+        assert reason.startswith("TRANSACTION-INVALID: no engine can execute transaction 1 (0x")
+
+
+MEMBERS = {
+    "eip1559Params": "holocene",
+    "minBaseFee": "jovian",
+    "parentBeaconBlockRoot": "ecotone",
+    "withdrawals": "canyon",
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", ATTRIBUTES, ids=lambda case: case.name)
+def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture) -> None:
+    """A node without the fork that adds a member leaves it out."""
+    answer = case.answers[engine]
+    assert isinstance(answer, ErrorAnswer) and isinstance(case.node, dict)
+    rollup, fork = chain.rollup, MEMBERS.get(str(case.given.get("without")))
+    attributes = chain.attributes(chain.genesis, 100)
+    if fork is not None:
+        times = list(rollup.fork_times.items())
+        rollup = msgspec.structs.replace(rollup, fork_times=dict(times[: list(rollup.fork_times).index(fork)]))
+    node = case.node[engine.removesuffix("-older")]
+    if node == "mismatch":
+        with pytest.raises(ForkMismatchError, match=f"--override.{fork}"):
+            raise_for_fork_mismatch(rollup, attributes, 1, answer)
+        return
+    raise_for_fork_mismatch(rollup, attributes, 1, answer)
+    expected = {"invalid": CallStatus.INVALID, "retries": CallStatus.RETRY}[node]
+    assert build_start_result(answer).status is expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.given["call"]], ids=lambda x: x.name)
+def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
+    answer = case.answers[engine]
+    found = forkchoice_result(ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
+    assert found.status is {"resets": CallStatus.RESET, "done": CallStatus.DONE}[str(case.node)]
+    assert isinstance(answer, str) or f"{answer.message} ({answer.code})" in found.text
+
+
+def test_every_case_is_played() -> None:
+    kinds = {next(iter(case.given["call"])) for case in CALLS}
+    assert kinds == {"forkchoice", "payload", "versions"}, "the others are those of a lost build and of test_client"
+    assert {case.node for case in TRANSACTIONS} == {"builds", "before", "answer", "after"}
