@@ -42,7 +42,7 @@ SHARED_PROGRAMS = frozenset(
         *("attack/test_rpc", "attack/test_peers", "attack/test_network"),
         *("attack/test_batcher", "attack/test_beacon", "attack/test_l1", "attack/test_da_server", "attack/test_engine"),
         *("interop/test_js_discv5", "interop/test_js_gossip", "interop/test_js_libp2p", "interop/test_js_sync"),
-        *("interop/test_op_programs", "tools/devnet/test_network_el_sync"),
+        *("interop/test_op_programs", "interop/test_engine_answers", "tools/devnet/test_network_el_sync"),
         "test_packaging",
     )
 )

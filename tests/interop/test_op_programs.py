@@ -1,10 +1,10 @@
 """Local networks with programs of others: op-node as the sequencer while all forks activate and as one more verifier,
-op-batcher in place of the network's batcher, op-proposer, op-geth and op-reth as the verifier's engine."""
+kona-node as one more verifier, op-batcher in place of the network's batcher, op-proposer."""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,10 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
-from rollup_node.tools.devnet.files import RECEIVER_KEY, NetworkFiles
-from tests.support.foreign.engines import ENGINES, foreign_engine
+from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, call_batch, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
 BLOCKS = 3
@@ -36,11 +35,11 @@ OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "
 
 
 @contextmanager
-def extra_engine(watch: Leftovers, net: Devnet) -> Iterator[str]:
+def extra_engine(watch: Leftovers, net: Devnet, *flags: str) -> Iterator[str]:
     """The authenticated URL of an embedded engine with the network's genesis, which no node of the network drives."""
     about = net.network
-    flags = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0")
-    with Program(watch, "rollup_node.tools.devnet.engine", *flags) as engine:
+    words = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0", *flags)
+    with Program(watch, "rollup_node.tools.devnet.engine", *words) as engine:
         yield engine.wait_for_line("  auth ").rpartition("  auth ")[2]
         engine.stop()
 
@@ -215,6 +214,47 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
             op_node.stop()
 
 
+def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
+    """It begins with a block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its
+    discovery, which nothing turns off, knows no bootnodes of a chain that is not in the registry."""
+    binary = find_program("kona-node")
+    with Devnet(leftovers, *CALLDATA) as net:
+        net.wait_for_first_safe()
+        about, sequencer = net.network, net.node("sequencer")
+        rpc, tcp, udp = free_port(), free_port(), free_port()
+        url = f"http://{own_address()}:{rpc}"
+        with extra_engine(leftovers, net, "--el-sync-from", sequencer["engine"]) as engine:
+            options = {
+                "chain": str(L2_CHAIN_ID),
+                "l2-config-file": about["rollup"],
+                "l1-config-file": str(net.root / "l1-chain-config.json"),
+                "l1-eth-rpc": about["l1"],
+                "l1-beacon": about["beacon"],
+                "l2-engine-rpc": engine,
+                "l2-engine-jwt-secret": about["jwt"],
+                "rpc.addr": own_address(),
+                "port": str(rpc),
+                "p2p.listen.ip": own_address(),
+                "p2p.advertise.ip": own_address(),
+                "p2p.listen.tcp": str(tcp),
+                "p2p.listen.udp": str(udp),
+                "p2p.priv.raw": "0x" + "11" * 32,
+            }
+            with ForeignProgram(leftovers, binary, "node", *words(options), "--p2p.no-bootstore") as kona:
+
+                def safe_number() -> int:
+                    assert kona.running, kona.out + kona.err
+                    # It says that the peer is not connected, and then connects.
+                    with suppress(RpcError):
+                        call(url, "opp2p_connectPeer", sequencer["p2p"])
+                    return int(call(url, "optimism_syncStatus")["safe_l2"]["number"])
+
+                last = net.safe_number() + BLOCKS
+                net.wait(lambda: safe_number() >= last, f"kona's safe head is {last}")
+                compare_outputs(url, net.node("verifier")["rpc"], last)
+        net.finish()
+
+
 def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:
     binary = find_program("op-batcher")
     with Devnet(leftovers, "--no-batcher", *CALLDATA) as net:
@@ -300,22 +340,3 @@ def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
                 assert len(data) == 4 + 5 * 32, data.hex()
                 found.append((int.from_bytes(data[-32:], "big"), to_hex(data[36:68])))
     return found
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_of_a_verifier(name: str, leftovers: Leftovers) -> None:
-    find_program(name)
-    folder = leftovers.folder / "net"
-    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder)) as prepare:
-        prepare.wait_for_exit().lines()
-    genesis = folder / "l2-genesis.json"
-    with foreign_engine(name, leftovers, genesis, folder / "jwt.txt") as engine:
-        expected = json.loads(genesis.read_text())["timestamp"]
-        assert call(engine.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == expected
-        with Devnet(leftovers, "--verifier-engine", f"{engine.http},{engine.auth}", *CALLDATA) as net:
-            net.wait_for_safe(BLOCKS)
-            safe = net.safe_number()
-            ours = call(net.node("sequencer")["engine"], "eth_getBlockByNumber", hex(safe), False)
-            theirs = call(engine.http, "eth_getBlockByNumber", hex(safe), False)
-            assert theirs["hash"] == ours["hash"], safe
-            net.finish()

@@ -5,8 +5,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.batcher.batches import singular_batch, span_batch
+from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
 from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
 from rollup_node.tools.batcher.channel_manager import ChannelManager, SubmittedChannel
@@ -45,12 +45,14 @@ NO_BLOCK = "0x"
 """What op-geth returns for a block that it does not have."""
 
 POLL_SECONDS = 0.5
+ADD_HELP = "post a block with a transaction behind its own, which it does not have; may be repeated"
 
 
 @dataclass(frozen=True)
 class BatcherConfig:
     """Endpoints, the chain, the signing key and the wanted channel configuration. With a `da_server` data items are
-    commitments; `resolves_challenges` publishes on L1 the inputs that it loses."""
+    commitments; `resolves_challenges` publishes on L1 the inputs that it loses. `added` are transactions for the batches
+    of blocks, by number, which the blocks do not have."""
 
     l1: str
     engine: str
@@ -61,6 +63,7 @@ class BatcherConfig:
     state_file: Path | None
     da_server: str | None = None
     resolves_challenges: bool = True
+    added: Mapping[int, bytes] = field(default_factory=dict)
 
 
 class BlockUnavailable(Exception):
@@ -157,12 +160,18 @@ class BatchSubmitter:
         )
 
     def _encode(self, blocks: Sequence[L2Block], parent_origin: int, channel: ChannelConfig) -> bytes:
-        batches = [block.batch for block in blocks]
+        batches = [self._batch(block) for block in blocks]
         if channel.spans:
             encoded = [span_batch(batches, self._config.rollup.genesis.l2_time, parent_origin)]
         else:
             encoded = [singular_batch(batch) for batch in batches]
         return channel_body(encoded, channel.compression)
+
+    def _batch(self, block: L2Block) -> BatchBlock:
+        added = self._config.added.get(block.number)
+        if added is None:
+            return block.batch
+        return replace(block.batch, transactions=(*block.batch.transactions, added))
 
     async def _next_nonce(self) -> int:
         if not self._chain_id:
@@ -240,6 +249,11 @@ def _print(text: str) -> None:
     print(f"batcher: {text}", flush=True)
 
 
+def _added(entry: str) -> tuple[int, bytes]:
+    number, _, text = entry.partition("=")
+    return int(number), bytes.fromhex(text)
+
+
 def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
     """The configuration from command-line arguments."""
     parser = argparse.ArgumentParser(
@@ -256,6 +270,7 @@ def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
     parser.add_argument("--da-server", help="DA server to keep the batches; their commitments are posted as calldata")
     parser.add_argument("--challenges", choices=("resolve", "expire"), default="resolve", help="of inputs it has lost")
     parser.add_argument("--state-file", type=Path, help="JSON file with counts of channels and blobs, kept current")
+    parser.add_argument("--add", action="append", default=[], type=_added, metavar="BLOCK=HEX", help=ADD_HELP)
     given = parser.parse_args(argv)
     return BatcherConfig(
         l1=given.l1,
@@ -269,6 +284,7 @@ def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
         state_file=given.state_file,
         da_server=given.da_server,
         resolves_challenges=given.challenges == "resolve",
+        added=dict(given.add),
     )
 
 

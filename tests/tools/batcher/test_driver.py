@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ SINGULAR_CALLDATA = ChannelConfig(False, False, Compression.ZLIB)
 class BatcherHarness:
     """The chains that the batcher works between; `step` polls once."""
 
-    def __init__(self, tmp_path: Path, channel: ChannelConfig) -> None:
+    def __init__(self, tmp_path: Path, channel: ChannelConfig, added: Mapping[int, bytes] | None = None) -> None:
         self.l2 = L2TestChain("jovian")
         self.engine = self.l2.backend()
         self.l1 = L1Backend(l1_genesis(START), 2)
@@ -42,7 +42,7 @@ class BatcherHarness:
         self.rollup = parse_rollup_config(text.encode()).config
         self.safe = genesis
         self.state_file = tmp_path / "batcher.json"
-        self.channel = channel
+        self.channel, self.added = channel, added or {}
         self.missing: set[str] = set()
         self.not_found = 0
 
@@ -75,7 +75,8 @@ class BatcherHarness:
             methods[1]["debug_getRawBlock"] = raw_block_unless_missing
             node_methods = {"optimism_syncStatus": self.status}
             async with listening(*map(json_rpc_app, (*methods, node_methods))) as (l1, engine, node):
-                config = BatcherConfig(l1, engine, node, self.rollup, BATCHER_KEY, self.channel, self.state_file)
+                files = (self.rollup, BATCHER_KEY, self.channel, self.state_file)
+                config = BatcherConfig(l1, engine, node, *files, added=self.added)
                 submitter = BatchSubmitter(config)
                 try:
                     await scenario(submitter)
@@ -136,6 +137,20 @@ def test_unsafe_blocks_are_posted_once(tmp_path: Path, channel: ChannelConfig) -
     state = json.loads(harness.state_file.read_text())
     assert (state["channels"], state["restarts"]) == (2, 0)
     assert state["blobs"] == (2 if channel.blobs else 0)
+
+
+def test_transactions_that_a_block_does_not_have(tmp_path: Path) -> None:
+    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA, {2: b"\x02\xc0"})
+
+    async def scenario(submitter: BatchSubmitter) -> None:
+        harness.mine()
+        harness.extend(3)
+        await submitter.step()
+        harness.mine()
+
+    harness.run(scenario)
+    found = [batch.transactions for batch in harness.batches()]
+    assert [len(each) for each in found] == [1, 2, 1] and tuple(found[1])[1] == b"\x02\xc0"
 
 
 def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
@@ -234,3 +249,4 @@ def test_arguments(tmp_path: Path) -> None:
     assert config.rollup.batch_inbox == harness.rollup.batch_inbox
     other = parse_arguments([*required, "--batch=singular", "--da=calldata", "--compression=zlib"])
     assert other.channel == SINGULAR_CALLDATA
+    assert parse_arguments([*required, "--add=4=02c0", "--add=9=05"]).added == {4: b"\x02\xc0", 9: b"\x05"}

@@ -1,0 +1,56 @@
+"""A batcher posts blocks with transactions that cannot be executed, in networks whose engines answer as op-reth does:
+each node replaces these blocks by their deposits, as with op-geth, and goes on [ATT34, ATT47, ATT48]."""
+
+from typing import NamedTuple
+
+import pytest
+
+from rollup_node.tools.devnet.engine.traits import Trait
+from tests.support.engine.lying_batcher import lying_batcher, wait_for_replacements
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet
+
+LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
+
+
+class Network(NamedTuple):
+    """A network by its batches and what engines do, the transactions of the table that are added to two blocks, and
+    the texts for them in the log of each node."""
+
+    batch: str
+    traits: tuple[str, ...]
+    added: tuple[str, str]
+    texts: dict[str, tuple[str, ...]]
+
+
+NETWORKS = {
+    "one engine with each difference": Network(
+        "span",
+        (f"verifier={Trait.SKIP}", f"verifier-2={Trait.LOST_BUILD}"),
+        ("nonce too high", "r of no point"),
+        {
+            "sequencer": ("nonce too high", "invalid transaction signature"),
+            "verifier": (LEFT_OUT, "invalid transaction signature"),
+            "verifier-2": ("nonce too high", LOST, INVALID),
+        },
+    ),
+    "all engines like op-reth": Network(
+        "singular",
+        (Trait.SKIP, Trait.LOST_BUILD),
+        ("nonce too high", "does not decode"),
+        dict.fromkeys(("sequencer", "verifier"), (LEFT_OUT, INVALID)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_nodes_stay_with_the_network(name: str, leftovers: Leftovers) -> None:
+    network = NETWORKS[name]
+    flags = ("--no-batcher", "--nodes", str(len(network.texts) - 1), *CALLDATA)
+    likes = [f"--engine-like={trait}" for trait in network.traits]
+    with Devnet(leftovers, *flags, *likes) as net:
+        net.nodes = tuple(network.texts)
+        with lying_batcher(leftovers, net, network.batch, network.added) as batcher:
+            wait_for_replacements(net, network.texts)
+            batcher.stop()
+        net.finish()

@@ -1,0 +1,59 @@
+"""Local networks with the engines of others, whose batcher posts blocks with transactions that cannot be executed: all
+nodes have the same blocks, in the place of these two their deposits [ATT34, ATT47, ATT48]."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.engine.lying_batcher import BEHIND, SECOND, lying_batcher, wait_for_replacements
+from tests.support.foreign.engines import ENGINES, foreign_engine
+from tests.support.foreign.op_programs import find_program
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call
+
+LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
+TEXTS = {
+    "embedded": ("nonce too high", "invalid transaction signature"),
+    "op-geth": ("nonce too high", "recovery failed"),
+    "op-reth": (LEFT_OUT, LOST, INVALID),
+}
+"""What the log of a node with each engine says of the two transactions."""
+
+
+@contextmanager
+def prepared(leftovers: Leftovers) -> Iterator[tuple[Path, Path]]:
+    """The genesis file and the secret of a network that is not started yet."""
+    folder = leftovers.folder / "net"
+    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder)) as prepare:
+        prepare.wait_for_exit().lines()
+    yield folder / "l2-genesis.json", folder / "jwt.txt"
+
+
+@pytest.mark.parametrize(
+    "engines",
+    [*({"verifier": name} for name in ENGINES), {"sequencer": "op-reth", "verifier": "op-reth"}],
+    ids=lambda engines: " and ".join(f"{node} on {name}" for node, name in engines.items()),
+)
+def test_a_network(engines: dict[str, str], leftovers: Leftovers) -> None:
+    for name in engines.values():
+        find_program(name)
+    with prepared(leftovers) as (genesis, jwt), ExitStack() as stack:
+        running = {
+            node: stack.enter_context(foreign_engine(name, leftovers, genesis, jwt)) for node, name in engines.items()
+        }
+        time = json.loads(genesis.read_text())["timestamp"]
+        flags = [f"--{node}-engine={each.http},{each.auth}" for node, each in running.items()]
+        for each in running.values():
+            assert call(each.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == time
+        with Devnet(leftovers, "--no-batcher", *flags, *CALLDATA) as net:
+            with lying_batcher(leftovers, net, "span", ("nonce too high", "r of no point")) as batcher:
+                texts = {node: TEXTS[engines.get(node, "embedded")] for node in net.nodes}
+                wait_for_replacements(net, texts)
+                batcher.stop()
+            last = hex(SECOND + BEHIND)
+            found = {call(net.node(node)["engine"], "eth_getBlockByNumber", last, False)["hash"] for node in net.nodes}
+            assert len(found) == 1
+            net.finish()
