@@ -126,7 +126,8 @@ NETWORK = Section(
             value_type=DURATION,
             default="12h0m0s",
             variable="NODE_SYNCMODE_OFFSET_EL_SAFE",
-            help="How far behind the tip the safe head is set after EL sync.",
+            help="How far behind the tip the safe and the finalized head are set after EL sync. With less than L1 takes"
+            " to finalize, the finalized head is one that L1 has not finalized.",
             used_by=("setup.plan:_offset_el_safe",),
         ),
         Option(

@@ -3,7 +3,7 @@ it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an ent
 
 import re
 
-from rollup_node.stages.messages import engine_codes
+from rollup_node.stages.messages import codes_of_engine
 from rollup_node.stages.messages.code_entry import EVENT, FINDING, CodeEntry
 
 
@@ -103,11 +103,11 @@ class Code(CodeEntry):
         " endpoint's beacon node does not follow it",
     )
 
-    ENGINE_ANSWER = engine_codes.ENGINE_ANSWER
-    ENGINE_CONTRADICTS = engine_codes.ENGINE_CONTRADICTS
-    BUILD_LOST = engine_codes.BUILD_LOST
-    EL_SYNC_STALLED = engine_codes.EL_SYNC_STALLED
-    FORK_MISMATCH = engine_codes.FORK_MISMATCH
+    ENGINE_ANSWER = codes_of_engine.ENGINE_ANSWER
+    ENGINE_CONTRADICTS = codes_of_engine.ENGINE_CONTRADICTS
+    BUILD_LOST = codes_of_engine.BUILD_LOST
+    EL_SYNC_STALLED = codes_of_engine.EL_SYNC_STALLED
+    FORK_MISMATCH = codes_of_engine.FORK_MISMATCH
     BUNDLE_UNCONFIRMED = (
         "The upgrade transactions that this version has for a fork of the chain are not known to be those of op-node's"
         " release for it. With others the block at the fork gets a wrong hash, and the node leaves the chain.",
@@ -260,17 +260,17 @@ class Code(CodeEntry):
         "enable the method, choose another method with --l1.rpckind, or use another endpoint",
         FINDING,
     )
-    ENGINE_UNREACHABLE = engine_codes.ENGINE_UNREACHABLE
-    ENGINE_SLOW = engine_codes.ENGINE_SLOW
-    ENGINE_AUTH = engine_codes.ENGINE_AUTH
-    ENGINE_VHOST = engine_codes.ENGINE_VHOST
-    ENGINE_CLOCK = engine_codes.ENGINE_CLOCK
-    ENGINE_PUBLIC_PORT = engine_codes.ENGINE_PUBLIC_PORT
-    ENGINE_CHAIN = engine_codes.ENGINE_CHAIN
-    ENGINE_KIND = engine_codes.ENGINE_KIND
-    ENGINE_CAPABILITIES = engine_codes.ENGINE_CAPABILITIES
-    ENGINE_FORKS = engine_codes.ENGINE_FORKS
-    ENGINE_METHODS = engine_codes.ENGINE_METHODS
+    ENGINE_UNREACHABLE = codes_of_engine.ENGINE_UNREACHABLE
+    ENGINE_SLOW = codes_of_engine.ENGINE_SLOW
+    ENGINE_AUTH = codes_of_engine.ENGINE_AUTH
+    ENGINE_VHOST = codes_of_engine.ENGINE_VHOST
+    ENGINE_CLOCK = codes_of_engine.ENGINE_CLOCK
+    ENGINE_PUBLIC_PORT = codes_of_engine.ENGINE_PUBLIC_PORT
+    ENGINE_CHAIN = codes_of_engine.ENGINE_CHAIN
+    ENGINE_KIND = codes_of_engine.ENGINE_KIND
+    ENGINE_CAPABILITIES = codes_of_engine.ENGINE_CAPABILITIES
+    ENGINE_FORKS = codes_of_engine.ENGINE_FORKS
+    ENGINE_METHODS = codes_of_engine.ENGINE_METHODS
     BEACON_UNREACHABLE = (
         "The beacon node does not respond, or its response is not that of the Beacon API.",
         "check --l1.beacon, or set --l1.beacon.ignore to start anyway",
@@ -378,10 +378,10 @@ class Code(CodeEntry):
         "nothing; rollup-node bundle-check prints the bundle in the file of the line",
         EVENT,
     )
-    BLOCK_REPLACED = engine_codes.BLOCK_REPLACED
-    TRANSACTION_LEFT_OUT = engine_codes.TRANSACTION_LEFT_OUT
-    TRANSACTION_INVALID = engine_codes.TRANSACTION_INVALID
-    UNSAFE_BLOCK = engine_codes.UNSAFE_BLOCK
+    BLOCK_REPLACED = codes_of_engine.BLOCK_REPLACED
+    TRANSACTION_LEFT_OUT = codes_of_engine.TRANSACTION_LEFT_OUT
+    TRANSACTION_INVALID = codes_of_engine.TRANSACTION_INVALID
+    UNSAFE_BLOCK = codes_of_engine.UNSAFE_BLOCK
     ALTDA_LOST = (
         "The input of an Alt-DA commitment is lost, and nobody can challenge it any more: the node cannot derive the"
         " next block. It exits with code 70.",

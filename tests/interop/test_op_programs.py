@@ -1,7 +1,6 @@
 """Local networks with programs of others: op-node as the sequencer while all forks activate and as one more verifier,
 kona-node as one more verifier, op-batcher in place of the network's batcher, op-proposer."""
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress

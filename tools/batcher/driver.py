@@ -51,8 +51,8 @@ ADD_HELP = "post a block with a transaction behind its own, which it does not ha
 @dataclass(frozen=True)
 class BatcherConfig:
     """Endpoints, the chain, the signing key and the wanted channel configuration. With a `da_server` data items are
-    commitments; `resolves_challenges` publishes on L1 the inputs that it loses. `added` are transactions for the batches
-    of blocks, by number, which the blocks do not have."""
+    commitments; `resolves_challenges` publishes on L1 the inputs that it loses. `added` are transactions for batches of
+    blocks, by number, which the blocks do not have."""
 
     l1: str
     engine: str
