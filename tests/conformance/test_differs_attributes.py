@@ -1,4 +1,4 @@
-"""Differences of specs, op-node and kona between batch and block, and the side that the node takes [A1 to A15]."""
+"""Differences of specs, op-node and kona between batch and block, and the side that the node takes [A1 to A16]."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate, PayloadAnswer
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.attributes import L1InfoCreationError, prepare_attributes
+from rollup_node.stages.protocol.attributes import L1InfoCreationError, deposits_only, prepare_attributes
 from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch
 from rollup_node.stages.protocol.deposits import (
     DEPOSIT_TOPIC,
@@ -299,3 +299,22 @@ def deposits_refused_by_new_payload() -> None:
     assert call is not None
     with pytest.raises(CriticalError, match="only deposit transactions"):
         handler.answer(call, PayloadAnswer("INVALID"))
+
+
+@case("differs_a16")
+def transactions_that_the_engine_leaves_out_or_cannot_read() -> None:
+    """The node follows the specs: op-node would take the block without them, or request it for ever."""
+    for raw in (USER, b"\x02\xc0"):
+        chain = RollupChain(forks_until("holocene"))
+        chain.mine(*channel("A", plan(GENESIS, 1, (raw,))[0].singular))
+        output = chain.run()[0].output
+        assert output is not None and output.attributes.transactions[-1] == raw
+        handler = handler_with(chain.config, output)
+        deposits = deposits_only(output.attributes)
+        assert handler.check() is None
+        if raw == USER:
+            for answer in (ForkchoiceAnswer("VALID", b"payload1"), sealed(chain.config, GENESIS, deposits)):
+                call = handler.next()
+                assert call is not None and handler.answer(call, answer) is None
+        call = handler.next()
+        assert isinstance(call, ForkchoiceUpdate) and call.attributes == deposits

@@ -137,7 +137,10 @@ def test_invalid_l1_fork_offsets(given: str, error: str) -> None:
         ("--faults /dev/null --sequencers 2 --conductor", "--faults: leave out --no-batcher, --verifier-engine"),
         ("--faults /dev/null --no-batcher", "--faults: leave out --no-batcher"),
         ("--engine-like op-reth", "--engine-like op-reth: unknown behaviour 'op-reth'; one of op-reth-skip"),
-        ("--engine-like verifier-2=op-reth-skip", "--engine-like verifier-2=op-reth-skip: there is no node 'verifier-2'"),
+        (
+            "--engine-like verifier-2=op-reth-skip",
+            "--engine-like verifier-2=op-reth-skip: there is no node 'verifier-2'",
+        ),
         ("--faults /dev/null --l1 http://127.0.0.1:1 --da calldata", "--faults: it needs the embedded L1"),
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
         ("--dependency-set 902,x", "--dependency-set 902,x: must be chain ids, separated by commas"),
