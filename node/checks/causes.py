@@ -7,7 +7,7 @@ from yarl import URL
 from rollup_node.node.checks.finding import Finding, error
 from rollup_node.node.checks.http_get import http_get
 from rollup_node.stages.engine.api.io.failures import TOKEN_CODES, code_of
-from rollup_node.stages.io.endpoint_errors import endpoint_name, tls_code
+from rollup_node.stages.io.endpoint_errors import NoAnswerError, endpoint_name, tls_code
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
@@ -28,6 +28,11 @@ def unusable(check: str, what: str, option: str, unreachable: Code, failure: Fai
     code = _tls_code(failure) or unreachable
     advice = "" if code is unreachable else f"{code.remedy} (--{option})"
     return error(check, code, f"{what} cannot be used, {failure}", advice)
+
+
+def engine_code(failure: Failure) -> Code:
+    """The code of an execution engine, or L2 source, that does not answer, or cannot be reached."""
+    return Code.ENGINE_SLOW if isinstance(failure, NoAnswerError) else Code.ENGINE_UNREACHABLE
 
 
 def is_final(failure: Failure) -> bool:

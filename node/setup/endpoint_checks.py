@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from rollup_node.node.checks.beacon import BeaconReader, check_beacon_node, is_beacon_node
-from rollup_node.node.checks.causes import Failure, is_final, rejection, unusable
+from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejection, unusable
 from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, error, ok, require, warning
@@ -158,7 +158,7 @@ class EngineCheck:
 
     async def unusable(self, failure: Failure) -> Finding:
         """The finding for an engine that does not respond."""
-        return unusable(self.name, "the execution engine", "l2", Code.ENGINE_UNREACHABLE, failure)
+        return unusable(self.name, "the execution engine", "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -180,7 +180,7 @@ class L2SourceCheck(EngineCheck):
 
     async def unusable(self, failure: Failure) -> Finding:
         """The finding for a source that does not respond."""
-        return unusable(self.name, "the L2 source", "l2", Code.ENGINE_UNREACHABLE, failure)
+        return unusable(self.name, "the L2 source", "l2", engine_code(failure), failure)
 
 
 class BeaconCheck:

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from rollup_node.node.checks.causes import clock_skew, is_final, rejection, skew_text, unusable
+from rollup_node.node.checks.causes import clock_skew, engine_code, is_final, rejection, skew_text, unusable
+from rollup_node.stages.io.endpoint_errors import NoAnswerError
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -27,6 +28,11 @@ def test_why_an_endpoint_cannot_be_used(text: str, code: Code) -> None:
     assert (found.code, found.text) == (code, f"L1 cannot be used, h:1: {text}")
     assert "--l1" in found.remedy
     assert is_final(failure) is (code is not Code.L1_UNREACHABLE)
+
+
+def test_an_engine_that_is_up_and_slow() -> None:
+    assert engine_code(NoAnswerError("h", 2.0)) is Code.ENGINE_SLOW
+    assert engine_code(EndpointError("h", "cannot connect")) is Code.ENGINE_UNREACHABLE
 
 
 @pytest.mark.parametrize(
