@@ -11,15 +11,16 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet
 
 LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
+MORE_GAS = "more gas than the one before leaves"
 
 
 class Network(NamedTuple):
-    """A network by its batches and what engines do, the transactions of the table that are added to two blocks, and
+    """A network by its batches and what engines do, the transactions of the table that are added to three blocks, and
     the texts for them in the log of each node."""
 
     batch: str
     traits: tuple[str, ...]
-    added: tuple[str, str]
+    added: tuple[str, str, str]
     texts: dict[str, tuple[str, ...]]
 
 
@@ -27,18 +28,18 @@ NETWORKS = {
     "one engine with each difference": Network(
         "span",
         (f"verifier={Trait.SKIP}", f"verifier-2={Trait.LOST_BUILD}"),
-        ("nonce too high", "r of no point"),
+        ("nonce too high", "r of no point", MORE_GAS),
         {
-            "sequencer": ("nonce too high", "invalid transaction signature"),
-            "verifier": (LEFT_OUT, "invalid transaction signature"),
-            "verifier-2": ("nonce too high", LOST, INVALID),
+            "sequencer": ("nonce too high", "invalid transaction signature", "gas limit of the block reached"),
+            "verifier": (LEFT_OUT, "invalid transaction signature", "gas limit of the block reached"),
+            "verifier-2": ("nonce too high", LOST, INVALID, "is of no key", "and those before it leave"),
         },
     ),
     "all engines like op-reth": Network(
         "singular",
         (Trait.SKIP, Trait.LOST_BUILD),
-        ("nonce too high", "does not decode"),
-        dict.fromkeys(("sequencer", "verifier"), (LEFT_OUT, INVALID)),
+        ("nonce too high", "does not decode", "gas limit over the block's"),
+        dict.fromkeys(("sequencer", "verifier"), (LEFT_OUT, INVALID, "malformed transaction", "its gas limit is")),
     ),
 }
 

@@ -1,5 +1,5 @@
 """Local networks with the engines of others, whose batcher posts blocks with transactions that cannot be executed: all
-nodes have the same blocks, in the place of these two their deposits [ATT34, ATT47, ATT48]."""
+nodes have the same blocks, in the place of these their deposits [ATT34, ATT47 to ATT49]."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engine.lying_batcher import BEHIND, SECOND, lying_batcher, wait_for_replacements
+from tests.support.engine.lying_batcher import LAST, lying_batcher, wait_for_replacements
 from tests.support.foreign.engines import ENGINES, foreign_engine
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
@@ -16,11 +16,12 @@ from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 
 LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
 TEXTS = {
-    "embedded": ("nonce too high", "invalid transaction signature"),
+    "embedded": ("nonce too high", "invalid transaction signature", "gas limit of the block reached"),
     "op-geth": ("nonce too high", "recovery failed"),
-    "op-reth": (LEFT_OUT, LOST, INVALID),
+    "op-reth": (LEFT_OUT, LOST, INVALID, "is of no key"),
 }
-"""What the log of a node with each engine says of the two transactions."""
+"""What the log of a node with each engine says of the three transactions."""
+ADDED = ("nonce too high", "r of no point", "more gas than the one before leaves")
 
 
 @contextmanager
@@ -49,11 +50,11 @@ def test_a_network(engines: dict[str, str], leftovers: Leftovers) -> None:
         for each in running.values():
             assert call(each.http, "eth_getBlockByNumber", "0x0", False)["timestamp"] == time
         with Devnet(leftovers, "--no-batcher", *flags, *CALLDATA) as net:
-            with lying_batcher(leftovers, net, "span", ("nonce too high", "r of no point")) as batcher:
+            with lying_batcher(leftovers, net, "span", ADDED) as batcher:
                 texts = {node: TEXTS[engines.get(node, "embedded")] for node in net.nodes}
                 wait_for_replacements(net, texts)
                 batcher.stop()
-            last = hex(SECOND + BEHIND)
-            found = {call(net.node(node)["engine"], "eth_getBlockByNumber", last, False)["hash"] for node in net.nodes}
+            engines_of = [net.node(node)["engine"] for node in net.nodes]
+            found = {call(url, "eth_getBlockByNumber", hex(LAST), False)["hash"] for url in engines_of}
             assert len(found) == 1
             net.finish()

@@ -17,12 +17,10 @@ or has the block built. One job at a time; `next` names the call that is due and
 |             | were derived ahead [ENG40]             | CHOOSE without attributes                             |
 
 What no engine can execute is invalid before the call of START is made, and is looked for more closely after a failed
-attempt.
+attempt. After lost builds START and SEAL are made for a part of the transactions, until it is known which one fails.
 
-Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT48], [CON26 to CON29], [UPG24].
+Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT49], [CON26 to CON29], [UPG24].
 """
-
-from enum import Enum
 
 import msgspec
 
@@ -30,6 +28,7 @@ from rollup_node.stages.engine.api.engine_api import (
     CallResult,
     CallStatus,
     EngineCall,
+    ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
     GetBlock,
@@ -44,7 +43,10 @@ from rollup_node.stages.engine.api.fork_mismatch import raise_for_fork_mismatch
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.machines.activation_hold import ActivationHold, other_upgrade
+from rollup_node.stages.engine.machines.attributes_job import AttributesJob as AttributesJob
+from rollup_node.stages.engine.machines.attributes_job import AttributesStep as AttributesStep
 from rollup_node.stages.engine.machines.attributes_run import MAX_UNREPORTED, AttributesRun
+from rollup_node.stages.engine.machines.build_probe import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.engine.machines.unsafe_queue import UnsafeQueue
 from rollup_node.stages.messages.codes import Code
@@ -53,21 +55,10 @@ from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_on
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.consolidation import first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.protocol.unexecutable import unexecutable
-
-
-class AttributesStep(Enum):
-    """How far a job is."""
-
-    CONSOLIDATE = "consolidate"
-    HOLD = "hold"
-    START = "start"
-    SEAL = "seal"
-    INSERT = "insert"
-    CHOOSE = "choose"
 
 
 class ProcessedAttributes(msgspec.Struct, frozen=True):
@@ -82,31 +73,6 @@ class ProcessedAttributes(msgspec.Struct, frozen=True):
     derived_from: L1BlockRef
     reason: str | None = None
     built: ExecutionPayload | None = None
-
-
-class AttributesJob(msgspec.Struct):
-    """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only. `inserted`
-    is their block, `following` the attributes that the update to it carries, unless the two are asked `apart`.
-    `failed`: the engine neither built the block nor said that it is invalid."""
-
-    derived: AttributesReady
-    attributes: PayloadAttributes
-    step: AttributesStep
-    payload_id: bytes = b""
-    payload: ExecutionPayload | None = None
-    inserted: L2BlockInfo | None = None
-    following: AttributesReady | None = None
-    apart: bool = False
-    failed: bool = False
-    replaced: bool = False
-    reason: str | None = None
-    hold: ActivationHold | None = None
-
-    @property
-    def block(self) -> str:
-        """The block that is to be built, for people."""
-        content = " of deposits alone" if self.replaced else ""
-        return f"block {self.derived.parent.number + 1}{content} on {self.derived.parent}"
 
 
 class AttributesHandler:
@@ -238,7 +204,11 @@ class AttributesHandler:
         if job is None or job.step is not AttributesStep.START or job.replaced:
             return None
         defect, job.failed = self._defect(job.derived, job.failed), False
-        return None if defect is None else self._invalid(job, Code.TRANSACTION_INVALID.before(defect))
+        if defect is not None:
+            return self._invalid(job, Code.TRANSACTION_INVALID.before(defect))
+        if job.lost == LOST_BUILDS and job.probe is None and may_lack_gas(job.attributes):
+            job.probe = BuildProbe(job.attributes)
+        return None
 
     def _defect(self, derived: AttributesReady, failed: bool = False) -> str | None:
         """What makes the attributes unexecutable; signatures are recovered only of those with which an engine has
@@ -296,7 +266,7 @@ class AttributesHandler:
                 return self._compared(job, heads.unsafe.number)
             case AttributesStep.START:
                 parent = Forkchoice(job.derived.parent.hash, heads.safe.hash, heads.finalized.hash)
-                return ForkchoiceUpdate(parent, job.attributes)
+                return ForkchoiceUpdate(parent, job.asked)
             case AttributesStep.INSERT if job.payload is not None:
                 return NewPayload(job.payload)
             case AttributesStep.CHOOSE:
@@ -401,18 +371,31 @@ class AttributesHandler:
         return processed
 
     def _sealed(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
+        if job.probe is not None and isinstance(answer, ErrorAnswer):
+            job.probe.lost()
+            return self._probed(job, job.probe)
         if not isinstance(answer, ExecutionPayload):
-            job.step = AttributesStep.START
+            job.step, job.lost = AttributesStep.START, job.lost + 1
             lost = f"the engine began to build {job.block}, and does not return it: {answer_text(answer)}"
             raise TemporaryError(Code.BUILD_LOST.before(lost))
-        mismatch = sealed_mismatch(self.rollup, job.attributes, job.derived.parent, answer)
+        mismatch = sealed_mismatch(self.rollup, job.asked, job.derived.parent, answer)
         if mismatch is not None and mismatch.left_out:
             return self._invalid(job, Code.TRANSACTION_LEFT_OUT.before(mismatch.text))
         if mismatch is not None:
             job.step = AttributesStep.START
             raise TemporaryError(Code.ENGINE_CONTRADICTS.before(f"{job.block}: {mismatch.text}"))
+        if job.probe is not None:
+            job.probe.built(answer.gas_used)
+            return self._probed(job, job.probe)
         job.payload, job.step = answer, AttributesStep.INSERT
         return None
+
+    def _probed(self, job: AttributesJob, probe: BuildProbe) -> ProcessedAttributes | None:
+        job.step = AttributesStep.START
+        if not probe.done:
+            return None
+        proof, job.probe, job.lost = probe.proof(), None, job.lost + 1
+        return None if proof is None else self._invalid(job, Code.TRANSACTION_INVALID.before(proof))
 
     def _inserted(self, job: AttributesJob, answer: object) -> ProcessedAttributes | None:
         result = insert_result(answer)
@@ -451,7 +434,7 @@ class AttributesHandler:
             raise CriticalError(f"failed to process block {block} with only deposit transactions: {reason}")
         if not self.schedule.l1(job.derived.derived_from.timestamp).replace_invalid_payloads:
             return self._drop(job, reason)
-        job.attributes = deposits_only(job.attributes)
+        job.attributes, job.probe = deposits_only(job.attributes), None
         job.step, job.payload, job.replaced, job.reason = AttributesStep.START, None, True, reason
         return None
 

@@ -47,11 +47,10 @@ class Played(NamedTuple):
     failures: list[str]
 
 
-def play(chain: ChainFixture, raw: bytes, engine: BuildAnswer) -> Played:
-    """Has an engine that answers so build a derived block of one transaction."""
-    harness = started(chain)
-    harness.derive(raw)
-    builds = 0
+def play(chain: ChainFixture, case: TransactionCase, engine: BuildAnswer) -> Played:
+    """Has an engine that answers so build a derived block of the case."""
+    harness, raw, builds = started(chain), case.raw, 0
+    harness.derive(*case.before, raw)
     for _ in range(60):
         for pending in harness.step():
             if isinstance(pending.call, ForkchoiceUpdate) and _holds(pending.call.attributes, raw):
@@ -85,7 +84,7 @@ def _answer(harness: CoreHarness, pending: PendingCall, raw: bytes, engine: Buil
 @pytest.mark.parametrize("case", TRANSACTIONS, ids=lambda case: case.name)
 def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainFixture) -> None:
     answer = case.answers[engine]
-    found = play(chain, case.raw, answer)
+    found = play(chain, case, answer)
     processed, reason = found.processed, found.processed.reason or ""
     assert processed.built is not None and processed.safe_head.number == 1
     if case.node == "builds":
@@ -107,10 +106,12 @@ def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainF
         assert reason == f"the engine did not start a block: {answer.error.message} ({answer.error.code})"
     else:
         assert case.node == "after" and answer.error is not None
-        assert found.builds == len(lost) == 1
+        assert found.builds == len(lost) == (2 if case.before else 1)
         text = f"does not return it: {answer.error.message} ({answer.error.code})"
         assert "the engine began to build block 1 on " in lost[0] and lost[0].endswith(text)
-        assert reason.startswith("TRANSACTION-INVALID: no engine can execute transaction 1 (0x")
+        proof = "transaction 2 has a gas limit of 29990000, and those before it leave 29979000"
+        expected = proof if case.before else "no engine can execute transaction 1 (0x"
+        assert reason.startswith(f"TRANSACTION-INVALID: {expected}")
 
 
 MEMBERS = {

@@ -27,10 +27,12 @@ class BuildAnswer(NamedTuple):
 
 
 class TransactionCase(NamedTuple):
-    """A transaction of derived attributes: its bytes, what each engine answers, and what the node does."""
+    """A transaction of derived attributes: its bytes, those `before` it, what each engine answers, and what the node
+    does."""
 
     name: str
     raw: bytes
+    before: tuple[bytes, ...]
     answers: dict[str, BuildAnswer]
     node: str
 
@@ -48,7 +50,11 @@ def transaction_cases() -> list[TransactionCase]:
     """The cases of `[[transaction]]`."""
     return [
         TransactionCase(
-            each["name"], _raw(each), {name: _build_answer(_of(name, each)) for name in ENGINES}, each["node"]
+            each["name"],
+            _raw(each),
+            (_raw({}),) if each.get("second") else (),
+            {name: _build_answer(_of(name, each)) for name in ENGINES},
+            each["node"],
         )
         for each in _read()["transaction"]
     ]

@@ -7,30 +7,30 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call
 
 DEPOSIT = "0x7e"
-FIRST, SECOND = 4, 9
+BLOCKS = (4, 8, 12)
 """The blocks that are posted with another transaction."""
-BEHIND = 4
-"""Blocks that become safe behind them: no node waits for another batch."""
+LAST = 15
+"""The block that becomes safe behind them: no node waits for another batch."""
 
 
-def lying_batcher(leftovers: Leftovers, net: Devnet, batch: str, added: tuple[str, str]) -> Program:
-    """Posts the two blocks with the transactions of these names in the table of answers, as calldata."""
+def lying_batcher(leftovers: Leftovers, net: Devnet, batch: str, added: tuple[str, str, str]) -> Program:
+    """Posts the blocks with the transactions of these names in the table of answers, as calldata."""
     about, sequencer = net.network, net.node("sequencer")
     options = {"l1": about["l1"], "engine": sequencer["engine"], "node": sequencer["rpc"], "da": "calldata"}
     options |= {"rollup": about["rollup"], "key-file": about["batcher_key"], "batch": batch}
     words = [f"--{name}={value}" for name, value in options.items()]
     raw = {case.name: case.raw for case in transaction_cases()}
-    words += [f"--add={block}={raw[name].hex()}" for block, name in zip((FIRST, SECOND), added, strict=True)]
+    words += [f"--add={block}={raw[name].hex()}" for block, name in zip(BLOCKS, added, strict=True)]
     return Program(leftovers, "rollup_node.tools.batcher", *words)
 
 
 def wait_for_replacements(net: Devnet, texts: Mapping[str, tuple[str, ...]]) -> None:
-    """Waits until all nodes have safe blocks behind the two, which consist of their deposits; each node has said so
-    with its texts in the log, and is ready."""
+    """Waits until all nodes have safe blocks behind those, which consist of their deposits; each node has said so with
+    its texts in the log, and is ready."""
     for node in texts:
-        net.wait_for_safe(SECOND + BEHIND, node)
+        net.wait_for_safe(LAST, node)
     for node in texts:
-        for block in (FIRST, SECOND):
+        for block in BLOCKS:
             found = call(net.node(node)["engine"], "eth_getBlockByNumber", hex(block), True)
             assert {each["type"] for each in found["transactions"]} == {DEPOSIT}, (node, block)
         for text in texts[node]:
