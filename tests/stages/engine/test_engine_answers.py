@@ -114,6 +114,15 @@ def test_a_derived_transaction(case: TransactionCase, engine: str, chain: ChainF
         assert reason.startswith(f"TRANSACTION-INVALID: {expected}")
 
 
+@pytest.mark.parametrize("case", [case for case in TRANSACTIONS if case.node != "builds"], ids=lambda case: case.name)
+def test_before_holocene_the_batch_is_dropped(case: TransactionCase, chain_before_holocene: ChainFixture) -> None:
+    """[ATT40] With op-reth; the pending safe head is the safe head then."""
+    processed = play(chain_before_holocene, case, case.answers["op-reth"]).processed
+    assert processed.outcome is AttributesOutcome.REFUSED and processed.built is None
+    assert processed.safe_head == chain_before_holocene.genesis
+    assert (processed.reason or "").startswith("TRANSACTION-")
+
+
 MEMBERS = {
     "eip1559Params": "holocene",
     "minBaseFee": "jovian",
