@@ -18,7 +18,7 @@ LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-
 TEXTS = {
     "embedded": ("nonce too high", "invalid transaction signature", "gas limit of the block reached"),
     "op-geth": ("nonce too high", "recovery failed"),
-    "op-reth": (LEFT_OUT, LOST, INVALID, "is of no key"),
+    "op-reth": (LEFT_OUT, LOST, INVALID, "is of no key", "and those before it leave"),
 }
 """What the log of a node with each engine says of the three transactions."""
 ADDED = ("nonce too high", "r of no point", "more gas than the one before leaves")
