@@ -60,13 +60,13 @@ def test_the_l1_chain_config_is_one_that_the_node_reads() -> None:
 
 
 def test_late_forks_of_l1() -> None:
-    """Those at genesis have the time 0; Osaka and Amsterdam have no blobs of their own [LIN28, LIN32]."""
+    """Those at genesis have the time 0; Osaka has the blobs of Prague, and Amsterdam none of its own [LIN28, LIN32]."""
     genesis = l1_genesis(1000, {"osaka": 0, "bpo1": 0, "bpo2": 6, "amsterdam": 20})
     config = genesis["config"]
     assert [config[f"{fork}Time"] for fork in ("osaka", "bpo1", "bpo2", "amsterdam")] == [0, 0, 1006, 1020]
     chain = parse_l1_chain(json.dumps(config).encode(), L1_CHAIN_ID)
     assert [(fork.name, fork.time) for fork in chain.blob_forks] == [
-        *(("cancun", 0), ("prague", 0)),
+        *(("cancun", 0), ("prague", 0), ("osaka", 0)),
         *(("bpo1", 0), ("bpo2", 1006)),
     ]
     backend = L1Backend(genesis, 2)
