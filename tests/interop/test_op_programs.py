@@ -141,6 +141,9 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(
     module_leftovers: Leftovers, net: Devnet, foreign: OpNode
 ) -> None:
     """While forks activate; our nodes get its blocks by gossip, and derive the same ones."""
+    for name in net.nodes:
+        # op-node dials a static peer that does not listen yet again only after a minute.
+        net.wait(partial(net.sync_status, name), f"the {name} answers")
     with extra_engine(module_leftovers, net) as engine:
         port = free_port()
         url, ours = f"http://{own_address()}:{port}", net.node("sequencer")["rpc"]

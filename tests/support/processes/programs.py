@@ -233,6 +233,8 @@ class Devnet(Program):
         self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True, **environment: str
     ) -> None:
         self.root = leftovers.folder / "net"
+        # That of a network of another test in this folder would be taken for this one's.
+        (self.root / "network.json").unlink(missing_ok=True)
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
         command = ("devnet", "--data-dir", str(self.root), *pace, *form, *words)
