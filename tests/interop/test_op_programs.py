@@ -12,19 +12,20 @@ import pytest
 
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
+from tests.support.engine.remote_signers import certificate
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
 BLOCKS = 3
-FORKS = ("canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
-LATER_FORKS = ("karst", "lagoon")
+FORKS = FORK_NAMES[2:]
 FORK_SECONDS = 2
 HANDOVER = 5
 """The first block that op-node may build: several forks are behind, and several ahead."""
@@ -121,18 +122,17 @@ class OpNode(NamedTuple):
 
 @pytest.fixture(scope="module", params=["op-node", "rollup-node"])
 def foreign(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> OpNode:
-    """op-node, with the forks that its releases have, or our node by its command line, with all forks."""
-    is_ours = request.param == "rollup-node"
-    program = our_node(module_leftovers) if is_ours else find_program("op-node")
-    names = (*FORKS, *LATER_FORKS) if is_ours else FORKS
-    return OpNode(program, {fork: place * FORK_SECONDS for place, fork in enumerate(names, 1)})
+    """op-node from v1.19.6 on, which has Lagoon, or our node by its command line."""
+    program = our_node(module_leftovers) if request.param == "rollup-node" else find_program("op-node")
+    return OpNode(program, {fork: place * FORK_SECONDS for place, fork in enumerate(FORKS, 1)})
 
 
 @pytest.fixture(scope="module")
 def net(foreign: OpNode, module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network for the nodes of one program, in which forks activate. It ends with equal output roots."""
+    """A network for the nodes of one program, in which forks activate. It ends with equal output roots. Another chain in
+    the dependency set adds transactions to Lagoon's activation block [UPG18]."""
     schedule = [f"--fork={fork}={offset}" for fork, offset in foreign.forks.items()]
-    with Devnet(module_leftovers, *CALLDATA, *schedule) as running:
+    with Devnet(module_leftovers, *CALLDATA, *schedule, "--dependency-set=902") as running:
         yield running
         running.finish()
 
@@ -242,7 +242,10 @@ def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
                 "p2p.listen.udp": str(udp),
                 "p2p.priv.raw": "0x" + "11" * 32,
             }
-            with ForeignProgram(leftovers, binary, "node", *words(options), "--p2p.no-bootstore") as kona:
+            # Without any authority it ends at its start; the tests' own environment has none.
+            authority, _ = certificate("authority").write(leftovers.folder, "authority")
+            words_of_node = ("node", *words(options), "--p2p.no-bootstore")
+            with ForeignProgram(leftovers, binary, *words_of_node, SSL_CERT_FILE=authority) as kona:
 
                 def safe_number() -> int:
                     assert kona.running, kona.out + kona.err
