@@ -129,8 +129,8 @@ def foreign(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> OpNo
 
 @pytest.fixture(scope="module")
 def net(foreign: OpNode, module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network for the nodes of one program, in which forks activate. It ends with equal output roots. Another chain in
-    the dependency set adds transactions to Lagoon's activation block [UPG18]."""
+    """A network for the nodes of one program, in which forks activate. It ends with equal output roots. Another chain
+    in the dependency set adds transactions to Lagoon's activation block [UPG18]."""
     schedule = [f"--fork={fork}={offset}" for fork, offset in foreign.forks.items()]
     with Devnet(module_leftovers, *CALLDATA, *schedule, "--dependency-set=902") as running:
         yield running
