@@ -191,7 +191,7 @@ class HeadCalls:
         if work is Work.ATTRIBUTES:
             state.attributes.fail()
         if work is Work.SEQUENCER:
-            state.production.retry_later(str(error), now.unix)
+            state.production.sequencer.retry_later(str(error), now.unix)
             state.show_sequencer_problem()
             seconds = RETRY_SECONDS
         else:

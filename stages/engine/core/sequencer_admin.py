@@ -151,7 +151,7 @@ class SequencerAdmin:
             return
         if not isinstance(answer, Committed):
             reason = answer.reason if isinstance(answer, Unavailable) else "it gave no answer to this"
-            state.production.commit_failed(call.payload, reason, now.unix)
+            self._sequencer.commit_failed(call.payload, reason, now.unix)
             state.show_sequencer_problem()
         elif self._sequencer.committed(call.payload, now.unix):
             state.publish_block(call.payload)

@@ -85,7 +85,7 @@ class CoreState:
         self._logged_heads: Heads | None = None
         self._last_announced: Heads | None = None
         self._last_sequenced: Hash | None = None
-        self._sequencer_problem: str | None = None
+        self._sequencer_problem: tuple[str | None, int] = (None, 0)
         self._shown_hold: tuple[OtherUpgrade, bool] | None = None
         self._shown_queue: tuple[int, int] = (0, 0)
         self.do(act.ShowProblem("start", self._start_problem))
@@ -170,6 +170,7 @@ class CoreState:
         self.controller.clear()
         self.attributes.clear()
         self.production.on_reset()
+        self.show_sequencer_problem()
         self.safe_heads.clear()
         self.finality.reset()
         self.session.clear()
@@ -357,14 +358,16 @@ class CoreState:
             self.do(act.RequestGap(heads.unsafe, gap_end))
 
     def show_sequencer_problem(self) -> None:
-        """Reports why the sequencer cannot build, if that has changed."""
-        problem = self.production.problem
-        if problem == self._sequencer_problem:
+        """Reports why the sequencer cannot build: each failed attempt, and when that ends."""
+        sequencer, (last, failures) = self.production.sequencer, self._sequencer_problem
+        problem = sequencer.problem
+        if (problem, sequencer.failures) == (last, failures):
             return
-        self._sequencer_problem = problem
-        if problem is not None:
+        self._sequencer_problem = problem, sequencer.failures
+        if problem is not None and sequencer.failures != failures:
             self.do(act.SequencerWaits(problem))
-        self.do(act.ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
+        if problem != last:
+            self.do(act.ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
 
     def finish_stops(self, now: Instant) -> None:
         """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head. A

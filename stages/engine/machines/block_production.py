@@ -49,7 +49,6 @@ class BlockProduction:
         )
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
-        self._retry_reason: str | None = None
 
     @property
     def recover(self) -> bool:
@@ -59,11 +58,6 @@ class BlockProduction:
     def set_recover(self, recover: bool) -> None:
         """Sets the mode for the next blocks."""
         self.selector.recover = recover
-
-    @property
-    def problem(self) -> str | None:
-        """Why no block is sequenced now, as a line for operators; None while nothing is wrong."""
-        return self._retry_reason or self.sequencer.problem
 
     def wanted_l1_blocks(self, heads: Heads) -> L1BlockRange | None:
         """The L1 blocks that the next origins need and that are missing [SEQ18]."""
@@ -81,8 +75,6 @@ class BlockProduction:
         self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
         if isinstance(need, NeedAttributes):
             return None if self.without_origin else self._prepare(need, forkchoice_due, now)
-        if need is not None or self.sequencer.wait_until() is None:
-            self._retry_reason = None
         return need
 
     def _prepare(self, need: NeedAttributes, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
@@ -99,7 +91,6 @@ class BlockProduction:
         )
         self.sequencer.set_attributes(need, attributes)
         call = self.sequencer.next(now)
-        self._retry_reason = None
         return None if isinstance(call, NeedAttributes) else call
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
@@ -119,19 +110,8 @@ class BlockProduction:
             raise TemporaryError("the engine's answer is not its head")
         self.tip_config = (answer.block_hash, l2_block_info(answer, self.config.rollup).config)
 
-    def retry_later(self, reason: str, now: float) -> None:
-        """The action could not be tried: again in a second."""
-        self._retry_reason = reason
-        self.sequencer.retry_later(now)
-
-    def commit_failed(self, payload: ExecutionPayload, reason: str, now: float) -> None:
-        """The conductor has not taken the payload: it is committed again in a second."""
-        if self.sequencer.commit_failed(payload, now):
-            self._retry_reason = f"failed to commit unsafe payload to conductor: {reason}"
-
     def on_reset(self) -> None:
         """There are no heads, and L1 may have had a reorg."""
-        self._retry_reason = None
         self.sequencer.on_reset()
         self.window.clear()
 

@@ -105,7 +105,8 @@ class BuildDropped(msgspec.Struct, frozen=True):
 
 class Sequencer:
     """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none. `conducted`:
-    a conductor decides who sequences, and stores each block before it is published and inserted."""
+    a conductor decides who sequences, and stores each block before it is published and inserted. `problem` is why the
+    last attempt failed, from then until a block is built or none is to be; `failures` counts failed attempts."""
 
     def __init__(
         self,
@@ -130,6 +131,7 @@ class Sequencer:
         self.started_before = False
         self.due: float | None = None
         self.problem: str | None = None
+        self.failures = 0
         self.attributes: PayloadAttributes | None = None
         self.building: BuildJob | None = None
         self.sealed: ExecutionPayload | None = None
@@ -178,8 +180,7 @@ class Sequencer:
     def stop_without_last(self) -> None:
         """Ends a stop at once: a sealed block is not inserted [SEQ27]."""
         if self.stopping:
-            self.active = self.stopping = False
-            self._drop()
+            self._stopped()
 
     def override_leader(self, now: float) -> ExecutionPayload | None:
         """admin_overrideLeader: there is no conductor from now on [CND7]. The block that needs no commit any more."""
@@ -199,6 +200,8 @@ class Sequencer:
         self.pause = self.pause | SequencerPause.SAFE_LAG if lagging else self.pause & ~SequencerPause.SAFE_LAG
         ended = self.rollup.ends_at(heads.unsafe.number)  # [LFT5]
         self.pause = self.pause | SequencerPause.NETWORK_LEFT if ended else self.pause & ~SequencerPause.NETWORK_LEFT
+        if lagging or ended:
+            self.problem = None
         if self.sealed is not None and self.sealed.parent_hash != heads.unsafe.hash:
             self._drop()
         if self.building is not None and self.building.parent.hash != heads.unsafe.hash:
@@ -213,7 +216,7 @@ class Sequencer:
     def on_reset(self) -> None:
         """There are no heads: nothing is built until a start is confirmed [SEQ9]."""
         self.pause |= SequencerPause.RESET
-        self.heads = None
+        self.heads = self.problem = None
         self._drop()
         self._end_stop()
 
@@ -255,12 +258,12 @@ class Sequencer:
         if self.heads is not None and need.parent == self.heads.unsafe and self.phase is SequencerPhase.IDLE:
             self.attributes = attributes
 
-    def retry_later(self, now: float) -> None:
+    def retry_later(self, reason: str, now: float) -> None:
         """The action could not be tried (no origin, endpoint away): it is due again in 1 s; a build that has started,
         and a sealed block, are kept [SEQ6, SEQ8]."""
         if self.phase is SequencerPhase.IDLE:
             self.attributes = None
-        self.due = now + RETRY_SECONDS
+        self._failed(reason, now + RETRY_SECONDS)
 
     def next_commit(self, now: float) -> CommitPayload | None:
         """The commit that is due now; answered by `committed` or `commit_failed`, unless the block is dropped before
@@ -278,14 +281,13 @@ class Sequencer:
         self.phase, self.due = SequencerPhase.SEALED, now
         return True
 
-    def commit_failed(self, payload: ExecutionPayload, now: float) -> bool:
-        """The commit is due again in 1 s [SEQ21]; whether it was that of the present block. The block is kept: the
-        engine may return another one the second time, though the conductor has stored this one."""
-        if not self._is_committing(payload):
-            return False
-        self.phase, self.due = SequencerPhase.FETCHED, now + RETRY_SECONDS
-        self._end_stop()
-        return True
+    def commit_failed(self, payload: ExecutionPayload, reason: str, now: float) -> None:
+        """The commit, if it is that of the present block, is due again in 1 s [SEQ21]. The block is kept: the engine
+        may return another one the second time, though the conductor has stored this one."""
+        if self._is_committing(payload):
+            self.phase = SequencerPhase.FETCHED
+            self._failed(f"failed to commit unsafe payload to conductor: {reason}", now + RETRY_SECONDS)
+            self._end_stop()
 
     def _is_committing(self, payload: ExecutionPayload) -> bool:
         return self.phase is SequencerPhase.COMMITTING and payload == self.sealed
@@ -307,7 +309,7 @@ class Sequencer:
     def _started(self, attributes: PayloadAttributes, heads: Heads, answer: object, now: float) -> BuildDropped | None:
         raise_for_fork_mismatch(self.rollup, attributes, heads.unsafe.number + 1, answer)
         result = build_start_result(answer)
-        self.attributes = self.problem = None
+        self.attributes = None
         done = result.status is CallStatus.DONE
         if done and isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
             self.building = BuildJob(heads.unsafe, attributes, answer.payload_id, now)
@@ -345,16 +347,18 @@ class Sequencer:
             raise ResetError(result.text)
         if result.status is CallStatus.INVALID:
             return self._drop_block(result.text, now)
-        self.problem = result.text
-        self.due = now + pause
+        self._failed(result.text, now + pause)
         return None
 
     def _drop_block(self, reason: str, now: float) -> BuildDropped:
         self._drop()
-        self.problem = reason
-        self.due = now + self.rollup.block_time
+        self._failed(reason, now + self.rollup.block_time)
         self._end_stop()
         return BuildDropped(reason)
+
+    def _failed(self, reason: str, due: float) -> None:
+        self.problem, self.due = reason, due
+        self.failures += 1
 
     def _drop(self) -> None:
         self.attributes = self.building = self.sealed = None
@@ -362,5 +366,9 @@ class Sequencer:
 
     def _end_stop(self) -> None:
         if self.stopping and self.phase not in (SequencerPhase.COMMITTING, SequencerPhase.SEALED):
-            self.active = self.stopping = False
-            self._drop()
+            self._stopped()
+
+    def _stopped(self) -> None:
+        self.active = self.stopping = False
+        self.problem = None
+        self._drop()

@@ -106,7 +106,7 @@ class ActionHandler:
 
     def _work_handlers(self) -> Handlers:
         return {
-            act.ShowProblem: self._show_problem,
+            act.ShowProblem: lambda action: self._status.set_problem(action.name, action.problem),
             act.WorkFailed: self._work_failed,
             act.WorkRecovered: self._work_recovered,
             act.ResetStarted: self._reset_started,
@@ -131,11 +131,6 @@ class ActionHandler:
     def _work_recovered(self, action: act.WorkRecovered) -> None:
         self._status.clear_failure(action.task)
         self._failures.end(action.task, "recovered", task=action.task)
-
-    def _show_problem(self, action: act.ShowProblem) -> None:
-        self._status.set_problem(action.name, action.problem)
-        if action.name == "sequencer" and action.problem is None:
-            self._sequencer_waits.end("the sequencer builds blocks again")
 
     def _reset_started(self, action: act.ResetStarted) -> None:
         if action.by_origin:
@@ -218,7 +213,7 @@ class ActionHandler:
             act.BuildFailed: lambda action: self._meter.count("sequencing_errors"),
             act.BlockSequenced: self._block_sequenced,
             act.SequencerStarted: lambda action: log.info("sequencer started", head=action.head),
-            act.SequencerStopped: lambda action: log.info("sequencer stopped", head=action.head),
+            act.SequencerStopped: self._sequencer_stopped,
             act.StopWaitSkipped: self._stop_wait_skipped,
             act.LeaderOverridden: self._leader_overridden,
             act.SequencerWaits: self._sequencer_waiting,
@@ -227,11 +222,16 @@ class ActionHandler:
     def _block_sequenced(self, action: act.BlockSequenced) -> None:
         found = action.sequenced
         ref = found.block.ref
+        self._sequencer_waits.end("the sequencer builds blocks again")
         self._count_transactions(found.payload)
         self._meter.count("sequencer_building_diff_total")
         self._meter.observe("sequencer_building_diff_seconds", found.seconds - self._config.rollup.block_time)
         self._meter.count("sequencer_sealing_total")
         log.info("sequenced block", block=ref, origin=ref.l1_origin, transactions=len(found.payload.transactions))
+
+    def _sequencer_stopped(self, action: act.SequencerStopped) -> None:
+        self._sequencer_waits.end("the sequencer is to build no blocks any more")
+        log.info("sequencer stopped", head=action.head)
 
     def _stop_wait_skipped(self, action: act.StopWaitSkipped) -> None:
         log.warn("stopping without the last block", code=Code.SEQUENCER_ADMIN.text, reason=action.reason)

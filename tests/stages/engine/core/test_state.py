@@ -161,7 +161,7 @@ def test_a_reset_by_work_is_its_failure(chain: ChainFixture) -> None:
 
 def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
     state = state_of(chain, sequencer_enabled=True)
-    state.production.retry_later("no origin", 1.0)
+    state.production.sequencer.retry_later("no origin", 1.0)
     before = len(state.actions)
     for _ in range(3):
         state.show_sequencer_problem()
@@ -170,6 +170,9 @@ def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
         SequencerWaits("no origin"),
         ShowProblem("sequencer", "sequencer: no origin"),
     ]
+    state.production.sequencer.retry_later("no origin", 2.0)
+    state.show_sequencer_problem()
+    assert state.actions[before + 2 :] == [SequencerWaits("no origin")], "each failed attempt is reported"
 
 
 def test_gaps_are_requested_with_a_p2p_process_alone(chain: ChainFixture) -> None:

@@ -59,7 +59,7 @@ def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     assert machine.next(due, NOW) == due
 
 
-def test_a_commit_that_fails_is_the_problem_until_it_succeeds(chain: ChainFixture) -> None:
+def test_a_commit_that_fails_is_the_problem_until_its_block_is_inserted(chain: ChainFixture) -> None:
     """[CND5, CND6]"""
     config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, True, conductor_enabled=True)
     machine = BlockProduction(config, stopped=False)
@@ -74,14 +74,16 @@ def test_a_commit_that_fails_is_the_problem_until_it_succeeds(chain: ChainFixtur
         assert call is not None and machine.answer(call, engine.answer(call), NOW + 2) is None
     commit = machine.sequencer.next_commit(NOW + 2)
     assert commit is not None and machine.next(None, NOW + 2) is None
-    machine.commit_failed(commit.payload, "refused", NOW + 2)
+    machine.sequencer.commit_failed(commit.payload, "refused", NOW + 2)
     assert machine.next(None, NOW + 3) is None
-    assert machine.problem == "failed to commit unsafe payload to conductor: refused"
+    assert machine.sequencer.problem == "failed to commit unsafe payload to conductor: refused"
     commit = machine.sequencer.next_commit(NOW + 3)
     assert commit is not None and machine.sequencer.committed(commit.payload, NOW + 3)
-    assert machine.next(None, NOW + 3) == NewPayload(commit.payload) and machine.problem is None
-    machine.commit_failed(commit.payload, "late", NOW + 3)
-    assert machine.problem is None
+    insert = machine.next(None, NOW + 3)
+    assert insert == NewPayload(commit.payload) and machine.sequencer.problem is not None
+    machine.answer(insert, engine.answer(insert), NOW + 3)
+    machine.sequencer.commit_failed(commit.payload, "late", NOW + 3)
+    assert machine.sequencer.problem is None
 
 
 def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
@@ -134,9 +136,9 @@ def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
     now = float(head.timestamp)
     with pytest.raises(TemporaryError, match="more than the drift") as error:
         machine.next(None, now)
-    machine.retry_later(str(error.value), now)
-    assert machine.problem is not None and "more than the drift" in machine.problem
-    assert machine.next(None, now + 0.9) is None and machine.problem is not None
+    machine.sequencer.retry_later(str(error.value), now)
+    assert machine.sequencer.problem is not None and "more than the drift" in machine.sequencer.problem
+    assert machine.next(None, now + 0.9) is None and machine.sequencer.problem is not None
     give_l1(machine, chain, 101, 101)
     assert machine.next(None, now + 1) == GetBlock(head.hash)
 
@@ -151,15 +153,15 @@ def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> N
 
 def test_a_stop_ends_the_reason(chain: ChainFixture) -> None:
     machine = production(chain)
-    machine.retry_later("no origin", NOW)
-    assert machine.problem == "no origin"
+    machine.sequencer.retry_later("no origin", NOW)
+    assert machine.sequencer.problem == "no origin"
     machine.sequencer.stop()
-    assert machine.next(None, NOW + 5) is None and machine.problem is None
+    assert machine.next(None, NOW + 5) is None and machine.sequencer.problem is None
 
 
 def test_a_reset_clears_l1_blocks_and_the_reason(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
-    machine.retry_later("no origin", NOW)
+    machine.sequencer.retry_later("no origin", NOW)
     machine.on_reset()
-    assert machine.window.get(100) is None and machine.problem is None and machine.next(None, NOW + 9) is None
+    assert machine.window.get(100) is None and machine.sequencer.problem is None and machine.next(None, NOW + 9) is None

@@ -144,6 +144,9 @@ def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pa
     assert sequencer.answer(call, answer, START) is None
     assert sequencer.wait_until() == START + pause and sequencer.problem
     build(chain, sequencer, START + pause)
+    payload = seal(chain, sequencer, START + 40)
+    assert sequencer.problem and sequencer.failures == 1, "a block that is begun is not built yet"
+    insert(chain, sequencer, payload, START + 40)
     assert sequencer.problem is None
 
 
@@ -211,10 +214,10 @@ def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture) -> None:
 
 def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
     sequencer = running(chain)
-    sequencer.retry_later(START)
+    sequencer.retry_later("no origin", START)
     assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), NeedAttributes)
     build(chain, sequencer, START + 1)
-    sequencer.retry_later(START + 1.95)
+    sequencer.retry_later("no origin", START + 1.95)
     assert isinstance(sequencer.next(START + 2.95), GetPayload)
 
 
@@ -408,7 +411,7 @@ class Life(RuleBasedStateMachine):
             self.committed.append(payload)
             self.sequencer.committed(payload, self.now)
         else:
-            self.sequencer.commit_failed(payload, self.now)
+            self.sequencer.commit_failed(payload, "refused", self.now)
 
     @precondition(lambda self: self.sequencer.stopping)
     @rule()
@@ -426,7 +429,7 @@ class Life(RuleBasedStateMachine):
             if good:
                 self.sequencer.set_attributes(need, attributes)
             else:
-                self.sequencer.retry_later(self.now)
+                self.sequencer.retry_later("no origin", self.now)
             return
         assert need is not None
         answer: Any = ErrorAnswer(-32000, "busy")

@@ -28,14 +28,17 @@ def test_a_block_is_inserted_once_it_is_committed(chain: ChainFixture) -> None:
     assert sequencer.next_commit(START + 100) is None and sequencer.next(START + 100) is None
     assert sequencer.committed(payload, START + 2)
     assert sequencer.next(START + 2) == NewPayload(payload)
-    assert not sequencer.committed(payload, START + 2) and not sequencer.commit_failed(payload, START + 2)
+    assert not sequencer.committed(payload, START + 2)
+    sequencer.commit_failed(payload, "late", START + 2)
+    assert sequencer.problem is None
     insert(chain, sequencer, payload, START + 2)
 
 
 def test_a_failed_commit_is_due_again_in_a_second(chain: ChainFixture) -> None:
     sequencer, payload = fetched(chain)
     sequencer.next_commit(START + 2)
-    assert sequencer.commit_failed(payload, START + 3)
+    sequencer.commit_failed(payload, "refused", START + 3)
+    assert sequencer.problem == "failed to commit unsafe payload to conductor: refused"
     assert sequencer.next_commit(START + 3.99) is None and sequencer.wait_until() == START + 4
     assert sequencer.next_commit(START + 4) == CommitPayload(payload)
 
@@ -56,7 +59,10 @@ def test_a_stop_waits_for_an_open_commit_alone(chain: ChainFixture) -> None:
         sequencer, payload = fetched(chain)
         sequencer.next_commit(START + 2)
         assert sequencer.stop() is None and sequencer.active and sequencer.stopping
-        assert (sequencer.committed if is_committed else sequencer.commit_failed)(payload, START + 2)
+        if is_committed:
+            assert sequencer.committed(payload, START + 2)
+        else:
+            sequencer.commit_failed(payload, "refused", START + 2)
         assert sequencer.active is sequencer.stopping is is_committed
     sequencer.stop_without_last()
     assert not sequencer.active and sequencer.sealed is None and not sequencer.stopping

@@ -67,10 +67,16 @@ class Handled:
 
     def line(self, *actions: act.Action) -> str:
         """The last log line that actions lead to."""
+        return self.lines(*actions)[-1]
+
+    def lines(self, *actions: act.Action) -> list[str]:
+        """The log lines that actions lead to."""
+        before = len(self.records)
         self.handler.perform(list(actions))
-        record = self.records[-1]
-        fields = " ".join(f"{name}={value}" for name, value in record.fields.items())
-        return f"{record.level.name} {record.message} {fields}"
+        return [
+            " ".join((record.level.name, record.message, *(f"{name}={value}" for name, value in record.fields.items())))
+            for record in self.records[before:]
+        ]
 
     def metric(self, line: str) -> float:
         """The value of a metric with its labels; 0 if it does not exist."""
@@ -293,12 +299,20 @@ def test_an_engine_that_syncs_no_further_is_a_condition(handled: Handled) -> Non
     assert line.startswith("INFO the execution engine gets blocks again code=EL-SYNC-STALLED block=6 waited=")
 
 
-def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled) -> None:
+def test_a_sequencer_that_cannot_build_is_a_condition(handled: Handled, chain: ChainFixture) -> None:
     line = handled.line(act.SequencerWaits("no L1 origin"), act.ShowProblem("sequencer", "sequencer: no L1 origin"))
     assert line.startswith("WARN sequencer cannot build a block code=SEQUENCER-WAITS reason=no L1 origin do=")
-    assert handled.line(act.ShowProblem("sequencer", None)).startswith(
-        "INFO the sequencer builds blocks again code=SEQUENCER-WAITS"
-    )
+    again = (act.ShowProblem("sequencer", None), act.SequencerWaits("no L1 origin"))
+    assert handled.lines(*again, *again) == [], "an attempt is no end"
+    lines = handled.lines(of_kind(all_actions(chain), act.BlockSequenced))
+    assert lines[0] == "INFO the sequencer builds blocks again code=SEQUENCER-WAITS waited=0s tried=3"
+
+
+def test_a_sequencer_that_is_stopped_waits_no_more(handled: Handled) -> None:
+    handled.line(act.SequencerWaits("no L1 origin"))
+    first, last = handled.lines(act.SequencerStopped(None))
+    assert first.startswith("INFO the sequencer is to build no blocks any more code=SEQUENCER-WAITS")
+    assert last.startswith("INFO sequencer stopped")
 
 
 def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: ChainFixture) -> None:
