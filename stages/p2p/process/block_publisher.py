@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, payload_hash
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile
 from rollup_node.stages.p2p.signer.l1_chain import L1Chain
 from rollup_node.stages.p2p.signer.signed_blocks import signing_request
 from rollup_node.stages.p2p.signer.signing_queue import Done, SigningQueue, WaitingBlock
@@ -62,8 +62,14 @@ class BlockPublisher:
         if self._signer is None or self._signed_blocks is None:
             done(NO_SIGNER if self._signer is None else NO_FILE)
             return
+        try:
+            encoded = self._encode(payload)
+        except SszError as error:
+            done(f"the block cannot be encoded: {error}")
+            return
         sequenced = signing_request(self._config.rollup, payload, request.parent, request.derived)
         refusal = self._signed_blocks.decide(sequenced, self.l1_chain.hash_of)
+        self._signed_blocks.keep(payload.block_number, payload.block_hash, encoded)
         if refusal is not None:
             self._warn_refused(payload, refusal)
             done(f"not signed: {refusal}")
@@ -73,9 +79,8 @@ class BlockPublisher:
 
     def publish_signed(self, payload: ExecutionPayload, signature: bytes) -> str | None:
         """Publishes a block that somebody else has signed; the error if peers would not accept it [RPC65]."""
-        version = block_message.version_at(self._config.rollup, payload.timestamp)
         try:
-            part = block_message.encode_signed_part(payload, version)
+            version, part = self._encode(payload)
         except SszError as error:
             return f"failed to encoded execution payload to publish: {error}"
         log.info("publishing a signed block", number=payload.block_number, hash=to_hex(payload.block_hash))
@@ -95,15 +100,10 @@ class BlockPublisher:
         return min(delay, AGE_CHECK_SECONDS)
 
     async def _sign(self, block: WaitingBlock, signer: BlockSigner) -> None:
-        payload, config = block.payload, self._config
-        version = block_message.version_at(config.rollup, payload.timestamp)
+        payload = block.payload
+        version, part = self._encode(payload)
         try:
-            part = block_message.encode_signed_part(payload, version)
-        except SszError as error:
-            self._finish(block, f"the block cannot be encoded: {error}")
-            return
-        try:
-            signature = await signer.sign_block(config.rollup.l2_chain_id, payload_hash(part))
+            signature = await signer.sign_block(self._config.rollup.l2_chain_id, payload_hash(part))
         except SigningError as error:
             self._queue.failed(time.monotonic())
             self._failure = f"blocks are not signed: {error}"
@@ -118,6 +118,11 @@ class BlockPublisher:
         if not self._queue.holds(block):
             return
         self._finish(block, self._gossip(payload, version, part, signature))
+
+    def _encode(self, payload: ExecutionPayload) -> EncodedPayload:
+        """The part of a block that is signed. Raises SszError when the block lacks a field of its version."""
+        version = block_message.version_at(self._config.rollup, payload.timestamp)
+        return EncodedPayload(version, block_message.encode_signed_part(payload, version))
 
     def _warn_refused(self, payload: ExecutionPayload, reason: str) -> None:
         self._warnings.warn(

@@ -81,7 +81,7 @@ class SignedBlocks:
         """Why a block must not be signed, None if it may be; and the records that this adds."""
         block, parent, _ = request
         refusal = self._refusal(request, l1_hash)
-        stored = self._find(parent)
+        stored = self.find(parent.number, parent.hash)
         if refusal is not None:
             new = [block._replace(fate=BlockFate.REFUSED)]
         elif stored is None or stored.fate is BlockFate.REFUSED:
@@ -92,12 +92,12 @@ class SignedBlocks:
 
     def _refusal(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
         block, parent, derived = request
-        known = self._find(block)
+        known = self.find(block.number, block.hash)
         if block.number > self._highest or (known is not None and known.fate is BlockFate.SIGNED):
             return None
         if block.number < self.lowest:
             return f"what was signed below block {self.lowest} is forgotten"
-        stored = self._find(parent)
+        stored = self.find(parent.number, parent.hash)
         if parent.number > derived and (stored is None or stored.fate is BlockFate.REFUSED):
             return f"its parent was {'never seen' if stored is None else 'refused'}, and is not derived from L1"
         for other in self._heights.get(block.number, ()):
@@ -112,9 +112,9 @@ class SignedBlocks:
     def _is_unknown(self, number: int, parent_hash: Hash, block_hash: Hash) -> bool:
         return parent_hash != block_hash and all(each.hash != parent_hash for each in self._heights.get(number, ()))
 
-    def _find(self, block: BlockRecord) -> BlockRecord | None:
+    def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
         """What is stored of a block: signed counts before ancestor, and that before refused."""
-        found = [each for each in self._heights.get(block.number, ()) if each.hash == block.hash]
+        found = [each for each in self._heights.get(number, ()) if each.hash == block_hash]
         return min(found, key=lambda each: _ORDER[each.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:

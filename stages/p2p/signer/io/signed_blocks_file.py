@@ -1,11 +1,16 @@
-"""The file of signed blocks: a block is on the disk before its signature is requested [SGN9]."""
+"""The file of signed blocks: a block is on disk, with its payload, before its signature is requested [SGN9, SGN12]."""
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from threading import Lock
+from typing import Any, NamedTuple
 
 from rollup_node.stages.io.sqlite_file import StoreError
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import MEMORY
+from rollup_node.stages.p2p.signer.kept_payloads import KeptPayload, KeptPayloads
 from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_HEIGHTS,
     BlockFate,
@@ -15,6 +20,7 @@ from rollup_node.stages.p2p.signer.signed_blocks import (
     SigningRequest,
 )
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, Hash
 
 MAX_UNWRITTEN = 2 * MAX_HEIGHTS
@@ -24,6 +30,9 @@ _SCHEMA = """
 create table if not exists blocks
   (genesis blob, number integer, hash blob, parent_hash blob, origin_number integer, origin_hash blob, fate integer,
    primary key (genesis, number, hash, fate)) without rowid;
+create table if not exists payloads
+  (genesis blob, position integer, number integer, hash blob, version integer, signed_part blob,
+   primary key (genesis, position));
 """
 _SELECT = """select number, hash, parent_hash, origin_number, origin_hash, fate from blocks where genesis = ?
   and typeof(number) = 'integer' and typeof(hash) = 'blob' and typeof(parent_hash) = 'blob'
@@ -31,6 +40,19 @@ _SELECT = """select number, hash, parent_hash, origin_number, origin_hash, fate 
   order by number"""
 _INSERT = "insert or ignore into blocks values (?, ?, ?, ?, ?, ?, ?)"
 _DELETE_LOWER = "delete from blocks where genesis = ? and number < ?"
+_SELECT_KEPT = """select position, number, hash, length(signed_part) from payloads where genesis = ?
+  and typeof(position) = 'integer' and typeof(number) = 'integer' and typeof(hash) = 'blob'
+  and typeof(signed_part) = 'blob' and version in (1, 2, 3, 4)"""
+_SELECT_PAYLOAD = "select version, signed_part from payloads where genesis = ? and position = ?"
+_INSERT_PAYLOAD = "insert or replace into payloads values (?, ?, ?, ?, ?, ?)"
+_DELETE_PAYLOADS = "delete from payloads where genesis = ? and position < ?"
+
+
+class EncodedPayload(NamedTuple):
+    """The part of a gossip message that is signed, in that version of the encoding."""
+
+    version: int
+    signed_part: bytes
 
 
 class SignedBlocksFile:
@@ -48,6 +70,7 @@ class SignedBlocksFile:
             durable=True,
         )
         rows = self._database.read(_SELECT, (genesis,))
+        kept = self._database.read(_SELECT_KEPT, (genesis,)) if self._database.problem is None else ()
         if self._database.problem is not None:
             self._database.close()
             raise StoreError(self._database.problem)
@@ -55,7 +78,9 @@ class SignedBlocksFile:
             BlockRecord(number, block_hash, parent, None if origin is None else BlockId(at, origin), BlockFate(fate))
             for number, block_hash, parent, at, origin, fate in rows
         )
+        self._kept = KeptPayloads(KeptPayload(*row) for row in kept)
         self._unwritten: deque[BlockRecord] = deque(maxlen=MAX_UNWRITTEN)
+        self._unwritten_payloads: dict[KeptPayload, EncodedPayload] = {}
         self._lock = Lock()
 
     @property
@@ -65,7 +90,7 @@ class SignedBlocksFile:
 
     def close(self) -> None:
         """Writes what is not written yet, and closes the file."""
-        self._write(tuple(self._unwritten))
+        self._write(tuple(self._unwritten), dict(self._unwritten_payloads))
         self._database.close()
 
     def decide(self, request: SigningRequest, l1_hash: L1Hash) -> str | None:
@@ -75,22 +100,68 @@ class SignedBlocksFile:
         self._unwritten.extend(new)
         return refusal
 
+    def keep(self, number: int, block_hash: Hash, payload: EncodedPayload) -> None:
+        """Keeps the payload of a block about which was decided, on the disk once `write` has returned [SGN12]."""
+        added = self._kept.add(number, block_hash, len(payload.signed_part))
+        if added is not None:
+            self._unwritten_payloads[added] = payload
+            for each in [each for each in self._unwritten_payloads if each.position < self._kept.lowest]:
+                del self._unwritten_payloads[each]
+
     async def write(self) -> None:
         """Writes what is not on the disk yet, and waits for the disk without blocking the process. When that fails it
         is written the next time; it stops no signature, as what is in memory still counts."""
-        records = tuple(self._unwritten)
-        if await asyncio.to_thread(self._write, records):
+        records, payloads = tuple(self._unwritten), dict(self._unwritten_payloads)
+        if await asyncio.to_thread(self._write, records, payloads):
             written = set(records)
             self._unwritten = deque((each for each in self._unwritten if each not in written), maxlen=MAX_UNWRITTEN)
+            for each in payloads:
+                self._unwritten_payloads.pop(each, None)
 
-    def _write(self, records: tuple[BlockRecord, ...]) -> bool:
-        """Writes records; whether they are on the disk."""
+    def _write(self, records: Sequence[BlockRecord], payloads: dict[KeptPayload, EncodedPayload]) -> bool:
+        """Writes records and payloads; whether they are on the disk."""
+        genesis = self._genesis
         with self._lock:
-            rows = [(_INSERT, self._row(record)) for record in records]
+            rows: list[tuple[str, Sequence[Any]]] = [(_INSERT, self._row(record)) for record in records]
             if rows:
-                self._database.write_all([*rows, (_DELETE_LOWER, (self._genesis, self._blocks.lowest))])
+                rows.append((_DELETE_LOWER, (genesis, self._blocks.lowest)))
+            for kept, payload in payloads.items():
+                rows.append((_INSERT_PAYLOAD, (genesis, kept.position, kept.number, kept.hash, *payload)))
+            if payloads:
+                rows.append((_DELETE_PAYLOADS, (genesis, self._kept.lowest)))
+            if rows:
+                self._database.write_all(rows)
             return self._database.problem is None
 
     def _row(self, block: BlockRecord) -> tuple[object, ...]:
         origin = (None, None) if block.origin is None else (block.origin.number, block.origin.hash)
         return (self._genesis, block.number, block.hash, block.parent_hash, *origin, int(block.fate))
+
+    # --- what the execution engine may have lost [SEQ39] -------------------------------------------------------------
+
+    @property
+    def last(self) -> BlockRecord | None:
+        """The last block that may be signed, if its payload is kept."""
+        found = (self._blocks.find(each.number, each.hash) for each in self._kept.newest_first())
+        return next((each for each in found if each is not None and each.fate is BlockFate.SIGNED), None)
+
+    def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
+        """What is known of a block, its parent above all."""
+        return self._blocks.find(number, block_hash)
+
+    def payload(self, block_hash: Hash) -> ExecutionPayload | None:
+        """The payload of a block; None if it is not kept, or cannot be read."""
+        kept = self._kept.find(block_hash)
+        if kept is None:
+            return None
+        found = self._unwritten_payloads.get(kept)
+        if found is None:
+            with self._lock:
+                rows = self._database.read(_SELECT_PAYLOAD, (self._genesis, kept.position))
+            if not rows:
+                return None
+            found = EncodedPayload(*rows[0])
+        try:
+            return block_message.decode_signed_part(found.signed_part, found.version).payload
+        except SszError:
+            return None

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.io.sqlite_file import StoreError
-from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.signer import kept_payloads
+from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile
 from rollup_node.stages.p2p.signer.signed_blocks import MAX_HEIGHTS, BlockFate, BlockRecord, SigningRequest
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
+from tests.support.p2p.blocks import block, chain
 
 GENESIS = b"\x99" * 32
 ORIGIN = BlockId(100, b"\xee" * 32)
@@ -144,4 +148,123 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_in_memory_nothing_is_kept() -> None:
     file = SignedBlocksFile(GENESIS)
     assert sign(file, record(1)) is None and is_second(sign(file, record(1, branch=1)))
+    file.close()
+
+
+# --- payloads [SGN12] ------------------------------------------------------------------------------------------------
+
+
+def take_over(
+    file: SignedBlocksFile, payload: ExecutionPayload, version: int = 4, grandparent: bytes = bytes(32)
+) -> str | None:
+    """Takes a block over without writing it; why it is refused."""
+    taken = BlockRecord(payload.block_number, payload.block_hash, payload.parent_hash, ORIGIN)
+    parent = BlockRecord(payload.block_number - 1, payload.parent_hash, grandparent, ORIGIN, BlockFate.ANCESTOR)
+    refusal = file.decide(SigningRequest(taken, parent, 0), lambda _: None)
+    encoded = EncodedPayload(version, block_message.encode_signed_part(payload, version))
+    file.keep(payload.block_number, payload.block_hash, encoded)
+    return refusal
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_payloads_survive_a_restart(tmp_path: Path, version: int) -> None:
+    path, blocks = str(tmp_path / "signed"), chain(3, version)
+    file = SignedBlocksFile(GENESIS, path)
+    assert file.last is None
+    assert [take_over(file, each, version) for each in blocks] == [None] * 3
+    assert [file.payload(each.block_hash) for each in blocks] == blocks, "before they are written"
+    asyncio.run(file.write())
+    file._database.close()  # as with a kill
+    file = SignedBlocksFile(GENESIS, path)
+    assert [file.payload(each.block_hash) for each in blocks] == blocks
+    assert file.last is not None and file.last.hash == blocks[-1].block_hash
+    assert file.find(2, blocks[1].block_hash) is not None and file.find(1, blocks[1].block_hash) is None
+    assert file.payload(bytes(32)) is None
+    file.close()
+
+
+def test_the_last_block_is_the_last_that_may_be_signed(tmp_path: Path) -> None:
+    """A refused block is kept, since a later one may be signed on it."""
+    file = SignedBlocksFile(GENESIS, str(tmp_path / "signed"))
+    first, second = chain(2)
+    other = block(number=2, parent=first.block_hash, gas_used=1)
+    assert take_over(file, first) is None and take_over(file, second) is None
+    assert is_second(take_over(file, other))
+    assert file.last is not None and file.last.hash == second.block_hash
+    assert file.payload(other.block_hash) == other
+    above = block(number=3, parent=other.block_hash)
+    assert take_over(file, above, grandparent=first.block_hash) is None
+    assert file.last.hash == above.block_hash
+    found = file.find(2, other.block_hash)
+    assert found is not None and found.parent_hash == first.block_hash
+    file.close()
+
+
+def test_the_payloads_are_bounded_in_the_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_payloads, "MAX_PAYLOADS", 3)
+    path, blocks = tmp_path / "signed", chain(9)
+    file = SignedBlocksFile(GENESIS, str(path))
+    for number, each in enumerate(blocks):
+        take_over(file, each)
+        if number % 4 == 0:
+            asyncio.run(file.write())
+    assert len(file._unwritten_payloads) == 0 and file.payload(blocks[5].block_hash) is None
+    file.close()
+    with sqlite3.connect(path) as connection:
+        found = connection.execute("select number from payloads order by position").fetchall()
+    connection.close()
+    assert found == [(7,), (8,), (9,)]
+
+
+def test_payloads_of_chains_are_apart(tmp_path: Path) -> None:
+    path, (first, second) = str(tmp_path / "signed"), chain(2)
+    for genesis, payload in ((GENESIS, first), (b"\x98" * 32, second)):
+        file = SignedBlocksFile(genesis, path)
+        assert file.last is None
+        take_over(file, payload)
+        file.close()
+    file = SignedBlocksFile(GENESIS, path)
+    assert file.payload(first.block_hash) == first and file.payload(second.block_hash) is None
+    file.close()
+
+
+def test_payloads_that_cannot_be_written_stay_in_memory_and_are_written_later(tmp_path: Path) -> None:
+    path, blocks = str(tmp_path / "signed"), chain(2)
+    file = SignedBlocksFile(GENESIS, path)
+    file._database.write("alter table payloads rename to others")
+    take_over(file, blocks[0])
+    asyncio.run(file.write())
+    assert file.problem is not None and file.payload(blocks[0].block_hash) == blocks[0]
+    file._database.write("alter table others rename to payloads")
+    take_over(file, blocks[1])
+    asyncio.run(file.write())
+    assert file.problem is None
+    file.close()
+    file = SignedBlocksFile(GENESIS, path)
+    assert [file.payload(each.block_hash) for each in blocks] == blocks
+    file.close()
+
+
+def test_a_file_from_before_payloads_were_kept_gets_their_table(tmp_path: Path) -> None:
+    path, (first, second) = str(tmp_path / "signed"), chain(2)
+    file = SignedBlocksFile(GENESIS, path)
+    take_over(file, first)
+    asyncio.run(file.write())
+    file._database.write("drop table payloads")
+    file.close()
+    file = SignedBlocksFile(GENESIS, path)
+    assert file.last is None and file.payload(first.block_hash) is None
+    assert take_over(file, second) is None
+    file.close()
+
+
+def test_a_payload_that_cannot_be_decoded_is_none(tmp_path: Path) -> None:
+    path, (first,) = str(tmp_path / "signed"), chain(1)
+    file = SignedBlocksFile(GENESIS, path)
+    take_over(file, first)
+    asyncio.run(file.write())
+    file._database.write("update payloads set signed_part = x'00'")
+    assert file.payload(first.block_hash) is None
+    file._database.write("drop table payloads")
+    assert file.payload(first.block_hash) is None and file.problem is not None
     file.close()
