@@ -113,8 +113,8 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.REQUEST,
         "p2p",
         ("engine",),
-        up=p2p.UnsafeBlocksRequest | p2p.PublishRequest,
-        down=p2p.UnsafeBlock | p2p.PublishResponse,
+        up=p2p.UnsafeBlocksRequest | p2p.LatestBlocksRequest | p2p.PublishRequest,
+        down=p2p.UnsafeBlock | p2p.LatestBlocksResponse | p2p.PublishResponse,
     ),
     Channel("status.p2p", Pattern.STATUS, "p2p", ("rpc",), down=p2p.PeerStatus | base.Health),
     Channel(

@@ -450,6 +450,11 @@ class Code(CodeEntry):
         "check the signer named in the line, and that only one sequencer runs with this key",
         EVENT,
     )
+    BLOCKS_LOST = (
+        "The execution engine came back without the latest blocks. The node puts them back before it sequences.",
+        "see in its log why the engine ended (op-reth: --engine.persistence-threshold 0), and the reason in the line",
+        EVENT,
+    )
     FOLLOW_SOURCE = (
         "The followed node went back, moved to another branch, or names a block that this node cannot read.",
         "check that --l2.follow.source is synced, and compare its blocks with another node's",

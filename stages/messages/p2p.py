@@ -5,7 +5,7 @@ import msgspec
 
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 
 class GapEnd(msgspec.Struct, frozen=True, array_like=True):
@@ -18,10 +18,25 @@ class GapEnd(msgspec.Struct, frozen=True, array_like=True):
 
 class UnsafeBlocksRequest(Message, frozen=True, tag="UnsafeBlocksRequest"):
     """Asks for unsafe blocks as they arrive by gossip, and for those above number `head` and below `gap_end` from
-    peers. The next gap recovers a block that was lost. A restarted engine process gets the latest blocks again."""
+    peers. The next gap recovers a block that was lost. A restarted engine process gets the latest blocks of peers
+    again."""
 
     head: int
     gap_end: GapEnd | None
+
+
+class LatestBlocksRequest(Message, frozen=True, tag="LatestBlocksRequest"):
+    """Asks for the latest blocks above the unsafe head, sequenced by this node or gossiped, which the execution engine
+    may have lost [SEQ39]. Repeated until `LatestBlocksResponse`."""
+
+    head: BlockId
+
+
+class LatestBlocksResponse(Message, frozen=True, tag="LatestBlocksResponse"):
+    """The lowest of the latest blocks that descend from `head`, in order; none if the p2p process has none."""
+
+    head: BlockId
+    blocks: tuple[ExecutionPayload, ...]
 
 
 class UnsafeBlock(Message, frozen=True, tag="UnsafeBlock"):

@@ -61,6 +61,12 @@ class RequestGap(msgspec.Struct, frozen=True):
     gap_end: ExecutionPayload
 
 
+class RequestLatestBlocks(msgspec.Struct, frozen=True):
+    """The p2p process is asked for its latest blocks above the unsafe head."""
+
+    head: BlockId
+
+
 class RequestL1Blocks(msgspec.Struct, frozen=True):
     """L1 blocks for the sequencer; repeated until they arrive."""
 
@@ -185,6 +191,21 @@ class PayloadFetched(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class LostBlocksFound(msgspec.Struct, frozen=True):
+    """The engine lacks these latest blocks, from number `first` to `last`, which are put back."""
+
+    first: int
+    last: int
+
+
+class LostBlocksEnded(msgspec.Struct, frozen=True):
+    """The latest blocks are back, of which `count` were queued, or `reason` says why not all of them."""
+
+    head: L2BlockRef
+    count: int
+    reason: str | None
+
+
 class BuildFailed(msgspec.Struct, frozen=True):
     """The sequencer dropped the block in progress [SEQ12]."""
 
@@ -287,6 +308,7 @@ Action = (
     | SendToP2P
     | PublishBlock
     | RequestGap
+    | RequestLatestBlocks
     | RequestL1Blocks
     | PublishStatus
     | ShowProblem
@@ -304,6 +326,8 @@ Action = (
     | UnsafeBlockInserted
     | UnsafeBlockDropped
     | PayloadFetched
+    | LostBlocksFound
+    | LostBlocksEnded
     | BuildFailed
     | BlockSequenced
     | SequencerStarted

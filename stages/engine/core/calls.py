@@ -45,6 +45,7 @@ class Lane(Enum):
     SAFE_HEAD_WRITES = "safe head writes"
     PEER_PAYLOADS = "peer payloads"
     EL_SYNC_PROGRESS = "EL sync progress"
+    LOST_BLOCKS = "lost blocks"
 
     # Enum's is written in Python, and every step of the core looks up all lanes.
     __hash__ = object.__hash__
@@ -73,6 +74,7 @@ class Work(Enum):
     SAFE_HEAD_WRITE = "safe head write", Lane.SAFE_HEAD_WRITES, "safe head database"
     PEER_PAYLOAD = "peer payload", Lane.PEER_PAYLOADS
     EL_SYNC_PROGRESS = "EL sync progress", Lane.EL_SYNC_PROGRESS, "EL sync progress"
+    LOST_BLOCKS = "lost blocks", Lane.LOST_BLOCKS, "lost blocks"
 
     lane: Lane
     """Where its calls are made."""

@@ -31,6 +31,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 |          | write          | `safedb.path` [SDB3]                                     | database                      |
 | lane     | peer payload   | a peer requests a block                                  | the request, by its response  |
 | lane     | EL sync progr. | every 10 s while the engine syncs [ELS13]                | eth_syncing                   |
+| lane     | lost blocks    | the engine lacks blocks that the p2p process has [SEQ40] | L1 blocks by number           |
 
 | state      | fields             | event                       | next state                                         |
 |------------|--------------------|-----------------------------|----------------------------------------------------|
@@ -62,6 +63,7 @@ from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, 
 from rollup_node.stages.engine.core.head_calls import Due, HeadCalls
 from rollup_node.stages.engine.core.inbox import Inbox, News, PeerRequest
 from rollup_node.stages.engine.core.interop import Interop
+from rollup_node.stages.engine.core.lost_block_calls import LostBlockCalls
 from rollup_node.stages.engine.core.requests import ReadQueue
 from rollup_node.stages.engine.core.sequencer_admin import SequencerAdmin
 from rollup_node.stages.engine.core.state import CoreState
@@ -100,6 +102,7 @@ class EngineCore:
         self._failed_fetch: CoreCall | None = None
         self._sequencer_admin = SequencerAdmin(self._state)
         self._heads = HeadCalls(self._state)
+        self._lost_blocks = LostBlockCalls(self._state)
         self._inbox = Inbox(self._state, self._sequencer_admin, self._heads.build_api)
         self._rows: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             *self._heads.priorities,
@@ -115,6 +118,7 @@ class EngineCore:
             (Work.SAFE_HEAD, lambda now: _oldest(Work.SAFE_HEAD, self._inbox.safe_heads)),
             (Work.PEER_PAYLOAD, lambda now: _oldest(Work.PEER_PAYLOAD, self._inbox.peer_payloads)),
             (Work.EL_SYNC_PROGRESS, self._heads.el_sync.progress_call),
+            (Work.LOST_BLOCKS, self._lost_blocks.origin_due),
         )
         self._open: dict[Lane, PendingCall] = {}
         self._calls = 0
@@ -225,6 +229,7 @@ class EngineCore:
         """The calls to make now, at most one for each lane that has none open."""
         if Lane.HEADS not in self._open:
             self._heads.move_heads(now)
+        self._lost_blocks.step(now)
         self._state.finish_stops(now)
         self._state.request_gap(now)
         self._state.interop.repeat_due(now.monotonic)
@@ -269,6 +274,7 @@ class EngineCore:
         yield state.forkchoice_at
         yield state.finality_at
         yield state.unsafe.gap_at
+        yield state.lost.wait_until()
         yield state.follow.due_at
         yield state.interop.repeat_at
         yield from self._heads.follow.target_timers()
@@ -376,6 +382,8 @@ class EngineCore:
             self._take_finality(pending, answer, now)
         elif pending.work is Work.FOLLOW_TARGET:
             self._heads.follow.answer_target(pending, answer, now)
+        elif pending.work is Work.LOST_BLOCKS:
+            self._lost_blocks.answer(pending, answer)
         elif pending.work is Work.SAFE_HEAD_WRITE:
             if isinstance(answer, SafeHeadsWritten):
                 state.safe_head_written()

@@ -138,7 +138,7 @@ class HeadCalls:
         if self._waits(Work.UNSAFE_BLOCK, now):
             return None
         while isinstance(due := state.unsafe.next(heads), DroppedUnsafeBlock):
-            state.do(act.UnsafeBlockDropped(due))
+            state.drop_unsafe(due)
         state.show_queue()
         if due is None:
             state.recover(Work.UNSAFE_BLOCK.task)
@@ -154,7 +154,7 @@ class HeadCalls:
         wanted = state.production.wanted_l1_blocks(heads)
         if wanted is not None:
             state.do(act.RequestL1Blocks(wanted))
-        if state.attributes.building:
+        if state.attributes.building or state.lost.pending:
             return None
         call = state.production.next(state.controller.forkchoice_due(), now.unix)
         state.show_sequencer_problem()
@@ -241,7 +241,7 @@ class HeadCalls:
         state = self._state
         result = state.unsafe.answer(call, answer)
         if isinstance(result, DroppedUnsafeBlock):
-            state.do(act.UnsafeBlockDropped(result))
+            state.drop_unsafe(result)
             state.recover(Work.UNSAFE_BLOCK.task)
             return
         state.controller.advance(result.ref)

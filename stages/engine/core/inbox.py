@@ -28,7 +28,7 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
-from rollup_node.stages.messages.p2p import PayloadRequest, UnsafeBlock
+from rollup_node.stages.messages.p2p import LatestBlocksResponse, PayloadRequest, UnsafeBlock
 from rollup_node.stages.protocol.foreign_fork import end_text
 
 MAX_OVERLAP_REQUESTS = 8
@@ -43,7 +43,7 @@ AdminRequest = (
 )
 RpcRequest = AdminRequest | BuildRequest | OutputRequest | SafeHeadRequest | L1AtSafeHeadRequest
 PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
-News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock
+News = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock | LatestBlocksResponse
 
 
 class Inbox:
@@ -73,6 +73,8 @@ class Inbox:
                     state.interop.on_derivation(current, message.idle, last, now.monotonic)
             case UnsafeBlock(payload=payload):
                 state.add_unsafe(payload)
+            case LatestBlocksResponse(head=head, blocks=blocks):
+                state.lost.answer(head, blocks)
 
     def _l1_heads(self, message: L1Heads, now: Instant) -> None:
         state = self._state

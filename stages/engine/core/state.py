@@ -19,9 +19,10 @@ from rollup_node.stages.engine.machines.el_sync import ELSync, ELSyncOptions
 from rollup_node.stages.engine.machines.engine_controller import EngineController
 from rollup_node.stages.engine.machines.finality import Finality, Finalize
 from rollup_node.stages.engine.machines.follow_source import FollowSource
+from rollup_node.stages.engine.machines.lost_blocks import LostBlocks
 from rollup_node.stages.engine.machines.origin_selector import InconsistentOriginError
 from rollup_node.stages.engine.machines.pipeline_start import FoundStart, PipelineStartSearch
-from rollup_node.stages.engine.machines.unsafe_chain import UnsafeChain
+from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock, UnsafeChain
 from rollup_node.stages.engine.safedb.recorder import SafeHeadRecorder
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
@@ -55,6 +56,7 @@ class CoreState:
         records = config.safedb_path is not None and config.follow_url is None
         self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
+        self.lost = LostBlocks(config.rollup, config.p2p and not config.interop)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)
         self.el_sync = ELSync(
             config.rollup,
@@ -174,6 +176,7 @@ class CoreState:
         self.safe_heads.clear()
         self.finality.reset()
         self.session.clear()
+        self.lost.clear()
         self.el_sync.restart()
         self.follow.on_reset(error)
         self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
@@ -242,6 +245,7 @@ class CoreState:
         else:
             self.unconfirmed = None
             self.safe_heads.note_reset(heads.verified_safe, self.l1_genesis)
+            self.lost.begin(heads.unsafe.id, now.monotonic)
             sequencer.on_start(heads, now.unix)
             self._begin(start)
             self._finish_el_sync(heads, now)
@@ -327,6 +331,11 @@ class CoreState:
         self.el_sync.offer(payload)
         self.show_queue()
 
+    def drop_unsafe(self, dropped: DroppedUnsafeBlock) -> None:
+        """An unsafe block has left the queue because it is invalid."""
+        self.lost.refused(dropped.hash, dropped.reason)
+        self.do(act.UnsafeBlockDropped(dropped))
+
     def show_queue(self) -> None:
         """Reports the unsafe queue if it has changed."""
         queue = self.unsafe.queue
@@ -370,9 +379,10 @@ class CoreState:
             self.do(act.ShowProblem("sequencer", None if problem is None else f"sequencer: {problem}"))
 
     def finish_stops(self, now: Instant) -> None:
-        """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head. A
-        stop without heads does not wait for them [SEQ27]."""
-        if not self.admin.stops or self.production.sequencer.active or self.last_block_waits():
+        """Answers admin_stopSequencer once the sequencer has stopped and the engine has its last block as its head,
+        also where the engine had lost it. A stop without heads does not wait for them [SEQ27, SEQ42]."""
+        waits = self.production.sequencer.active or self.last_block_waits() or self.lost.pending
+        if not self.admin.stops or waits:
             return
         self.answer_stops()
         self.publish(now)

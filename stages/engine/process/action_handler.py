@@ -82,6 +82,7 @@ class ActionHandler:
             act.SendToP2P: lambda action: self._send(self._payloads, action),
             act.PublishBlock: self._publish_block,
             act.RequestGap: self._request_gap,
+            act.RequestLatestBlocks: self._request_latest_blocks,
             act.RequestL1Blocks: lambda action: self._l1.request(action.blocks.first, action.blocks.count),
             act.PublishStatus: lambda action: self._status.publish(action.status),
         }
@@ -101,6 +102,10 @@ class ActionHandler:
         log.debug("requesting missing blocks", head=action.head, below=action.gap_end.block_number)
         if self._p2p is not None:
             self._p2p.request(action.head.number, action.gap_end)
+
+    def _request_latest_blocks(self, action: act.RequestLatestBlocks) -> None:
+        if self._p2p is not None:
+            self._p2p.request_latest(action.head)
 
     # --- work and starts -------------------------------------------------------------------------------------------
 
@@ -168,6 +173,8 @@ class ActionHandler:
             act.UnsafeQueueChanged: self._unsafe_queue_changed,
             act.UnsafeBlockInserted: self._unsafe_block_inserted,
             act.UnsafeBlockDropped: self._unsafe_block_dropped,
+            act.LostBlocksFound: self._lost_blocks_found,
+            act.LostBlocksEnded: self._lost_blocks_ended,
             act.BlockFinalized: lambda action: log.debug("finalized L2 block", block=action.block),
         }
 
@@ -204,6 +211,19 @@ class ActionHandler:
         found = action.dropped
         fields = {"number": found.number, "hash": to_hex(found.hash), "reason": found.reason}
         log.warn("dropping invalid unsafe block", code=Code.UNSAFE_BLOCK.text, **fields)
+
+    def _lost_blocks_found(self, action: act.LostBlocksFound) -> None:
+        text, code = "the execution engine lacks the latest blocks, putting them back", Code.BLOCKS_LOST
+        log.warn(text, code=code.text, first=action.first, last=action.last, do=code.remedy)
+
+    def _lost_blocks_ended(self, action: act.LostBlocksEnded) -> None:
+        code = Code.BLOCKS_LOST.text
+        if action.reason is None:
+            text = "the latest blocks are back in the execution engine"
+            log.info(text, code=code, head=action.head, blocks=action.count)
+        else:
+            text = "going on without the latest blocks"
+            log.warn(text, code=code, head=action.head, put_back=action.count, reason=action.reason)
 
     # --- sequencing ------------------------------------------------------------------------------------------------
 

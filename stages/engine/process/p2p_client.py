@@ -10,9 +10,17 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.messages.p2p import (
+    GapEnd,
+    LatestBlocksRequest,
+    LatestBlocksResponse,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlock,
+    UnsafeBlocksRequest,
+)
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 REPEAT_SECONDS = 1.0
 MAX_PUBLISHING_SECONDS = 60.0
@@ -32,14 +40,14 @@ class _Publishing:
 
 
 class P2PClient:
-    """The client of `p2p.blocks`; `on_block` takes each block that arrives. Publishing errors are logged and counted,
+    """The client of `p2p.blocks`; `on_block` takes the blocks that arrive. Publishing errors are logged and counted,
     and never delay the sequencer [SEQ24]."""
 
     def __init__(
         self,
         bus: Bus,
         meter: Meter,
-        on_block: Callable[[UnsafeBlock], None],
+        on_block: Callable[[UnsafeBlock | LatestBlocksResponse], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._meter, self._clock = meter, clock
@@ -66,6 +74,13 @@ class P2PClient:
         self._client.send(UnsafeBlocksRequest(head, end))
         self._request_at = self._clock() + REPEAT_SECONDS
 
+    def request_latest(self, head: BlockId) -> None:
+        """Requests the latest blocks above the unsafe head. Those that are not published yet are sent before, so that
+        they count among them."""
+        for waiting in self._publishing.values():
+            self._client.send(waiting.message)
+        self._client.send(LatestBlocksRequest(head))
+
     def repeat(self, head: int) -> None:
         """Repeats what is due; to be called about every second."""
         now = self._clock()
@@ -87,7 +102,7 @@ class P2PClient:
         self._error = reason
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, UnsafeBlock):
+        if isinstance(message, UnsafeBlock | LatestBlocksResponse):
             self._on_block(message)
         elif isinstance(message, PublishResponse) and message.id in self._publishing:
             if message.error is not None:

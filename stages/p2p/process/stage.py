@@ -15,6 +15,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import MEMORY, P2pConfig
@@ -73,7 +74,11 @@ class P2pStage:
         self.signed_blocks = self._open_signed_blocks(config)
         self.publisher = BlockPublisher(config, self._signer, self.signed_blocks, self.gossip.publish)
         self.blocks_server = UnsafeBlocksServer(
-            bus, self.publisher.publish, lambda: self._signer_known, self._request_gap
+            bus,
+            self.publisher.publish,
+            lambda: self._signer_known,
+            self._request_gap,
+            LatestBlocks(self.signed_blocks),
         )
         self.sync: SyncClient | None = None
         if config.sync_req_resp:

@@ -6,19 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.messages.p2p import (
+    GapEnd,
+    LatestBlocksRequest,
+    LatestBlocksResponse,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlock,
+    UnsafeBlocksRequest,
+)
+from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash
 
-MAX_RECENT = 16
 MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
     """`publish` takes a request, and a function that it calls once with an error or None; it is called only while
     `is_ready`. `on_gap` is called with the head's number and the block above a gap. A restarted engine process gets the
-    latest blocks again, its own included: a block that is or will be published, but was not inserted when it died, must
-    not be sequenced a second time."""
+    latest blocks of peers again, and upon its request those that it sequenced: a block that is or will be published,
+    but is not in the engine, must not be sequenced a second time [SEQ39]."""
 
     def __init__(
         self,
@@ -26,18 +33,19 @@ class UnsafeBlocksServer:
         publish: Callable[[PublishRequest, Callable[[str | None], None]], None],
         is_ready: Callable[[], bool],
         on_gap: Callable[[int, GapEnd], None],
+        latest: LatestBlocks,
     ) -> None:
         self._publish, self._is_ready, self._on_gap = publish, is_ready, on_gap
         self._engine: ProcessId | None = None
-        self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
+        self._latest = latest
         self._responses: OrderedDict[int, PublishResponse] = OrderedDict()
         self._publishing: set[int] = set()
         self.published = 0
         self._server = bus.serve("p2p.blocks", self._on_message)
 
     def send_block(self, payload: ExecutionPayload) -> None:
-        """Sends a block to the engine process."""
-        self._store_recent(payload)
+        """Sends a block of a peer to the engine process."""
+        self._latest.add(payload)
         if self._engine is not None:
             self._server.send(self._engine, UnsafeBlock(payload))
 
@@ -46,12 +54,14 @@ class UnsafeBlocksServer:
             self._engine = engine
             self._responses.clear()
             self._publishing.clear()
-            for payload in self._recent.values():
+            for payload in self._latest.recent:
                 self._server.send(engine, UnsafeBlock(payload))
         elif engine.incarnation < self._engine.incarnation:
             return
         if isinstance(message, PublishRequest):
             self._publish_block(engine, message)
+        elif isinstance(message, LatestBlocksRequest):
+            self._send_latest(engine, message)
         elif isinstance(message, UnsafeBlocksRequest) and message.gap_end is not None:
             self._on_gap(message.head, message.gap_end)
 
@@ -61,7 +71,6 @@ class UnsafeBlocksServer:
             self._server.send(engine, done)
         elif message.id not in self._publishing and self._is_ready():
             self._publishing.add(message.id)
-            self._store_recent(message.payload)
             self._publish(message, lambda error: self._on_published(engine, message.id, error))
 
     def _on_published(self, engine: ProcessId, number: int, error: str | None) -> None:
@@ -76,7 +85,7 @@ class UnsafeBlocksServer:
             self._responses.popitem(last=False)
         self._server.send(engine, done)
 
-    def _store_recent(self, payload: ExecutionPayload) -> None:
-        self._recent[payload.block_hash] = payload
-        if len(self._recent) > MAX_RECENT:
-            self._recent.popitem(last=False)
+    def _send_latest(self, engine: ProcessId, message: LatestBlocksRequest) -> None:
+        """Before this process is ready, blocks that it is to take over may wait for it: it does not know the latest."""
+        if self._is_ready():
+            self._server.send(engine, LatestBlocksResponse(message.head, self._latest.above(message.head)))

@@ -1,12 +1,14 @@
 """An engine that comes back from a restart without its last blocks: its first SYNCING answer shows it, a new
-start is found where the engine is, and the chain goes on from there. And one that has its first blocks without their
-transactions."""
+start is found where the engine is, the p2p process has what this node published, and the chain goes on from there.
+And one that has its first blocks without their transactions."""
+
+from pathlib import Path
 
 import pytest
 
 from rollup_node.stages.messages.control import PostUnsafePayloadRequest, StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.messages.engine import AttributesReady
-from tests.stages.engine.conftest import Run, RunOn
+from tests.stages.engine.conftest import Play, Run, RunOn
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, block_json
@@ -109,7 +111,8 @@ def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str, run_o
 
 @pytest.mark.parametrize("known", [True, False], ids=["sequenced head", "posted head"])
 def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
-    """A head that it sequenced is built on without being read; another one is read, and found to be lost."""
+    """Without a p2p process that has its blocks. A head that it sequenced is built on without being read; another one
+    is read, and found to be lost."""
     chain = chain_with(block_time=1)
     engine = FakeExecutionEngine(chain)
     engine.head = chain.genesis.hash
@@ -134,3 +137,58 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn
         assert times == list(range(1_001, 1_001 + len(times)))
 
     run_on(engine)(scene, clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0)
+
+
+def sequencing_engine() -> FakeExecutionEngine:
+    """An engine of a chain with a block a second."""
+    engine = FakeExecutionEngine(chain_with(block_time=1))
+    engine.head = engine.chain.genesis.hash
+    return engine
+
+
+SEQUENCER = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "p2p": True}
+
+
+def test_a_sequencer_puts_its_published_blocks_back(run_on: RunOn) -> None:
+    """[SEQ39] Again and again, and though its engine would build other blocks."""
+    engine = sequencing_engine()
+
+    async def publish(node: EngineNode, count: int) -> None:
+        wanted = len(node.published) + count
+        await node.until(lambda: len(node.published) >= wanted)
+
+    async def scene(node: EngineNode) -> None:
+        for count in (1, 2, 3):
+            await publish(node, 4)
+            engine.pool = [engine.chain.user] * count
+            engine.lose(max(engine.canonical()) - count)
+        await publish(node, 2)
+        numbers = [request.payload.block_number for request in node.published]
+        assert numbers == list(range(1, len(numbers) + 1)), "no height was published twice"
+        published = {request.payload.block_number: request.payload for request in node.published}
+        canonical = engine.canonical()
+        assert all(published[number] == block for number, block in canonical.items())
+
+    run_on(engine)(scene, clock=chain_clock(speed=5), **SEQUENCER)
+
+
+def test_the_next_life_of_the_engine_process_puts_back_what_the_last_one_published(play: Play, tmp_path: Path) -> None:
+    """[SEQ39] The execution engine is killed with it."""
+    engine = sequencing_engine()
+
+    async def scene() -> None:
+        async with engine.serving():
+            clock = chain_clock(speed=5)
+            async with EngineNode(engine.chain, engine, tmp_path, clock=clock, **SEQUENCER).running() as node:
+                await node.until(lambda: len(node.published) >= 5)
+            top = node.published[-1].payload.block_number
+            engine.lose(top - 3)
+            engine.pool = [engine.chain.user]
+            again = EngineNode(engine.chain, engine, tmp_path, incarnation=2, clock=clock, **SEQUENCER)
+            again.published = list(node.published)
+            async with again.running():
+                await again.until(lambda: len(again.published) >= top + 2)
+            numbers = [request.payload.block_number for request in again.published]
+            assert numbers == list(range(1, len(numbers) + 1))
+
+    play(scene())

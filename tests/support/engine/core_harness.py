@@ -17,6 +17,7 @@ from rollup_node.stages.engine.core.actions import (
     PublishBlock,
     PublishStatus,
     RequestL1Blocks,
+    RequestLatestBlocks,
     ResetStarted,
     SendToDerivation,
     SendToRpc,
@@ -56,10 +57,12 @@ from rollup_node.stages.messages.engine import (
     StartRequest,
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
-from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse, UnsafeBlock
+from rollup_node.stages.messages.p2p import LatestBlocksResponse, PayloadRequest, PayloadResponse, UnsafeBlock
+from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
+from tests.support.engine.kept_blocks import KeptBlocks
 from tests.support.engine.model_engine import ModelEngine
 from tests.support.engine.safe_heads import SafeHeadModel
 
@@ -70,7 +73,8 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
     that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
-    while it is away. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start
+    while it is away. The p2p process `keeps` what is published, and has the `latest` blocks, None while it does not
+    answer. L1 has the blocks up to `l1_head`, and has delivered `l1_blocks`. Derivation requests a start
     until it has one; it derives one block at a time, and those after it ahead of the answer."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
@@ -88,6 +92,8 @@ class CoreHarness:
         self.committed: list[ExecutionPayload] = []
         self.source: FollowStatus | None = None
         self.record = SafeHeadModel()
+        self.keeps = KeptBlocks(chain)
+        self.latest: LatestBlocks | None = LatestBlocks(self.keeps)
         self.derivation = DERIVATION
         self.start: PipelineStart | None = None
         self.parent: L2BlockRef | None = None
@@ -112,7 +118,11 @@ class CoreHarness:
                 in_force = not any(isinstance(later, ResetStarted) for later in fresh[position:])
                 self._take_from_engine(action.message, in_force)
         for action in fresh:
-            if isinstance(action, RequestL1Blocks):
+            if isinstance(action, PublishBlock):
+                self.keeps.publish(action.payload, action.heads)
+            elif isinstance(action, RequestLatestBlocks) and self.latest is not None:
+                self.core.news(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
+            elif isinstance(action, RequestL1Blocks):
                 for number in range(action.blocks.first, action.blocks.first + action.blocks.count):
                     if number <= self.l1_head:
                         self.core.news(L1BlockResponse(self.chain.l1(number)), self.now)
@@ -221,7 +231,9 @@ class CoreHarness:
         self.drain()
 
     def gossip(self, payload: ExecutionPayload) -> None:
-        """An unsafe block arrives."""
+        """An unsafe block of a peer arrives."""
+        if self.latest is not None:
+            self.latest.add(payload)
         self.core.news(UnsafeBlock(payload), self.now)
         self.drain()
 

@@ -46,6 +46,8 @@ from rollup_node.stages.messages.l1 import (
     L1RefsResponse,
 )
 from rollup_node.stages.messages.p2p import (
+    LatestBlocksRequest,
+    LatestBlocksResponse,
     PayloadResponse,
     PublishRequest,
     PublishResponse,
@@ -54,7 +56,7 @@ from rollup_node.stages.messages.p2p import (
 )
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
@@ -65,8 +67,9 @@ FIRST_PAUSE = 0.05
 
 class EngineNode:
     """What its neighbours receive is kept by kind: `results`, `starts` and `overlap_blocks` by derivation, `responses`,
-    `status` and `health` by rpc, `published`, `requested` and `peer_payloads` by p2p. `l1_error` is what L1's endpoint
-    answers; requests for L1 references down from `held_l1` are counted and not answered."""
+    `status` and `health` by rpc, `published`, `requested` and `peer_payloads` by p2p, whose latest blocks are those
+    that were published. `l1_error` is what L1's endpoint answers; requests for L1 references down from `held_l1` are
+    counted and not answered."""
 
     def __init__(
         self,
@@ -153,13 +156,27 @@ class EngineNode:
         elif isinstance(message, Health):
             self.health = message.problems
 
-    def _take_for_peers(self, peer: ProcessId, message: UnsafeBlocksRequest | PublishRequest) -> None:
+    def _take_for_peers(
+        self, peer: ProcessId, message: UnsafeBlocksRequest | LatestBlocksRequest | PublishRequest
+    ) -> None:
         self.engine_process = peer
         if isinstance(message, UnsafeBlocksRequest):
             self.requested.append(message)
+        elif isinstance(message, LatestBlocksRequest):
+            self.peers.send(peer, LatestBlocksResponse(message.head, self.latest_above(message.head)))
         else:
             self.published.append(message)
             self.peers.send(peer, PublishResponse(message.id, self.publish_error))
+
+    def latest_above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
+        """The blocks that were published on this head."""
+        found: list[ExecutionPayload] = []
+        at = head.hash
+        for payload in (request.payload for request in self.published):
+            if payload.parent_hash == at:
+                found.append(payload)
+                at = payload.block_hash
+        return tuple(found)
 
     def move_l1(self, head: int, finalized: int | None = None) -> None:
         """L1 has other heads."""

@@ -7,7 +7,8 @@ never builds the same block twice. All write into one file, in the order of what
 
 | line                       | written                                             |
 |----------------------------|-----------------------------------------------------|
-| B NUMBER HASH PAYLOAD_HASH | by the engine, when it has sealed a block           |
+| B NUMBER HASH PAYLOAD_HASH | by the engine, when it has sealed a block; the last  |
+|   PARENT                   | word is the hash of its parent                      |
 | C PAYLOAD_HASH             | by the conductor, before it stores a block          |
 | S PAYLOAD_HASH             | by the signer, before it signs                      |
 | G PAYLOAD_HASH             | by the gossip, when a block with its signature came |
@@ -30,11 +31,19 @@ from typing import Any
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.api.engine_api import ErrorAnswer
+from rollup_node.stages.engine.machines import lost_blocks
 from rollup_node.stages.io import log
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.stages.messages.control import StartSequencerRequest
-from rollup_node.stages.messages.p2p import PublishRequest, PublishResponse, UnsafeBlocksRequest
+from rollup_node.stages.messages.p2p import (
+    LatestBlocksRequest,
+    LatestBlocksResponse,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlocksRequest,
+)
 from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, payload_hash
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
@@ -61,6 +70,8 @@ MOST_LINES, MOST_SECONDS = 12, 0.004
 SIGNING_SECONDS = 0.001
 MAX_LOST = 3
 WAIT_SECONDS = 20.0
+PATIENCE_SECONDS = 0.5
+"""For blocks that were lost between the two processes, and that nobody has."""
 FOREVER = 1e12
 MOMENTS = ("sealed twice", "not gossiped")
 """Kills that matter: after them a block of the same height was sealed, or a block was signed and not gossiped."""
@@ -101,8 +112,8 @@ class LosingEngine(FakeExecutionEngine):
         self.pool = [_transaction(self._sealed)]
         payload = super().get_payload(payload_id)
         if isinstance(payload, ExecutionPayload):
-            words = str(payload.block_number), to_hex(payload.block_hash), to_hex(hash_of_block(payload))
-            self._record("B", *words)
+            hashes = payload.block_hash, hash_of_block(payload), payload.parent_hash
+            self._record("B", str(payload.block_number), *map(to_hex, hashes))
         return payload
 
     def restart(self, lost: int) -> None:
@@ -201,10 +212,15 @@ class SequencingNode(EngineNode):
             record("G", to_hex(payload_hash(part)))
 
         self.publisher = BlockPublisher(p2p, RecordingSigner(record), signed_blocks, gossip)
+        self.latest = LatestBlocks(signed_blocks)
 
-    def _take_for_peers(self, peer: ProcessId, message: UnsafeBlocksRequest | PublishRequest) -> None:
+    def _take_for_peers(
+        self, peer: ProcessId, message: UnsafeBlocksRequest | LatestBlocksRequest | PublishRequest
+    ) -> None:
         self.engine_process = peer
-        if isinstance(message, PublishRequest):
+        if isinstance(message, LatestBlocksRequest):
+            self.peers.send(peer, LatestBlocksResponse(message.head, self.latest.above(message.head)))
+        elif isinstance(message, PublishRequest):
             number = message.id
             self.publisher.publish(message, lambda error: self._answer(peer, PublishResponse(number, error)))
 
@@ -213,6 +229,7 @@ class SequencingNode(EngineNode):
 
     async def sequence(self, conductor: str) -> None:
         """Sequences until it is killed; `conductor` is its URL, empty where there is none."""
+        lost_blocks.PATIENCE_SECONDS = PATIENCE_SECONDS
         async with self.running(), asyncio.TaskGroup() as group:
             group.create_task(self._run(self.publisher.periodic_task))
             await self.start()
@@ -299,8 +316,11 @@ class Killer:
 
     def check(self) -> Counter[str]:
         """The number of lines of each kind, of signatures that were not gossiped, and of heights of which blocks were
-        sealed twice. Raises AssertionError for two blocks signed at a height, and for a signature before the commit."""
+        sealed twice. Raises AssertionError for two blocks signed at a height, for one that is built on a parent of
+        which another child was signed, and for a signature before the commit."""
         blocks: dict[str, tuple[int, str]] = {}
+        parents: dict[str, str] = {}
+        signed_on: set[str] = set()
         sealed: Counter[int] = Counter()
         signed: dict[int, set[str]] = {}
         seen: dict[str, set[str]] = {kind: set() for kind in "CSG"}
@@ -310,13 +330,16 @@ class Killer:
             counts[kind] += 1
             if kind == "B":
                 blocks[words[2]] = int(words[0]), words[1]
+                parents[words[2]] = words[3]
                 sealed[int(words[0])] += 1
+                assert words[3] not in signed_on, f"block {words[0]} was signed, and was not put back"
                 continue
             number, block_hash = blocks[words[0]]
             seen[kind].add(words[0])
             if kind == "S":
                 assert not self._conducted or words[0] in seen["C"], f"block {number} was signed before its commit"
                 signed.setdefault(number, set()).add(block_hash)
+                signed_on.add(parents[words[0]])
                 assert len(signed[number]) == 1, f"two blocks were signed at height {number}: {signed[number]}"
             elif kind == "G":
                 assert words[0] in seen["S"]

@@ -16,6 +16,8 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import (
+    LatestBlocksRequest,
+    LatestBlocksResponse,
     PayloadRequest,
     PayloadResponse,
     PeerRequest,
@@ -86,6 +88,7 @@ class P2pNode:
     def __init__(self, number: int, rollup: RollupConfig, directory: Path, **options: Any) -> None:
         self.received_blocks: list[ExecutionPayload] = []
         self.publish_errors: dict[int, str | None] = {}
+        self.latest_blocks: dict[BlockId, tuple[ExecutionPayload, ...]] = {}
         self.peer_responses: dict[int, PeerResponse] = {}
         self.own_chain: dict[int, ExecutionPayload] = {}
         self.payload_error: str | None = None
@@ -122,9 +125,11 @@ class P2pNode:
         """Its peer id."""
         return peer_id_text(NetworkIdentity(self.config.priv_raw or b"").peer_id)
 
-    def _on_block_message(self, message: UnsafeBlock | PublishResponse) -> None:
+    def _on_block_message(self, message: UnsafeBlock | LatestBlocksResponse | PublishResponse) -> None:
         if isinstance(message, UnsafeBlock):
             self.on_block(message.payload)
+        elif isinstance(message, LatestBlocksResponse):
+            self.latest_blocks[message.head] = message.blocks
         else:
             self.publish_errors[message.id] = message.error
 
@@ -170,6 +175,15 @@ class P2pNode:
                 self.engine.send(publish_request(payload, number, parent_origin))
                 await asyncio.sleep(0.05)
         return self.publish_errors[number]
+
+    async def latest_above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
+        """The latest blocks above a head, for which the engine process asks until it has them."""
+        self.latest_blocks.pop(head, None)
+        async with asyncio.timeout(15.0):
+            while head not in self.latest_blocks:
+                self.engine.send(LatestBlocksRequest(head))
+                await asyncio.sleep(0.05)
+        return self.latest_blocks[head]
 
     async def call(self, method: str, argument: object = "") -> Any:
         """An opp2p call; the result, or the error's code and text."""

@@ -107,6 +107,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.SendToP2P(PEER, PayloadResponse(1, payload, None)),
         act.PublishBlock(payload, heads),
         act.RequestGap(ref, payload),
+        act.RequestLatestBlocks(ref.id),
         act.RequestL1Blocks(L1BlockRange(100, 2)),
         act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),
         act.ShowProblem("start", None),
@@ -123,6 +124,8 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.UnsafeQueueChanged(1, 1_000, payload),
         act.UnsafeBlockInserted(ref, 0),
         act.UnsafeBlockDropped(DroppedUnsafeBlock(1, ref.hash, "bad state root")),
+        act.LostBlocksFound(1, 2),
+        act.LostBlocksEnded(ref, 2, None),
         act.PayloadFetched(0.25),
         act.BuildFailed(),
         act.BlockSequenced(SequencedBlock(info, payload, 1.5)),
@@ -313,6 +316,19 @@ def test_a_sequencer_that_is_stopped_waits_no_more(handled: Handled) -> None:
     first, last = handled.lines(act.SequencerStopped(None))
     assert first.startswith("INFO the sequencer is to build no blocks any more code=SEQUENCER-WAITS")
     assert last.startswith("INFO sequencer stopped")
+
+
+def test_lost_blocks_are_told_with_their_end(handled: Handled, chain: ChainFixture) -> None:
+    actions, code = all_actions(chain), Code.BLOCKS_LOST
+    assert handled.line(of_kind(actions, act.LostBlocksFound)) == (
+        "WARN the execution engine lacks the latest blocks, putting them back"
+        f" code=BLOCKS-LOST first=1 last=2 do={code.remedy}"
+    )
+    ended = of_kind(actions, act.LostBlocksEnded)
+    assert handled.line(ended).startswith("INFO the latest blocks are back in the execution engine code=BLOCKS-LOST")
+    line = handled.line(act.LostBlocksEnded(ended.head, 0, "the p2p process is silent"))
+    assert line.startswith("WARN going on without the latest blocks code=BLOCKS-LOST")
+    assert line.endswith("put_back=0 reason=the p2p process is silent")
 
 
 def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: ChainFixture) -> None:

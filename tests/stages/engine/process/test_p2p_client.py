@@ -10,6 +10,8 @@ from rollup_node.stages.engine.process.p2p_client import MAX_PUBLISHING, MAX_PUB
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.p2p import (
     GapEnd,
+    LatestBlocksRequest,
+    LatestBlocksResponse,
     PublishRequest,
     PublishResponse,
     UnsafeBlock,
@@ -26,18 +28,18 @@ class Peers:
     def __init__(self, directory: Path) -> None:
         self.now = 1_000.0
         self.meter = Meter("engine")
-        self.received: list[UnsafeBlocksRequest | PublishRequest] = []
-        self.blocks: list[UnsafeBlock] = []
+        self.received: list[UnsafeBlocksRequest | LatestBlocksRequest | PublishRequest] = []
+        self.blocks: list[UnsafeBlock | LatestBlocksResponse] = []
         self.engine: ProcessId | None = None
         self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "p2p": 1})
         self.server = self.buses["p2p"].serve("p2p.blocks", self._take)
         self.client = P2PClient(self.buses["engine"], self.meter, self.blocks.append, lambda: self.now)
 
-    def _take(self, peer: ProcessId, message: UnsafeBlocksRequest | PublishRequest) -> None:
+    def _take(self, peer: ProcessId, message: UnsafeBlocksRequest | LatestBlocksRequest | PublishRequest) -> None:
         self.engine = peer
         self.received.append(message)
 
-    def send(self, *messages: UnsafeBlock | PublishResponse) -> None:
+    def send(self, *messages: UnsafeBlock | LatestBlocksResponse | PublishResponse) -> None:
         assert self.engine is not None
         for message in messages:
             assert self.server.send(self.engine, message)
@@ -97,5 +99,29 @@ def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp
             peers.now += MAX_PUBLISHING_SECONDS + 1
             peers.client.repeat(7)
             assert peers.errors() == MAX_PUBLISHING + 1
+
+    play(scene())
+
+
+def test_the_latest_blocks_are_requested_after_those_that_are_not_published_yet(
+    chain: ChainFixture, tmp_path: Path, play: Play
+) -> None:
+    """[SEQ39] The p2p process counts them among the latest then, whatever became of the first message."""
+    parent, ref = chain.build(1)
+    payload = chain.payloads[ref.hash]
+
+    async def scene() -> None:
+        peers = Peers(tmp_path)
+        async with running_buses(peers.buses):
+            peers.client.publish(payload, parent, 0)
+            peers.client.request_latest(parent.id)
+            await peers.until(lambda: len(peers.received) == 3)
+            publish = PublishRequest(1, payload, parent, 0)
+            assert peers.received == [publish, publish, LatestBlocksRequest(parent.id)]
+            response = LatestBlocksResponse(parent.id, (payload,))
+            peers.send(PublishResponse(1, None), response)
+            await peers.until(lambda: peers.blocks == [response])
+            peers.client.request_latest(parent.id)
+            await peers.until(lambda: len(peers.received) == 4)
 
     play(scene())

@@ -275,3 +275,39 @@ def test_a_block_may_be_signed_though_its_answer_was_lost(tmp_path: Path) -> Non
                 assert await node.publish(first) is None
 
     run_scenario(scenario)
+
+
+def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_restart(tmp_path: Path) -> None:
+    """[SGN12] With those of a peer on top of them."""
+
+    async def scenario() -> None:
+        rollup = chain_of_now(20)
+        blocks = timed_chain(rollup, 5, first=3)
+        head = BlockId(4, blocks[1].block_hash)
+        options: dict[str, Any] = {"sequencer_key": KEY, "peerstore_path": str(tmp_path / "store")}
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            for each in blocks[:4]:
+                assert await node.publish(each) is None
+            assert await node.latest_above(head) == tuple(blocks[2:4])
+            assert await node.latest_above(BlockId(6, blocks[3].block_hash)) == ()
+        async with P2pNode(1, rollup, tmp_path, **options).running() as node:
+            assert await node.latest_above(head) == tuple(blocks[2:4])
+            assert await node.latest_above(BlockId(4, bytes(32))) == ()
+            address = node.address
+            async with P2pNode(2, rollup, tmp_path, sequencer_key=KEY, static=(address,)).running() as other:
+                await other.wait_for_mesh()
+                assert await other.publish(blocks[4]) is None
+                await node.wait_for_blocks(1)
+            assert await node.latest_above(head) == tuple(blocks[2:5])
+
+    run_scenario(scenario)
+
+
+def test_a_block_that_cannot_be_encoded_is_refused_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
+            no_root = msgspec.structs.replace(now_block(1), parent_beacon_root=None)
+            assert await node.publish(no_root) == "the block cannot be encoded: the payload has no parent beacon root"
+            assert await node.publish(now_block(1)) is None, "its height is free"
+
+    run_scenario(scenario)

@@ -3,10 +3,20 @@
 from typing import Any, cast
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
-from rollup_node.stages.p2p.process.unsafe_blocks_server import MAX_RECENT, UnsafeBlocksServer
+from rollup_node.stages.messages.p2p import (
+    GapEnd,
+    LatestBlocksRequest,
+    LatestBlocksResponse,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlock,
+    UnsafeBlocksRequest,
+)
+from rollup_node.stages.p2p.blocks.latest_blocks import MAX_RECENT, LatestBlocks
+from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
 from rollup_node.stages.p2p.signer.signing_queue import Done
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId
 from tests.support.p2p.blocks import chain, publish_request
 from tests.support.processes.recording_bus import RecordingBus
 
@@ -27,7 +37,11 @@ class Harness:
         self._error = error
         self.bus = RecordingBus()
         self.server = UnsafeBlocksServer(
-            cast(Bus, self.bus), self._publish, lambda: self.is_ready, lambda head, end: self.gaps.append((head, end))
+            cast(Bus, self.bus),
+            self._publish,
+            lambda: self.is_ready,
+            lambda head, end: self.gaps.append((head, end)),
+            LatestBlocks(None),
         )
 
     def _publish(self, request: PublishRequest, done: Done) -> None:
@@ -76,13 +90,11 @@ def test_a_block_that_waits_for_its_signature_is_answered_later() -> None:
     assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
 
 
-def test_a_restarted_engine_gets_a_block_that_waits_for_its_signature() -> None:
-    """It must not build another block at that height."""
+def test_the_answer_to_a_dead_engine_process_is_not_sent_to_the_next_one() -> None:
     harness = Harness()
     harness.is_slow = True
     harness.receive(ENGINE, publish_request(BLOCKS[0], 1))
-    assert harness.receive(RESTARTED, UnsafeBlocksRequest(0, None)) == [(RESTARTED, UnsafeBlock(BLOCKS[0]))]
-    harness.bus.sent.clear()
+    harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
     harness.waiting[0](None)
     assert harness.bus.sent == [] and harness.server.published == 1, "the answer is none to the restarted engine"
 
@@ -94,10 +106,10 @@ def test_blocks_of_peers_are_sent_at_once() -> None:
     assert harness.bus.sent == [(ENGINE, UnsafeBlock(BLOCKS[0]))]
 
 
-def test_a_restarted_engine_gets_the_latest_blocks_again_its_own_included() -> None:
+def test_a_restarted_engine_gets_the_latest_blocks_of_peers_again() -> None:
     harness = Harness()
     harness.receive(ENGINE, publish_request(BLOCKS[0], 1))
-    for block in BLOCKS[1:]:
+    for block in BLOCKS:
         harness.server.send_block(block)
     sent = harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
     assert sent == [(RESTARTED, UnsafeBlock(block)) for block in BLOCKS[-MAX_RECENT:]]
@@ -116,3 +128,15 @@ def test_a_gap_is_passed_on() -> None:
     harness.receive(ENGINE, UnsafeBlocksRequest(3, None))
     harness.receive(ENGINE, UnsafeBlocksRequest(3, GAP_END))
     assert harness.gaps == [(3, GAP_END)]
+
+
+def test_the_latest_blocks_above_a_head_are_sent_once_the_process_is_ready() -> None:
+    harness = Harness()
+    harness.is_ready = False
+    for block in BLOCKS[:4]:
+        harness.server.send_block(block)
+    head = BlockId(2, BLOCKS[1].block_hash)
+    assert harness.receive(ENGINE, LatestBlocksRequest(head)) == [(ENGINE, UnsafeBlock(each)) for each in BLOCKS[:4]]
+    harness.is_ready = True
+    sent = [(ENGINE, LatestBlocksResponse(head, tuple(BLOCKS[2:4])))]
+    assert harness.receive(ENGINE, LatestBlocksRequest(head)) == sent

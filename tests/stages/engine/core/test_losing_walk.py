@@ -1,0 +1,69 @@
+"""The engine core in any order of events, beside a p2p process that keeps what was published, restarts and is silent:
+no second block is built on a parent whose signed child can be put back, and there is always a way on [SEQ39 to SEQ43].
+"""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+
+from rollup_node.stages.engine.api.engine_api import GetPayload
+from rollup_node.stages.engine.core.actions import BlockSequenced, LostBlocksEnded
+from rollup_node.stages.engine.core.calls import Work
+from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.stages.engine.core.test_walk import Role, Walk
+
+
+class LosingWalk(Walk):
+    """With a sequencer, and an engine that loses blocks soon after they were built."""
+
+    roles = (Role.SEQUENCER,)
+
+    def check_commit(self, payload: ExecutionPayload) -> None:
+        """A block is published: no other of the chain that was signed last, which was inserted and whose L1 origin is
+        canonical, has the same parent, unless it was said that it could not be put back."""
+        super().check_commit(payload)
+        inserted = {action.sequenced.payload.block_hash for action in self.harness.done(BlockSequenced)}
+        given_up = any(action.reason is not None for action in self.harness.done(LostBlocksEnded))
+        signed = self.harness.keeps.signed[-1:]
+        while signed:
+            (last,) = signed
+            origin = self.chain.ref(last).l1_origin
+            is_rival = last.parent_hash == payload.parent_hash and last.block_hash != payload.block_hash
+            if is_rival and last.block_hash in inserted and self.chain.l1_ref(origin.number).id == origin:
+                assert given_up, f"block {payload.block_number} is built a second time"
+            signed = [self.chain.payloads[last.parent_hash]] if last.parent_hash in self.chain.payloads else []
+
+    @rule(blocks=st.integers(1, 3), back=st.integers(0, 3), answers=st.booleans())
+    def build_and_lose(self, blocks: int, back: int, answers: bool) -> None:
+        """The pool has other transactions afterwards."""
+        for _ in range(blocks):
+            self.work_until((Work.SEQUENCER, GetPayload), concluding=True)
+            self.work(6, reads_first=False)
+        self.harness.engine.pool = [self.chain.user] * (len(self.harness.published) + 1)
+        self.engine_restarts(back)
+        if not answers:
+            self.p2p_process_restarts(False)
+
+    @rule(answers=st.booleans())
+    def p2p_process_restarts(self, answers: bool) -> None:
+        """It has the blocks of peers no more, and perhaps does not answer for a while."""
+        self.harness.latest = LatestBlocks(self.harness.keeps) if answers else None
+
+    def teardown(self) -> None:
+        if hasattr(self, "harness"):
+            self.p2p_process_restarts(True)
+        super().teardown()
+
+
+class ConductedLosingWalk(LosingWalk):
+    """With a conductor."""
+
+    roles = (Role.CONDUCTED,)
+
+
+@pytest.mark.parametrize(("walk", "examples"), [(LosingWalk, 40), (ConductedLosingWalk, 20)])
+def test_no_order_of_events_has_a_block_built_where_one_can_be_put_back(walk: type[Walk], examples: int) -> None:
+    limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
+    run_state_machine_as_test(walk, settings=limits)
