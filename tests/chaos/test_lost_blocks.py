@@ -1,0 +1,23 @@
+"""The sequencer's execution engine is killed again and again, alone and with processes of the node, and each time comes
+back without its newest blocks, which were signed and gossiped. There is no batcher: the verifier goes on because the
+sequencer puts them back before it builds others [SEQ39]."""
+
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.lossy_network import SEQUENCER, lossy_network
+
+
+def test_the_engine_is_killed_under_the_sequencer(leftovers: Leftovers) -> None:
+    with lossy_network(leftovers) as net:
+        for lost in (1, 2, 2, 3):
+            net.lose(lost)
+            net.advance(3)
+        assert net.log(SEQUENCER).count("the latest blocks are back in the execution engine") == 4
+
+
+def test_the_engine_is_killed_together_with_processes_of_the_node(leftovers: Leftovers) -> None:
+    """Then the p2p process, or its file, has the blocks."""
+    with lossy_network(leftovers) as net:
+        for role in ("engine", "p2p", "node"):
+            net.lose(2, role)
+            net.advance(3)
+            assert "the latest blocks are back in the execution engine" in net.log(SEQUENCER)

@@ -1,0 +1,149 @@
+"""A sequencer and a verifier without a batcher, on an engine that loses its newest blocks with each kill, as op-reth
+does: only gossip moves the verifier."""
+
+import json
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rollup_node.stages.p2p.signer.signed_blocks import BlockFate
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.batcher.signing import dynamic_fee_transaction
+from rollup_node.tools.devnet.engine.journal import drop_last_blocks
+from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, TRANSFER_KEY, write_secrets
+from rollup_node.tools.devnet.peering import peer_options
+from rollup_node.tools.devnet.ports import NodePorts, reserved
+from rollup_node.tools.devnet.traffic import FEES, GWEI
+from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program, call, wait_for
+from tests.support.servers.tcp_relay import LOOPBACK
+
+SEQUENCER, VERIFIER = "sequencer", "verifier"
+
+
+class LossyNetwork:
+    """The verifier has the engine of `chain`. Each method waits for what it brings about."""
+
+    def __init__(self, leftovers: Leftovers, chain: LocalChain, ports: dict[str, NodePorts], **options: str) -> None:
+        self._leftovers, self._chain, self._ports, self._options = leftovers, chain, ports, options
+        write_secrets(chain.files, (SEQUENCER, VERIFIER))
+        self._transfers = 0
+        self._engine = self._start_engine()
+        self._nodes = {name: self._start_node(name) for name in (SEQUENCER, VERIFIER)}
+
+    def close(self) -> None:
+        """Ends its programs, the nodes in order."""
+        for node in self._nodes.values():
+            assert node.stop().code == 0, node.err[-3000:]
+        self._engine.kill()
+
+    # --- programs ----------------------------------------------------------------------------------------------------
+
+    def _start_engine(self) -> Program:
+        files, ports = self._chain.files, self._ports[SEQUENCER]
+        paths = ("--genesis", str(files.l2_genesis), "--jwt", str(files.jwt))
+        data = ("--data-dir", str(files.engine_data(SEQUENCER)))
+        listen = ("--http", str(ports.engine), "--auth", str(ports.engine_auth))
+        return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *data, *listen)
+
+    def _start_node(self, name: str) -> Program:
+        files, ports = self._chain.files, self._ports[name]
+        options = peer_options(files, name, ports.p2p, {SEQUENCER: self._ports[SEQUENCER].p2p})
+        options |= {"rpc.port": str(ports.rpc), "runtime.dir": str(files.node(name))}
+        if name == SEQUENCER:
+            options |= {"l2": f"http://{LOOPBACK}:{ports.engine_auth}", "rpc.enable-admin": "true"}
+            options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "0"}
+        changes: dict[str, Any] = {flag.replace("-", "__").replace(".", "_"): text for flag, text in options.items()}
+        return self._chain.node(**{**changes, "p2p_disable": None, **self._options})
+
+    def _pid(self, role: str) -> int:
+        path = self._chain.files.node(SEQUENCER) / "processes.json"
+        return next(int(entry["pid"]) for entry in json.loads(path.read_text()) if entry["role"] == role)
+
+    def lose(self, count: int, *roles: str) -> None:
+        """Kills the sequencer's engine, which loses its last blocks, together with processes of its node, or with the
+        whole `node`; then starts what is not started again by itself."""
+        pids = [self._pid(role) for role in roles if role != "node"]
+        self._engine.process.send_signal(signal.SIGKILL)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        if "node" in roles:
+            self._nodes[SEQUENCER].kill()
+        self._engine.kill()
+        drop_last_blocks(self._chain.files.engine_data(SEQUENCER), count)
+        self._engine = self._start_engine()
+        if "node" in roles:
+            self._nodes[SEQUENCER] = self._start_node(SEQUENCER)
+
+    # --- what is seen ------------------------------------------------------------------------------------------------
+
+    def log(self, name: str) -> str:
+        """The log of the present program of a node."""
+        return self._nodes[name].err + self._nodes[name].out
+
+    def _rpc(self, name: str) -> str:
+        return f"http://{LOOPBACK}:{self._ports[name].rpc}"
+
+    def height(self, name: str = VERIFIER) -> int:
+        """The number of a node's unsafe head."""
+        return int(call(self._rpc(name), "optimism_syncStatus")["unsafe_l2"]["number"])
+
+    def transfer(self) -> None:
+        """Sends a transaction to the sequencer's engine, so that no two blocks of it are the same."""
+        url = f"http://{LOOPBACK}:{self._ports[SEQUENCER].engine}"
+        nonce = int(call(url, "eth_getTransactionCount", to_hex(TRANSFER_KEY.address), "pending"), 16)
+        self._transfers += 1
+        raw = dynamic_fee_transaction(
+            TRANSFER_KEY, L2_CHAIN_ID, nonce, RECEIVER_KEY.address, GWEI + self._transfers, b"", 21_000, FEES
+        )
+        call(url, "eth_sendRawTransaction", to_hex(raw))
+
+    def advance(self, blocks: int) -> None:
+        """Waits until the verifier has so many blocks more, with transactions in them."""
+        wanted = wait_for(lambda: self.height() + 1, "a head of the verifier") - 1 + blocks
+
+        def reached() -> bool:
+            self.transfer()
+            return self.height() >= wanted
+
+        try:
+            wait_for(reached, f"block {wanted} of the verifier", every=0.3)
+        except AssertionError as error:
+            logs = (self.log(name)[-4000:] for name in (SEQUENCER, VERIFIER))
+            raise AssertionError("\n---\n".join((str(error), *logs))) from None
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        """The output roots of all blocks that both nodes have."""
+        last = min(self.height(name) for name in (SEQUENCER, VERIFIER))
+        found = [
+            [call(self._rpc(name), "optimism_outputAtBlock", hex(number))["outputRoot"] for number in range(last + 1)]
+            for name in (SEQUENCER, VERIFIER)
+        ]
+        return found[0], found[1]
+
+    def signed(self) -> dict[BlockFate, list[int]]:
+        """The numbers of the blocks that the sequencer has signed and refused, once it has ended."""
+        with sqlite3.connect(f"{self._chain.files.peer_database(SEQUENCER)}_signed_blocks") as connection:
+            rows = connection.execute("select fate, number from blocks order by number").fetchall()
+        connection.close()
+        return {fate: [number for each, number in rows if each == fate] for fate in BlockFate}
+
+
+@contextmanager
+def lossy_network(leftovers: Leftovers, **options: str) -> Iterator[LossyNetwork]:
+    """The network, once both nodes have blocks. `options` are those of the nodes, written as for LocalChain. At its end
+    the nodes have the same outputs, and no block was refused by the signer or signed beside another of its height."""
+    with LocalChain(leftovers) as chain, reserved(0, (SEQUENCER, VERIFIER)) as ports:
+        network = LossyNetwork(leftovers, chain, ports.nodes, **options)
+        network.advance(3)
+        yield network
+        ours, theirs = network.outputs()
+        assert ours == theirs
+        network.close()
+        signed = network.signed()
+        assert signed[BlockFate.REFUSED] == []
+        assert signed[BlockFate.SIGNED] == list(range(1, len(signed[BlockFate.SIGNED]) + 1))
