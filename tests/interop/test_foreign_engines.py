@@ -12,6 +12,7 @@ from tests.support.engine.lying_batcher import LAST, lying_batcher, wait_for_rep
 from tests.support.foreign.engines import ENGINES, foreign_engine
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.lossy_network import lossy_network
 from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 
 LEFT_OUT, INVALID, LOST = "TRANSACTION-LEFT-OUT", "TRANSACTION-INVALID", "BUILD-LOST"
@@ -58,3 +59,13 @@ def test_a_network(engines: dict[str, str], leftovers: Leftovers) -> None:
             found = {call(url, "eth_getBlockByNumber", hex(LAST), False)["hash"] for url in engines_of}
             assert len(found) == 1
             net.finish()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_that_is_killed_under_the_sequencer(name: str, leftovers: Leftovers) -> None:
+    """[SEQ39] op-reth keeps its newest blocks in memory. Without a batcher, the verifier has gossip alone."""
+    find_program(name)
+    with lossy_network(leftovers, name) as net:
+        for roles in ((), ("node",), ()):
+            net.lose(0, *roles)
+            net.advance(3)

@@ -23,31 +23,56 @@ class ForeignEngine(NamedTuple):
     auth: str
 
 
+class EngineListeners(NamedTuple):
+    """Where an engine listens, for everybody and with a JWT."""
+
+    address: str
+    http: int
+    auth: int
+
+    @property
+    def urls(self) -> tuple[str, str]:
+        """Both as URLs."""
+        return f"http://{self.address}:{self.http}", f"http://{self.address}:{self.auth}"
+
+
 @contextmanager
 def foreign_engine(name: str, watch: Leftovers, genesis: Path, jwt: Path) -> Iterator[ForeignEngine]:
     """An engine with this genesis, which answers. Skips the test with the reason where it is not installed."""
-    binary, data = find_program(name), str(watch.folder / f"{name}-{free_port()}")
-    http, auth = free_port(), free_port()
-    if name == "op-geth":
-        words = ["init", "--state.scheme=hash", "--datadir", data, str(genesis)]
+    data, listen = watch.folder / f"{name}-{free_port()}", EngineListeners(own_address(), free_port(), free_port())
+    with start_engine(name, watch, data, genesis, jwt, listen) as program:
+        yield ForeignEngine(program, *listen.urls)
+        assert program.running, program.err
+        program.stop(STOP_SECONDS)
+
+
+def start_engine(
+    name: str, watch: Leftovers, data: Path, genesis: Path, jwt: Path, listen: EngineListeners
+) -> ForeignProgram:
+    """Starts an engine with this genesis, on the chain that it has in `data`, once it answers. Skips the test with the
+    reason where it is not installed."""
+    binary, folder = find_program(name), str(data)
+    if name == "op-geth" and not data.exists():
+        words = ["init", "--state.scheme=hash", "--datadir", folder, str(genesis)]
         with ForeignProgram(watch, binary, *words) as init:
             ended = init.wait_for_exit()
             assert ended.code == 0, ended
-    flags = _geth_flags(data) if name == "op-geth" else _reth_flags(data, genesis)
-    flags += ["--http", "--http.addr", own_address(), "--http.port", str(http)]
+    flags = _geth_flags(folder) if name == "op-geth" else _reth_flags(folder, genesis)
+    flags += ["--http", "--http.addr", listen.address, "--http.port", str(listen.http)]
     flags += ["--http.api", "eth,debug,net,web3,miner" if name == "op-geth" else "eth,debug,net,web3"]
-    flags += ["--authrpc.addr", own_address(), "--authrpc.port", str(auth), "--authrpc.jwtsecret", str(jwt)]
-    urls = [f"http://{own_address()}:{port}" for port in (http, auth)]
-    with ForeignProgram(watch, binary, *flags) as program:
+    flags += ["--authrpc.addr", listen.address, "--authrpc.port", str(listen.auth), "--authrpc.jwtsecret", str(jwt)]
+    program = ForeignProgram(watch, binary, *flags)
 
-        def answers() -> bool:
-            assert program.running, program.out[-3000:] + program.err[-3000:]
-            return bool(call(urls[0], "eth_chainId"))
+    def answers() -> bool:
+        assert program.running, program.out[-3000:] + program.err[-3000:]
+        return bool(call(listen.urls[0], "eth_chainId"))
 
+    try:
         wait_for(answers, f"{name} answers", START_SECONDS)
-        yield ForeignEngine(program, *urls)
-        assert program.running, program.err
-        program.stop(STOP_SECONDS)
+    except BaseException:
+        program.kill()
+        raise
+    return program
 
 
 def _geth_flags(data: str) -> list[str]:

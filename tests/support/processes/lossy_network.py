@@ -18,6 +18,7 @@ from rollup_node.tools.devnet.peering import peer_options
 from rollup_node.tools.devnet.ports import NodePorts, reserved
 from rollup_node.tools.devnet.traffic import FEES, GWEI
 from tests.support.chains.local_chain import LocalChain
+from tests.support.foreign.engines import EngineListeners, start_engine
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, call, wait_for
 from tests.support.servers.tcp_relay import LOOPBACK
@@ -26,10 +27,10 @@ SEQUENCER, VERIFIER = "sequencer", "verifier"
 
 
 class LossyNetwork:
-    """The verifier has the engine of `chain`. Each method waits for what it brings about."""
+    """The verifier has the engine of `chain`, the sequencer the embedded one or a foreign one."""
 
-    def __init__(self, leftovers: Leftovers, chain: LocalChain, ports: dict[str, NodePorts], **options: str) -> None:
-        self._leftovers, self._chain, self._ports, self._options = leftovers, chain, ports, options
+    def __init__(self, leftovers: Leftovers, chain: LocalChain, ports: dict[str, NodePorts], foreign: str) -> None:
+        self._leftovers, self._chain, self._ports, self._foreign = leftovers, chain, ports, foreign
         write_secrets(chain.files, (SEQUENCER, VERIFIER))
         self._transfers = 0
         self._engine = self._start_engine()
@@ -45,10 +46,12 @@ class LossyNetwork:
 
     def _start_engine(self) -> Program:
         files, ports = self._chain.files, self._ports[SEQUENCER]
-        paths = ("--genesis", str(files.l2_genesis), "--jwt", str(files.jwt))
-        data = ("--data-dir", str(files.engine_data(SEQUENCER)))
-        listen = ("--http", str(ports.engine), "--auth", str(ports.engine_auth))
-        return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *data, *listen)
+        data, listen = files.engine_data(SEQUENCER), EngineListeners(LOOPBACK, ports.engine, ports.engine_auth)
+        if self._foreign:
+            return start_engine(self._foreign, self._leftovers, data, files.l2_genesis, files.jwt, listen)
+        paths = ("--genesis", str(files.l2_genesis), "--jwt", str(files.jwt), "--data-dir", str(data))
+        words = ("--http", str(listen.http), "--auth", str(listen.auth))
+        return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *words)
 
     def _start_node(self, name: str) -> Program:
         files, ports = self._chain.files, self._ports[name]
@@ -58,15 +61,15 @@ class LossyNetwork:
             options |= {"l2": f"http://{LOOPBACK}:{ports.engine_auth}", "rpc.enable-admin": "true"}
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "0"}
         changes: dict[str, Any] = {flag.replace("-", "__").replace(".", "_"): text for flag, text in options.items()}
-        return self._chain.node(**{**changes, "p2p_disable": None, **self._options})
+        return self._chain.node(**{**changes, "p2p_disable": None})
 
     def _pid(self, role: str) -> int:
         path = self._chain.files.node(SEQUENCER) / "processes.json"
         return next(int(entry["pid"]) for entry in json.loads(path.read_text()) if entry["role"] == role)
 
     def lose(self, count: int, *roles: str) -> None:
-        """Kills the sequencer's engine, which loses its last blocks, together with processes of its node, or with the
-        whole `node`; then starts what is not started again by itself."""
+        """Kills the sequencer's engine, which loses its last blocks (a foreign one by itself), together with processes
+        of its node, or with the whole `node`; then starts what is not started again by itself."""
         pids = [self._pid(role) for role in roles if role != "node"]
         self._engine.process.send_signal(signal.SIGKILL)
         for pid in pids:
@@ -74,7 +77,8 @@ class LossyNetwork:
         if "node" in roles:
             self._nodes[SEQUENCER].kill()
         self._engine.kill()
-        drop_last_blocks(self._chain.files.engine_data(SEQUENCER), count)
+        if not self._foreign:
+            drop_last_blocks(self._chain.files.engine_data(SEQUENCER), count)
         self._engine = self._start_engine()
         if "node" in roles:
             self._nodes[SEQUENCER] = self._start_node(SEQUENCER)
@@ -134,11 +138,11 @@ class LossyNetwork:
 
 
 @contextmanager
-def lossy_network(leftovers: Leftovers, **options: str) -> Iterator[LossyNetwork]:
-    """The network, once both nodes have blocks. `options` are those of the nodes, written as for LocalChain. At its end
-    the nodes have the same outputs, and no block was refused by the signer or signed beside another of its height."""
+def lossy_network(leftovers: Leftovers, foreign: str = "") -> Iterator[LossyNetwork]:
+    """The network, once both nodes have blocks. At its end the nodes have the same outputs, and no block was refused by
+    the signer or signed beside another of its height. Skips the test where the foreign engine is not installed."""
     with LocalChain(leftovers) as chain, reserved(0, (SEQUENCER, VERIFIER)) as ports:
-        network = LossyNetwork(leftovers, chain, ports.nodes, **options)
+        network = LossyNetwork(leftovers, chain, ports.nodes, foreign)
         network.advance(3)
         yield network
         ours, theirs = network.outputs()
