@@ -43,6 +43,26 @@ def test_static_peers_are_redialled() -> None:
     asyncio.run(run())
 
 
+def test_a_static_peer_is_redialled_however_long_it_was_connected() -> None:
+    """Its addresses leave the peerstore after seven days without a dial [PST4], as those that it identified itself by
+    do after an hour. op-node dials what is in its peerstore alone."""
+
+    async def run() -> None:
+        async with running_host(2) as theirs, running_host(1, static=(theirs.multiaddr,)) as ours:
+            upkeep = PeerManager(ours)
+            async with running_tasks(*upkeep.periodic_tasks):
+                await until(lambda: ours.connections() and theirs.connections())
+                days, ours.peerstore._clock = 8 * 86400, lambda: time.time() + days
+                await step(upkeep, "collect peerstore garbage")
+                assert ours.peerstore.addresses(theirs.peer_id) == []
+                theirs.disconnect(ours.peer_id, "for a test")
+                await ours.wait_for(PeerDisconnected)
+                await until(ours.connections)
+                assert ours.peerstore.addresses(theirs.peer_id) == list(theirs.addresses)
+
+    asyncio.run(run())
+
+
 def test_a_static_peer_that_disconnects_at_once_is_backed_off() -> None:
     async def run() -> None:
         async with running_host(2) as theirs, running_host(1, static=(theirs.multiaddr,)) as ours:
