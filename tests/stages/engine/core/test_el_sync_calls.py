@@ -131,6 +131,29 @@ def test_a_gap_between_the_target_and_the_tip_is_requested_from_peers() -> None:
     assert node.heads()[0] == 11
 
 
+def test_a_block_from_the_future_while_the_engine_syncs() -> None:
+    """Whose ancestors no engine has: the sync to the live chain ends all the same [ELS11], and derivation consolidates
+    that chain without a reset, which would point the engine elsewhere (optimism#21004)."""
+    node = Node(p2p=True, offset_el_safe=4.0)
+    node.harness.derive()
+    node.gossip(8)
+    node.gossip(12)
+    node.engine.fetch()
+    node.engine.lost = {node.refs[number].hash for number in (10, 11, 12)}
+    node.wait(RESEND_SECONDS)
+    assert node.state() is ELSyncState.STARTED and node.harness.status.unsafe is None
+    for _ in range(14):
+        node.gossip(9)
+        node.wait(RESEND_SECONDS)
+    assert node.state() is ELSyncState.FINISHED and node.heads() == (9, 7, 7)
+    for _ in range(2):
+        node.gossip(12)
+        node.derive()
+    node.wait(1.0)
+    assert node.heads()[:2] == (9, 9) and node.engine.head == node.refs[9].hash
+    assert node.harness.done(act.ResetStarted) == [] and node.harness.done(act.WorkFailed) == []
+
+
 def test_blocks_below_the_target_do_not_pile_up() -> None:
     node = Node()
     for number in range(2, 11):
