@@ -119,7 +119,7 @@ class CoreHarness:
                 self._take_from_engine(action.message, in_force)
         for action in fresh:
             if isinstance(action, PublishBlock):
-                self.keeps.publish(action.payload, action.heads)
+                self.keeps.publish(action.payload, action.heads.unsafe, action.heads.pending_safe.number)
             elif isinstance(action, RequestLatestBlocks) and self.latest is not None:
                 self.core.news(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
             elif isinstance(action, RequestL1Blocks):

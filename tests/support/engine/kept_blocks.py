@@ -1,10 +1,9 @@
 """What the p2p process keeps of the blocks that a sequencer published: which may be signed, and their payloads."""
 
-from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.p2p.signer.kept_payloads import KeptPayloads
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SignedBlocks, signing_request
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture
 
 
@@ -17,9 +16,9 @@ class KeptBlocks:
         self.signed: list[ExecutionPayload] = []
         self.refused: list[ExecutionPayload] = []
 
-    def publish(self, payload: ExecutionPayload, heads: Heads) -> None:
-        """Takes a block over that was sequenced on these heads."""
-        request = signing_request(self._chain.rollup, payload, heads.unsafe, heads.pending_safe.number)
+    def publish(self, payload: ExecutionPayload, parent: L2BlockRef, derived: int) -> None:
+        """Takes a block over that was sequenced while the chain up to number `derived` followed from L1."""
+        request = signing_request(self._chain.rollup, payload, parent, derived)
         refusal, _ = self._blocks.decide(request, lambda number: self._chain.l1_ref(number).hash)
         self._kept.add(payload.block_number, payload.block_hash, sum(map(len, payload.transactions)))
         (self.signed if refusal is None else self.refused).append(payload)
