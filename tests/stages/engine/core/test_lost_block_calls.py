@@ -215,16 +215,22 @@ def test_blocks_of_another_sequencer_that_follow_ours() -> None:
     assert harness.keeps.refused == []
 
 
+def blocks_of_others(harness: CoreHarness, on: int, count: int) -> list[ExecutionPayload]:
+    """Blocks of another sequencer on the block of that number, which no engine has."""
+    ref, others = harness.chain.ref(harness.engine.canonical()[on]), []
+    for _ in range(count):
+        attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
+        others.append(harness.chain.seal(ref, attributes))
+        ref = harness.chain.ref(others[-1])
+    harness.engine.lost |= {each.block_hash for each in others}
+    return others
+
+
 def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
     """[SEQ41] It has never seen our last blocks; peers fill the gap below its newest one."""
     harness = sequencing(4)
     at = lose(harness, 2)
-    ref = harness.chain.ref(harness.engine.canonical()[at])
-    others: list[ExecutionPayload] = []
-    for _ in range(4):
-        attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
-        others.append(harness.chain.seal(ref, attributes))
-        ref = harness.chain.ref(others[-1])
+    others = blocks_of_others(harness, at, 4)
     harness.gossip(others[-1])
     before = harness.now.monotonic
     until(harness, lambda: harness.now.monotonic > before + OTHERS_SECONDS / 2)
@@ -238,12 +244,7 @@ def test_blocks_of_another_sequencer_on_another_chain_come_first() -> None:
 def test_a_gap_below_a_block_of_others_that_nobody_fills() -> None:
     harness = sequencing(4)
     top, at = height(harness), lose(harness, 2)
-    ref = harness.chain.ref(harness.engine.canonical()[at])
-    for _ in range(4):
-        attributes = harness.chain.attributes(ref, ref.l1_origin.number, [harness.chain.user] * 7)
-        payload = harness.chain.seal(ref, attributes)
-        ref = harness.chain.ref(payload)
-    harness.gossip(payload)
+    harness.gossip(blocks_of_others(harness, at, 4)[-1])
     before = harness.now.monotonic
     until(harness, lambda: height(harness) >= top)
     assert harness.now.monotonic >= before + OTHERS_SECONDS and harness.keeps.refused == []
