@@ -47,11 +47,12 @@ class SendToP2P(msgspec.Struct, frozen=True):
 
 
 class PublishBlock(msgspec.Struct, frozen=True):
-    """A block that the sequencer sealed is signed and gossiped by the p2p process. `heads` are those it was built on:
-    the unsafe head is its parent."""
+    """A block that the sequencer sealed is signed and gossiped by the p2p process, with its parent. The chain up to
+    number `derived` follows from L1, or from what a follow source has proven [FSR11]."""
 
     payload: ExecutionPayload
-    heads: Heads
+    parent: L2BlockRef
+    derived: int
 
 
 class RequestGap(msgspec.Struct, frozen=True):
@@ -91,12 +92,13 @@ class Severity(StrEnum):
 
 
 class WorkFailed(msgspec.Struct, frozen=True):
-    """Work failed; it is tried again after `seconds`."""
+    """Work failed; it is tried again after `seconds`. `reason` tells apart what one task fails by."""
 
     task: str
     severity: Severity
     error: str
     seconds: float
+    reason: str = ""
 
 
 class WorkRecovered(msgspec.Struct, frozen=True):
@@ -255,10 +257,19 @@ class FollowSourceBehind(msgspec.Struct, frozen=True):
     safe: L2BlockRef
 
 
-class FollowSyncStarted(msgspec.Struct, frozen=True):
-    """The engine fetches the chain up to this block of the source."""
+class FetchLasts(msgspec.Struct, frozen=True):
+    """The engine was pointed at a block that is so far above our tip, and does not get it; `name` is that of the
+    problem for the operators."""
 
-    block: L2BlockRef
+    name: str
+    problem: str
+    ahead: int
+
+
+class FetchEnded(msgspec.Struct, frozen=True):
+    """No block is waited for any more under this name."""
+
+    name: str
 
 
 class FollowTargetDropped(msgspec.Struct, frozen=True):
@@ -318,7 +329,8 @@ Action = (
     | ELSyncProgressed
     | FollowSourceRead
     | FollowSourceBehind
-    | FollowSyncStarted
+    | FetchLasts
+    | FetchEnded
     | FollowTargetDropped
     | FollowMoved
     | L1FinalityRegressed

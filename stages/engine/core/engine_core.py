@@ -269,9 +269,8 @@ class EngineCore:
         yield state.forkchoice_at
         yield state.finality_at
         yield state.unsafe.gap_at
-        yield state.follow.due_at
         yield state.interop.repeat_at
-        yield from self._heads.follow.target_timers()
+        yield from self._heads.follow.timers()
         yield self._sequencer_admin.ask_at
         yield from self._heads.el_sync.timers()
         if state.production.sequencer.enabled:
@@ -423,6 +422,9 @@ class EngineCore:
     def _fail(self, work: Work, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
         if work.lane is Lane.HEADS:
             self._heads.fail(work, call, error, now)
+            return
+        if work is Work.FOLLOW:
+            self._heads.follow.fail(work, error, now)
             return
         if work is Work.START:
             self._state.search = None

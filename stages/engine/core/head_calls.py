@@ -55,7 +55,7 @@ class HeadCalls:
         self.supervisor.promote_due(now)
         self.supervisor.finalize_due(now)
         self.follow.import_heads(now)
-        self.follow.give_up_due(now)
+        self.follow.watch_sync(now)
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
@@ -132,10 +132,8 @@ class HeadCalls:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or state.attributes.building or state.controller.restoring_backup:
             return None
-        # A block of our own chain would end the engine's sync to another one; see FollowCalls.give_up_due.
-        if state.follow.syncing is not None:
-            return None
-        if self._waits(Work.UNSAFE_BLOCK, now):
+        # A block of our own chain would end the engine's sync to another one.
+        if state.follow.holds(now.monotonic) or self._waits(Work.UNSAFE_BLOCK, now):
             return None
         while isinstance(due := state.unsafe.next(heads), DroppedUnsafeBlock):
             state.do(act.UnsafeBlockDropped(due))
@@ -149,7 +147,7 @@ class HeadCalls:
         state, heads = self._state, self._state.confirmed_heads
         if heads is None or not state.production.sequencer.enabled or self._waits(Work.SEQUENCER, now):
             return None
-        if state.follow.syncing is not None:
+        if state.follow.holds(now.monotonic):
             return None
         wanted = state.production.wanted_l1_blocks(heads)
         if wanted is not None:
@@ -172,7 +170,7 @@ class HeadCalls:
         call = pending.call
         if pending.work is Work.EL_SYNC:
             self.el_sync.answer(pending, answer, now)
-        elif pending.work is Work.FOLLOW_HEAD and isinstance(call, ForkchoiceUpdate):
+        elif pending.work is Work.FOLLOW_HEAD:
             self.follow.answer_head(call, answer, now)
         elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             self._answer_forkchoice(call, answer, now)
@@ -190,6 +188,9 @@ class HeadCalls:
         state.held = state.finishing = None
         if work is Work.ATTRIBUTES:
             state.attributes.fail()
+        if work is Work.FOLLOW_HEAD:
+            self.follow.fail(work, error, now)
+            return
         if work is Work.SEQUENCER:
             state.production.retry_later(str(error), now.unix)
             state.show_sequencer_problem()
@@ -198,9 +199,7 @@ class HeadCalls:
             seconds = state.fail(work, str(error), now)
         if work is Work.BUILD_API:
             self.build_api.fail_commit(str(error))
-        if work is Work.FOLLOW_HEAD:
-            self.follow.end_move(now.monotonic + seconds, now)
-        elif isinstance(call, ForkchoiceUpdate) and call.attributes is None:
+        if isinstance(call, ForkchoiceUpdate) and call.attributes is None:
             state.forkchoice_at = now.monotonic + seconds
 
     def _hold(self, pending: PendingCall, answer: CoreAnswer) -> bool:

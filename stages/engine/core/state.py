@@ -125,7 +125,8 @@ class CoreState:
         """Has the block that the sequencer sealed on the unsafe head signed and gossiped."""
         heads = self.production.sequencer.heads
         if heads is not None and heads.unsafe.hash == payload.parent_hash:
-            self.do(act.PublishBlock(payload, heads))
+            derived = self.follow.proven if self.follow.enabled else heads.pending_safe.number
+            self.do(act.PublishBlock(payload, heads.unsafe, derived))
 
     def publish(self, now: Instant) -> None:
         """Publishes heads that may have moved."""
@@ -398,13 +399,14 @@ class CoreState:
 
     # --- failures --------------------------------------------------------------------------------------------------
 
-    def fail(self, work: Work, error: str, now: Instant) -> float:
-        """Work failed temporarily; the seconds until it is tried again."""
-        seconds = self.backoff.fail(work.task, now.monotonic)
+    def fail(self, work: Work, error: str, now: Instant, *, reason: str = "", pause: float | None = None) -> float:
+        """Work failed temporarily; the seconds until it is tried again, `pause` if that is given. `reason` tells apart
+        what one task fails by."""
+        seconds = self.backoff.fail(work.task, now.monotonic, pause)
         if work is Work.EL_SYNC:
             self.el_sync.failed()
         self.log.add(now.unix, "failed", work, error)
-        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds))
+        self.do(act.WorkFailed(work.task, act.Severity.TEMPORARY, error, seconds, reason))
         return seconds
 
     def fail_by_reset(self, work: Work, error: ResetError, now: Instant) -> None:
