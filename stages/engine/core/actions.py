@@ -15,7 +15,7 @@ from rollup_node.stages.engine.machines.el_sync import ELSyncStarted as ELSyncSt
 from rollup_node.stages.engine.machines.follow_source import FollowResult
 from rollup_node.stages.engine.machines.sequencer import SequencedBlock
 from rollup_node.stages.engine.machines.sync_progress import SyncEstimate
-from rollup_node.stages.engine.machines.unsafe_chain import DroppedUnsafeBlock
+from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
 from rollup_node.stages.messages.p2p import PayloadResponse
@@ -245,9 +245,10 @@ class ELSyncProgressed(msgspec.Struct, frozen=True):
 
 
 class FollowSourceRead(msgspec.Struct, frozen=True):
-    """A round of following the source has ended."""
+    """A round of following the source has ended, after a success with our safe head at this number."""
 
     result: FollowResult
+    safe: int = 0
 
 
 class FollowSourceBehind(msgspec.Struct, frozen=True):

@@ -58,6 +58,7 @@ class Work(Enum):
     FOLLOW_HEAD = "follow head", Lane.HEADS, "follow source"
     ATTRIBUTES = "attributes"
     UNSAFE_BLOCK = "unsafe block", Lane.HEADS, "unsafe blocks"
+    UNSAFE_GAP = "unsafe gap", Lane.HEADS, "unsafe gap"
     SEQUENCER = "sequencer", Lane.HEADS, "sequence"
     BUILD_API = "build API", Lane.HEADS, "build API"
     REPLACEMENT = "replacement", Lane.HEADS, "replacement"

@@ -178,10 +178,11 @@ class FollowCalls:
         state.controller.follow(moved)
         state.controller.accept(moved.forkchoice())
         self._note_success()
-        state.follow.reached(now.monotonic)
+        replaced = state.follow.reached(now.monotonic)
         self._end_sync()
-        if state.config.sequencer_enabled:
+        if replaced and state.config.sequencer_enabled:
             raise FollowResetError(moved)
+        state.confirm(now)
         state.publish(now)
 
     def fail(self, work: Work, error: TemporaryError, now: Instant) -> None:
@@ -207,9 +208,10 @@ class FollowCalls:
 
     def _note_success(self) -> None:
         """A round with the source ended well. Of a move without one the source knows nothing."""
-        if not self._state.follow.resumed:
-            self._state.do(act.FollowSourceRead(FollowResult.SUCCESS))
-            self._state.recover(Work.FOLLOW.task)
+        state, heads = self._state, self._state.controller.heads
+        if not state.follow.resumed:
+            state.do(act.FollowSourceRead(FollowResult.SUCCESS, 0 if heads is None else heads.safe.number))
+            state.recover(Work.FOLLOW.task)
 
     def _end_sync(self) -> None:
         """No block is waited for any more."""

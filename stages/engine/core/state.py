@@ -43,7 +43,8 @@ class CoreState:
     `unconfirmed` is a start whose heads the engine has not accepted yet; `search` a start search on its way, at the
     earliest at `search_at`; `restart` a start at the safe head that waits until no head-moving call is open.
     `forkchoice_at` is when a pending forkchoice update is due; `finishing` the work whose block was inserted and is to
-    become the head now; `held` a call whose answer is processed after a forkchoice update. `epoch` counts resets.
+    become the head now; `held` a call whose answer is processed after a forkchoice update; `doubted` the tip that the
+    engine may have lost, with the work whose update showed that. `epoch` counts resets.
     `l1_genesis` is L1 block 0 if the unconfirmed start is the L2 genesis and safe heads are recorded."""
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
@@ -80,6 +81,7 @@ class CoreState:
         self.restart: PipelineStart | None = None
         self.finishing: Work | None = None
         self.held: tuple[PendingCall, CoreAnswer] | None = None
+        self.doubted: tuple[Work, L2BlockRef] | None = None
         self.search_at = self.forkchoice_at = self.finality_at = 0.0
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
@@ -116,6 +118,11 @@ class CoreState:
             self.follow.current_l1,
             self.sdm_opt_in,
         )
+
+    @property
+    def fetched(self) -> L2BlockRef | None:
+        """The block that the engine was pointed at and does not have yet; None if it fetches nothing for us."""
+        return self.unsafe.fetch.target if self.follow.syncing is None else self.follow.syncing.local_safe
 
     def do(self, action: act.Action) -> None:
         """Adds an action for the process."""
@@ -176,7 +183,7 @@ class CoreState:
         self.session.clear()
         self.el_sync.restart()
         self.follow.on_reset(error)
-        self.unconfirmed = self.search = self.restart = self.finishing = self.held = None
+        self.unconfirmed = self.search = self.restart = self.finishing = self.held = self.doubted = None
         self.do(act.ShowProblem("start", f"{self._start_problem}: {error}"))
         self.publish(now)
 
@@ -347,15 +354,6 @@ class CoreState:
         self.do(act.UpgradeDiffers(hold.other, hold.confirmed))
         if hold.confirmed and hold.other.carried is not None and self.config.bundle_auto:
             self.do(act.BundleChosen(hold.other))
-
-    def request_gap(self, now: Instant) -> None:
-        """Requests a gap in the unsafe chain from peers, when that is due."""
-        heads = self.controller.heads
-        if heads is None or not (self.config.p2p and self.config.fill_gaps):
-            return
-        gap_end = self.unsafe.gap_end(heads, now.monotonic, now.unix)
-        if gap_end is not None:
-            self.do(act.RequestGap(heads.unsafe, gap_end))
 
     def show_sequencer_problem(self) -> None:
         """Reports why the sequencer cannot build, if that has changed."""

@@ -366,13 +366,15 @@ class FollowSource:
         if self.holds(now):
             self.due_at = min(now + SYNCING_SECONDS, self.hold_until)
 
-    def reached(self, now: float) -> None:
-        """The engine has taken the target. One that replaces a block of our chain proves that the chain is another one
-        up to there [FSR11]. The next round begins at once."""
-        if self.target is not None and self._replaces:
+    def reached(self, now: float) -> bool:
+        """The engine has taken the target; whether it replaces a block of our chain, which proves that the chain is
+        another one up to there [FSR11]. The next round begins at once."""
+        replaces = self._replaces
+        if self.target is not None and replaces:
             self.proven = self.target.local_safe.number
         self.succeeded()
         self.due_at = self._hold_at = now
+        return replaces
 
     def succeeded(self) -> None:
         """The round ended well, or a move without one."""

@@ -296,6 +296,7 @@ class ActionHandler:
 
     def _follow_source_read(self, action: act.FollowSourceRead) -> None:
         self._meter.count("follow_source_requests_total", result=action.result.value)
+        self._resets.processed(action.safe)
 
     def _follow_source_behind(self, action: act.FollowSourceBehind) -> None:
         text, code = "the follow source's safe head went back", Code.FOLLOW_SOURCE.text

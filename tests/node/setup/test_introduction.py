@@ -145,7 +145,7 @@ def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
     if found:
         assert found[0].text == "safe heads are not verified across chains"
         assert found[0].fields["since"] == "2026-12-10T16:00:01Z"
-        assert found[0].fields["dependency_set"] == [11155420, 1301]
+        assert found[0].fields["dependency_set"] == [1301, 11155420]
 
 
 def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:

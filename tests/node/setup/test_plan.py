@@ -274,9 +274,18 @@ def test_protocol_versions_are_read_for_either_option(words: tuple[str, ...], re
     assert configs.l1.runtime_config
 
 
-def test_the_engine_process_fills_gaps_only_with_payload_requests() -> None:
-    assert prepare().configs.engine.fill_gaps
-    assert not prepare("--p2p.sync.req-resp=false").configs.engine.fill_gaps
+def test_gaps_in_the_unsafe_chain_are_filled_by_the_engine_and_by_peers() -> None:
+    """[UNS5, UNS6]"""
+    for words, engine, peers in (
+        ((), True, True),
+        (("--p2p.sync.req-resp=false",), True, False),
+        (("--syncmode.req-resp",), False, True),
+    ):
+        config = prepare(*words).configs.engine
+        assert (config.gaps_from_engine, config.fill_gaps) == (engine, peers)
+
+
+def test_a_duration_reaches_the_l1_process() -> None:
     assert prepare("--l1.runtime-config-reload-interval=30s").configs.l1.runtime_config_interval == 30.0
 
 
