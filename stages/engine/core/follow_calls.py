@@ -102,6 +102,8 @@ class FollowCalls:
         """Our own chain goes on without a block that the engine does not get soon, and without one of a source that is
         away once it is as long [FSR3, FSR10]. No head-moving call may be open."""
         follow, heads = self._state.follow, self._state.confirmed_heads
+        if follow.syncing is None:
+            self._end_show()
         if heads is None or follow.syncing is None:
             return
         if follow.failing and follow.target is None and follow.syncing.local_safe.number <= heads.unsafe.number:
@@ -217,6 +219,9 @@ class FollowCalls:
         """No block is waited for any more."""
         self._state.follow.give_up()
         self._target.clear()
+        self._end_show()
+
+    def _end_show(self) -> None:
         if self._shown:
             self._shown = False
             self._state.do(act.FetchEnded(PROBLEM))

@@ -253,9 +253,12 @@ class FollowSource:
     # --- our chain ---------------------------------------------------------------------------------------------------
 
     def _to_compare(self, status: FollowStatus, heads: Heads) -> Iterator[tuple[L2BlockRef, str]]:
-        """The blocks that our chain should have, and has not been asked for."""
+        """The blocks that our chain should have, and has not been asked for; our tip as well while the engine fetches
+        another chain, which it may have moved to by itself."""
         if self._is_ahead(status, heads):
             return
+        if self.syncing is not None and heads.unsafe.number not in self._compared:
+            yield heads.unsafe, "unsafe"
         known = (heads.unsafe, heads.pending_safe, heads.safe, heads.finalized)
         named = ((status.local_safe, "local safe"), (status.safe, "safe"), (status.finalized, "finalized"))
         for ref, name in named:
@@ -289,6 +292,9 @@ class FollowSource:
         for ref, name in self._to_compare(status, heads):
             if ref.number != number or ref == answer:
                 continue
+            if ref == heads.unsafe:
+                text = f"the execution engine has left our chain: it has {answer} instead of our unsafe head"
+                raise FollowError(None, FollowReason.ENGINE_LACKS, text)
             if ref.hash == answer.hash:
                 raise _other_fields(ref, answer)
             if ref.number <= heads.finalized.number:

@@ -13,6 +13,7 @@ from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import Work
 from rollup_node.stages.engine.machines.follow_source import HOLD_BLOCK_TIMES, FollowResult
+from rollup_node.stages.messages.control import ResetDerivationRequest
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.follower import Follower
@@ -162,6 +163,32 @@ def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None
     published = follower.harness.done(act.PublishBlock)
     assert [each.payload.block_number for each in published][:2] == [15, 16] and published[0].parent == others[14]
     assert {each.derived for each in published} == {14}
+
+
+def test_an_engine_that_moves_to_the_fetched_chain_by_itself_is_followed_by_an_update() -> None:
+    """[FSR3] It has the replacement before our heads have: they do not become heads of two chains."""
+    follower = Follower(20)
+    follower.says(10, 8, 4)
+    others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
+    follower.engine.lost |= {ref.hash for ref in others[9:]}
+    follower.says(14, 12, 4, others)
+    follower.engine.fetch()
+    follower.engine.head = others[14].hash
+    follower.round()
+    follower.round()
+    assert follower.heads == (14, 14, 12, 4)
+    assert [each.new for each in follower.harness.done(act.FollowMoved)] == [others[14]]
+    assert not follower.harness.done(act.ResetStarted)
+
+
+def test_what_is_shown_ends_with_a_new_start() -> None:
+    follower = Follower(2, (34, 34, 8))
+    follower.run(HOLD)
+    assert follower.problem() is not None
+    follower.harness.source = None
+    follower.harness.request(ResetDerivationRequest(1))
+    follower.run(2)
+    assert follower.problem() is None
 
 
 def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> None:

@@ -306,6 +306,21 @@ def test_the_chain_is_held_once_a_minute_for_blocks_that_do_not_come() -> None:
     assert played.source.holds(played.now), "the last one came"
 
 
+def test_an_engine_that_has_moved_by_itself_is_noticed() -> None:
+    """[FSR3] Engines take a chain as theirs once they have fetched it: our heads are not those of that chain then."""
+    found = FollowStatus(None, OTHERS[16], OTHERS[14], REFS[6])
+    played = Round().play(found)
+    played.source.wait_for_sync(played.now)
+    played.chain = [*OTHERS[:17], *REFS[17:]]
+    played.chain[20] = OTHERS[20]
+    error = played.refused(found)
+    assert (error.result, error.reason) == (None, FollowReason.ENGINE_LACKS)
+    assert str(error).startswith("the execution engine has left our chain: it has 20:")
+    played.source.failed(error)
+    played.chain = REFS
+    assert played.play(found).source.forkchoice(HEADS) is not None
+
+
 def test_a_target_that_our_chain_has_grown_up_to_is_compared() -> None:
     """The engine is not moved back to a block of our own chain."""
     played = Round(msgspec.structs.replace(HEADS, unsafe=REFS[15])).play(status())
