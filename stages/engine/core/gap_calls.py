@@ -1,10 +1,11 @@
 """The calls that have the execution engine fetch a gap in the unsafe chain, and the requests of its blocks from peers
 [UNS4 to UNS6]."""
 
-from rollup_node.stages.engine.api.engine_api import ForkchoiceUpdate, NewPayload
+from rollup_node.stages.engine.api.engine_api import NewPayload
 from rollup_node.stages.engine.core import actions as act
 from rollup_node.stages.engine.core.calls import CoreAnswer, CoreCall, Instant, Work
 from rollup_node.stages.engine.core.state import CoreState
+from rollup_node.stages.engine.machines.gap_fetch import GapCall
 from rollup_node.stages.engine.machines.unsafe_queue import DroppedUnsafeBlock
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -51,6 +52,10 @@ class GapCalls:
         if (dropped := state.unsafe.fetch.begin(target)) is not None:
             self._drop(dropped)
 
+    def confirm_due(self, now: Instant) -> tuple[Work, CoreCall] | None:
+        """The call that is due once the engine has moved to the chain above the gap: nothing comes in between."""
+        return None if self._state.unsafe.fetch.taken is None else self.due(now)
+
     def due(self, now: Instant) -> tuple[Work, CoreCall] | None:
         """The call that is due."""
         state, heads = self._state, self._state.confirmed_heads
@@ -64,24 +69,31 @@ class GapCalls:
     def answer(self, call: CoreCall, answer: CoreAnswer, now: Instant) -> None:
         """Takes the answer to such a call. Raises TemporaryError when the engine is to be asked again."""
         state, heads = self._state, self._state.confirmed_heads
-        if heads is None or not isinstance(call, NewPayload | ForkchoiceUpdate):
+        if heads is None or not isinstance(call, GapCall):
             return
-        found = state.unsafe.fetch.answer(call, answer)
+        taken = state.unsafe.fetch.taken
+        found = state.unsafe.fetch.answer(call, answer, heads)
         state.recover(Work.UNSAFE_GAP.task)
         if isinstance(found, DroppedUnsafeBlock):
             self._drop(found)
-            if isinstance(call, ForkchoiceUpdate):
+            if not isinstance(call, NewPayload):
                 # The engine was pointed at another chain than ours.
                 state.controller.distrust()
-        elif isinstance(found, L2BlockRef) and isinstance(call, ForkchoiceUpdate):
+        elif isinstance(found, L2BlockRef) and taken is not None:
             state.controller.advance(found)
-            state.controller.accept(call.forkchoice)
+            state.controller.accept(taken)
             state.confirm(now)
             state.do(act.UnsafeBlockInserted(found, len(state.unsafe.queue) - 1))
             state.publish(now)
             self._close()
         elif state.unsafe.fetch.target is not None:
             self._show(heads.unsafe, state.unsafe.fetch.target, now)
+
+    def fail(self) -> None:
+        """A call has failed: an engine that has moved to the chain above the gap gets our heads again."""
+        if self._state.unsafe.fetch.taken is not None:
+            self._state.unsafe.fetch.end()
+            self._state.controller.distrust()
 
     def _show(self, tip: L2BlockRef, target: L2BlockRef, now: Instant) -> None:
         if self._since is None or now.monotonic < self._since + SHOW_SECONDS:

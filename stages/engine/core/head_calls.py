@@ -38,6 +38,7 @@ class HeadCalls:
         self.priorities: tuple[tuple[Work, Callable[[Instant], Due]], ...] = (
             (Work.EL_SYNC, self.el_sync.head_call),
             (Work.FORKCHOICE, self._doubt),
+            (Work.UNSAFE_GAP, self.gap.confirm_due),
             (Work.FORKCHOICE, self._finish),
             (Work.FORKCHOICE, self._forkchoice),
             (Work.FOLLOW_HEAD, self.follow.head_call),
@@ -208,6 +209,8 @@ class HeadCalls:
         if work is Work.FOLLOW_HEAD:
             self.follow.fail(work, error, now)
             return
+        if work is Work.UNSAFE_GAP:
+            self.gap.fail()
         if work is Work.SEQUENCER:
             state.production.retry_later(str(error), now.unix)
             state.show_sequencer_problem()

@@ -10,8 +10,10 @@ from rollup_node.stages.engine.api.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
     ForkchoiceUpdate,
+    GetBlockRef,
     NewPayload,
     PayloadAnswer,
+    Unavailable,
 )
 from rollup_node.stages.engine.api.heads import Forkchoice
 from rollup_node.stages.engine.core import actions as act
@@ -85,6 +87,10 @@ class Gap:
                 self.harness.wait(1.0)
         raise AssertionError(f"no {kind.__name__} of {work}")
 
+    def our_update(self) -> ForkchoiceUpdate:
+        """The update with the heads of a node at block 6 that has derived nothing."""
+        return ForkchoiceUpdate(Forkchoice(self.refs[6].hash, self.refs[0].hash, self.refs[0].hash))
+
     @property
     def heads(self) -> tuple[int, int]:
         """The numbers of unsafe and safe head."""
@@ -117,6 +123,7 @@ def test_the_engine_gets_the_lowest_block_above_a_gap_and_fetches_the_rest() -> 
     gap.run(TICK + 2)
     assert gap.heads == (12, 0)
     first, second, *_ = gap.calls
+    assert gap.calls[-1].call == GetBlockRef(0), "that its chain has our safe head"
     assert first.call == NewPayload(gap.chain.payloads[gap.refs[10].hash])
     assert second.call == ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
     assert gap.inserted == [10, 10] and gap.requested == [] and gap.problem is None
@@ -268,9 +275,22 @@ def test_a_block_whose_chain_the_engine_refuses_leaves_the_queue(answer: CoreAns
     gap.harness.answer(gap.until(Work.UNSAFE_GAP, ForkchoiceUpdate), answer)
     (dropped,) = gap.harness.done(act.UnsafeBlockDropped)
     assert dropped.dropped.number == 12 and text in dropped.dropped.reason
-    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == ForkchoiceUpdate(
-        Forkchoice(gap.refs[6].hash, gap.refs[0].hash, gap.refs[0].hash)
-    )
+    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    assert not gap.harness.done(act.ResetStarted)
+
+
+def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
+    """An engine that does not answer to the question is asked again, from the start."""
+    gap = Gap(6, p2p=True)
+    gap.engine.fetch()
+    gap.gossip(12)
+    gap.harness.answer(gap.until(Work.UNSAFE_GAP, GetBlockRef), Unavailable("away"))
+    assert gap.harness.failing == {"unsafe gap"} and gap.heads == (6, 0)
+    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
+    gap.harness.answer(gap.until(Work.UNSAFE_GAP, GetBlockRef), gap.refs[5])
+    (dropped,) = gap.harness.done(act.UnsafeBlockDropped)
+    assert "instead of our safe head" in dropped.dropped.reason and gap.heads == (6, 0)
+    assert gap.until(Work.FORKCHOICE, ForkchoiceUpdate).call == gap.our_update()
     assert not gap.harness.done(act.ResetStarted)
 
 
